@@ -19,7 +19,7 @@ from placesim.errors import DeadlineExceededError, Location, PlacesimError, Unav
 from placesim.options import Options
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
-from placesim.tf1.script_process import main; main()"
+from placesim.tf1.running.process import main; main()"
 """What the process begins with: the package as it is here, and nothing else of ours on the path."""
 _PACKAGE_PARENT = str(Path(__file__).parents[1])
 _END_SECONDS = 1.0

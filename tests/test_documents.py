@@ -140,14 +140,20 @@ def test_every_option_is_in_the_manual() -> None:
         section: set(
             re.findall(r"(--[a-z-]+)", " ".join(re.findall(r"^\| .*? \|", find_sections(page, section), re.MULTILINE)))
         )
-        for section in ("Options of the machine", "Options of the source", "Options of the placement", "Options of the log")
+        for section in (
+            "Options of every command",
+            "Options of the machine",
+            "Options of the source",
+            "Options of the placement",
+            "Options of the log",
+        )
     }
     assert isinstance(group, LazyGroup)
     for name in COMMANDS:
         command = group.get_command(None, name)  # type: ignore[arg-type]  # it has no use for the context
         assert command is not None
         taken = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-        taken = {option for option in taken if option.startswith("--")} - {"--debug"}
+        taken = {option for option in taken if option.startswith("--")}
         section = find_sections(page, f"placesim {name}")
         own = set(re.findall(r"(--[a-z-]+)", " ".join(re.findall(r"^\| .*? \|", section, re.MULTILINE))))
         # an option may also be one of a shared section that the command does not take

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from placesim.cli.options import debug_option
+from placesim.cli.command import command
+from placesim.cli.options import output_option
 
-_EPILOG = "Exit code: 0 measured, 2 options are wrong or the file can't be written."
+EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
 
 
-@click.command("calibrate", epilog=_EPILOG)
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
+@command("calibrate", exits=EXITS)
+@output_option("Write to a file.")
 @click.option("--quick", is_flag=True, help="Measure little, in seconds: to try it out, not to predict with.")
-@debug_option
 def calibrate_command(output: str | None, quick: bool) -> int:
     """Measure this machine, for `simulate --profile`.
 

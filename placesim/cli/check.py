@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, find_form, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, size_options, source_options
+from placesim.cli.options import given, machine_options, placement_options, size_options, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,10 +50,14 @@ FORMS: tuple[Form[Callable[[Sequence[Finding], Sequence[RuleUse]], str | Iterato
     Form("sarif", _sarif),
     Form("github", _github),
 )
-_EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed, 2 the policy or the command line is wrong."
+EXITS = {
+    0: "no rule is broken",
+    1: "a rule is broken, or a graph can't be placed",
+    2: "the policy or the command line is wrong",
+}
 
 
-@click.command("check", epilog=_EPILOG)
+@command("check", exits=EXITS)
 @click.argument("graph", required=False)
 @click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
@@ -62,7 +67,6 @@ _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed
 @source_options
 @placement_options
 @form_option(FORMS, "The form of the findings.", "text")
-@debug_option
 def check_command(
     graph: str | None, policy: str | None, rules: tuple[str, ...], lists_rules: bool, form: str, **values: Any
 ) -> int:

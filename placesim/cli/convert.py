@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, find_form, form_of_file, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, shell_environment, source_options
+from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ FORMS = (
 )
 
 
-@click.command("convert")
+@command("convert")
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
@@ -95,7 +96,6 @@ FORMS = (
 @source_options
 @machine_options
 @placement_options
-@debug_option
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from placesim.cli.options import debug_option, format_option, machine_options, shell_environment
+from placesim.cli.command import command
+from placesim.cli.options import format_option, machine_options, shell_environment
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
 from placesim.devices.inventory import Device
@@ -18,13 +19,12 @@ _DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
 _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
 
 
-@click.command("devices")
+@command("devices")
 @click.argument("graph", required=False)
 @machine_options
 @format_option
 @click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
 @click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
-@debug_option
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **machine: Any) -> int:
     """List the devices of a simulated machine, one a line, CPUs first.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import MACHINE, REPORT, command, option
 from placesim.cli.options import (
     Command,
-    debug_option,
     format_option,
     given,
     machine_options,
@@ -25,7 +24,7 @@ from placesim.escapes import escape_line
 if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
 
-_EPILOG = "Exit code: 0 the same, 1 different, 2 trouble."
+EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"}
 _SIDES = (
     ("cpu", int, "N", "Number of CPU devices of {}."),
     ("gpu", int, "N", "Number of GPUs of {}."),
@@ -39,16 +38,14 @@ def _side_options(command: Command) -> Command:
     """`--a-gpu` and its like, for one side each."""
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
-        command = click.option(soft, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
         for name, kind, metavar, text in reversed(_SIDES):
-            option: Callable[[Command], Command] = click.option(
-                f"--{side}-{name}", type=kind, metavar=metavar, help=text.format(side.upper())
-            )
-            command = option(command)
+            text = text.format(side.upper())
+            command = option(f"--{side}-{name}", group=MACHINE, type=kind, metavar=metavar, help=text)(command)
     return command
 
 
-@click.command("diff", epilog=_EPILOG)
+@command("diff", exits=EXITS)
 @click.argument("a")
 @click.argument("b", required=False)
 @_side_options
@@ -59,13 +56,13 @@ def _side_options(command: Command) -> Command:
 @time_option("How long a step takes, and what got slower; without it where that is quickly found.")
 @size_options("memory and time")
 @format_option
-@click.option(
+@option(
     "--html",
+    group=REPORT,
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
 )
-@debug_option
 def diff_command(
     a: str, b: str | None, memory: bool | None, time: bool | None, form: str, html: str | None, **values: Any
 ) -> int:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.options import (
-    debug_option,
     format_option,
     given,
     machine_options,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
 
 
-@click.command("explain")
+@command("explain")
 @click.argument("graph")
 @click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
 @machine_options
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 @size_options("the cost")
 @profile_option
 @format_option
-@debug_option
 def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, form: str, **values: Any) -> int:
     """Explain why nodes are where they are, and what would change that.
 

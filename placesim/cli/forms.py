@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import click
-
-from placesim.cli.options import Word
+from placesim.cli.command import REPORT, Word, option
 from placesim.errors import UsageError
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
@@ -25,7 +23,7 @@ class Form(NamedTuple, Generic[Writer]):
 
 def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
     """`--format`, one of a command's forms."""
-    return click.option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help)
+    return option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help, group=REPORT)
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:

@@ -153,7 +153,7 @@ def open_subject(
         raise report.error
     snapshot = snapshot_of(name, report, loaded.file)
     if report.error is not None:
-        return snapshot
+        return replace(snapshot, complaint=report.error_text())
     if wishes.memory is not Wish.NONE:
         snapshot = _with_memory(snapshot, loaded, loaded_graph, options, wishes.memory)
     if wishes.time is not Wish.NONE:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from placesim.cli.options import debug_option
+from placesim.cli.command import EXITS, Command
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 COMMANDS = {
@@ -25,11 +25,12 @@ COMMANDS = {
     "calibrate": "Measure this machine, for predictions of its time.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
     "manual": "Read the manual.",
+    "help": "Show the help of a command.",
 }
 """Each command's line of help; it is the function of its name in the module of its name."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Command, click.Group):
     """A group that knows its commands by their lines of help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -48,6 +49,11 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"no such command: got '{name}', expected one of {', '.join(COMMANDS)}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands before options."""
+        self.format_commands(ctx, formatter)
+        Command.format_options(self, ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
@@ -65,12 +71,18 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
+    exits=EXITS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and exit."
+    "--version",
+    "-V",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
 )
-@debug_option
 @click.pass_context
 def placesim(ctx: click.Context) -> int:
     """Where would TensorFlow put every op of this graph on that machine, and what happens then?
@@ -80,6 +92,7 @@ def placesim(ctx: click.Context) -> int:
       placesim run graphs/logging.yaml --log-placement
       placesim place graphs/towers.yaml --gpu 4 --format json | jq .placements
       placesim devices --cpu 3 --gpu 2
+      placesim help run
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

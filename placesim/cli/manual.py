@@ -6,16 +6,15 @@ import sys
 
 import click
 
-from placesim.cli.options import debug_option
+from placesim.cli.command import command
 from placesim.errors import UsageError
 from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
 from placesim.suggestions import did_you_mean
 
 
-@click.command("manual")
+@command("manual")
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
-@debug_option
 def manual_command(topic: str | None, section: tuple[str, ...]) -> int:
     """Read the manual: its topics, a page, or a section of one.
 

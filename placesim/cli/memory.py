@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
-    debug_option,
     feed_option,
     file_access_options,
     given,
@@ -56,9 +56,11 @@ FORMS = (
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
-_EPILOG = (
-    "Exit code: 0 it fits, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
-)
+EXITS = {
+    0: "it fits",
+    1: "a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+}
 
 
 class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
@@ -78,7 +80,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
         return int(text)
 
 
-@click.command("memory", epilog=_EPILOG)
+@command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
 @click.option(
@@ -96,8 +98,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
-@output_option
-@debug_option
+@output_option()
 def memory_command(
     graph: str,
     batch: int | str | None,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from placesim.cli.options import Word, debug_option, format_option
+from placesim.cli.command import Word, command
+from placesim.cli.options import format_option
 from placesim.errors import UsageError
 from placesim.inspection.op_facts import DEVICE_TYPES, DTYPE_NAMES, OpFilter, facts_of, load_registry, matching_ops
 from placesim.suggestions import did_you_mean
@@ -24,13 +25,12 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
-@click.command("ops")
+@command("ops")
 @click.argument("name", metavar="[NAME|PATTERN]", required=False)
 @click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
 @click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
 @click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
 @format_option
-@debug_option
 def ops_command(name: str | None, device: str | None, dtype: str | None, numpy: bool | None, form: str) -> int:
     """List TensorFlow's ops, or tell all that is known of one.
 

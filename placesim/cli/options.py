@@ -4,123 +4,117 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from placesim.cli.command import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, current_settings, option
 from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
 from placesim.options import UNTIL
-from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(slots=True)
-class Settings:
-    """What holds for the whole command line; `script_arguments` stood behind a script's `--`."""
-
-    debug: bool = False
-    script_arguments: tuple[str, ...] = ()
-
-
-class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """One of a few words; for any other the error names the nearest."""
-
-    name = "word"
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = tuple(words)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The words, as the help lists them."""
-        return "|".join(self.words)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word.  Raises click.BadParameter, with the nearest, for any other."""
-        if value not in self.words:
-            self.fail(
-                f"got '{value}', expected {' or '.join(self.words)}{did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)}",
-                param,
-                ctx,
-            )
-        return str(value)
-
-
-def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.ensure_object(Settings).debug = True
-
-
-debug_option = click.option(
-    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_set_debug, help="Show a traceback with an error."
+format_option = option(
+    "--format", "form", type=Word(("text", "json")), default="text", help="The form of the report.", group=REPORT
 )
-format_option = click.option("--format", "form", type=Word(("text", "json")), default="text", help="The form of the report.")
 _MACHINE = (
-    click.option("--cpu", type=int, metavar="N", help="Number of CPU devices."),
-    click.option("--gpu", type=int, metavar="N", help="Number of GPUs."),
-    click.option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them."),
-    click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document."),
+    option("--cpu", type=int, metavar="N", help="Number of CPU devices.", group=MACHINE),
+    option("--gpu", type=int, metavar="N", help="Number of GPUs.", group=MACHINE),
+    option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them.", group=MACHINE),
+    option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE),
 )
-link_option = click.option(
+link_option = option(
     "--link",
     multiple=True,
     metavar="A-B=25GB/s@2us",
     help="A link's bandwidth and latency, in the place of the inventory's between the same ends; may be repeated.",
+    group=MACHINE,
 )
 _SOURCE = (
-    click.option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated."),
-    click.option("--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that."),
-    click.option("--checkpoint", metavar="PREFIX", help="A checkpoint, or its directory, that holds the variables' values."),
-    click.option("--clear-devices", is_flag=True, help="Drop the devices that the graph's nodes ask for."),
-    click.option(
+    option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated.", group=SOURCE),
+    option(
+        "--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that.", group=SOURCE
+    ),
+    option(
+        "--checkpoint", metavar="PREFIX", help="A checkpoint, or its directory, that holds the variables' values.", group=SOURCE
+    ),
+    option("--clear-devices", is_flag=True, help="Drop the devices that the graph's nodes ask for.", group=SOURCE),
+    option(
         "--device",
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Ask for a device for all nodes with such a name; may be repeated.",
+        group=SOURCE,
     ),
-    click.option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`."),
+    option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`.", group=SOURCE),
 )
 _PLACEMENT = (
-    click.option(
-        "--soft-placement/--no-soft-placement", default=None, help="Take another device where the requested one can't be had."
+    option(
+        "--soft-placement/--no-soft-placement",
+        default=None,
+        help="Take another device where the requested one can't be had.",
+        group=PLACEMENT,
     ),
-    click.option("--fetch", multiple=True, metavar="NAME", help="A tensor to fetch or an op to run; may be repeated."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="The longest that placing may take, and each step after it."),
+    option(
+        "--fetch", multiple=True, metavar="NAME", help="A tensor to fetch or an op to run; may be repeated.", group=PLACEMENT
+    ),
+    option(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="The longest that placing may take, and each step after it.",
+        group=PLACEMENT,
+    ),
 )
 
 
-feed_option = click.option(
+feed_option = option(
     "--feed",
     "feeds",
     multiple=True,
     metavar="NAME=VALUE",
     help="A value to feed: a YAML literal or @FILE.npy; may be repeated.",
+    group=SOURCE,
 )
 _FILE_ACCESS = (
-    click.option(
-        "--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated."
+    option(
+        "--allow-read",
+        multiple=True,
+        metavar="DIR",
+        help="A folder or file that the graph may read; may be repeated.",
+        group=FILE_ACCESS,
     ),
-    click.option(
-        "--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated."
+    option(
+        "--allow-write",
+        multiple=True,
+        metavar="DIR",
+        help="A folder or file that the graph may write; may be repeated.",
+        group=FILE_ACCESS,
     ),
-    click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file."),
+    option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.", group=FILE_ACCESS),
 )
 _REPORT = (
-    click.option(
-        "--log-style", type=Word(("modern", "classic")), default="modern", help="TensorFlow 2.x's text or the first guides'."
+    option(
+        "--log-style",
+        type=Word(("modern", "classic")),
+        default="modern",
+        help="TensorFlow 2.x's text or the first guides'.",
+        group=REPORT,
     ),
-    click.option(
+    option(
         "--summary",
         is_flag=True,
         help="Print nodes, variables, constants, transfers and peak memory of each device at the end.",
+        group=REPORT,
     ),
-    click.option(
+    option(
         "--log-filter",
         "log_filters",
         multiple=True,
         metavar="PATTERN",
         help="Log only nodes with such a name (`conv1/*`), or in such a scope (`conv1/`); may be repeated.",
+        group=REPORT,
     ),
 )
 
@@ -143,25 +137,30 @@ def placement_options(command: Command) -> Command:
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape`; `purpose` says what alone it is for."""
     text = _for(purpose, "the shape of a placeholder that leaves it open; may be repeated.")
-    return click.option("--shape", multiple=True, metavar="NAME=1,2,3", help=text)
+    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES)
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "the first dimension of all placeholders that leave it open.")
-    batch = click.option("--batch", type=click.IntRange(0), metavar="N", help=text)
+    batch = option("--batch", type=click.IntRange(0), metavar="N", help=text, group=SIZES)
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 
 _GUESSES = (
-    click.option(
+    option(
         "--iterations",
         multiple=True,
         metavar="NAME=N",
         help="How often a loop runs that nothing else fixes, by its frame or While node; may be repeated.",
+        group=SIZES,
     ),
-    click.option(
-        "--assume-unknown", type=click.IntRange(0), metavar="N", help="What to take for each dimension that stays unknown."
+    option(
+        "--assume-unknown",
+        type=click.IntRange(0),
+        metavar="N",
+        help="What to take for each dimension that stays unknown.",
+        group=SIZES,
     ),
 )
 
@@ -178,34 +177,37 @@ def _for(purpose: str, text: str) -> str:
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
     """`--top`: how many of what a report lists."""
     text = f"How many {what}."
-    return click.option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
+    return option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text, group=REPORT)
 
 
-profile_option = click.option(
+profile_option = option(
     "--profile",
     multiple=True,
     metavar="FILE",
     help="What `calibrate` wrote of a host, or the figures of a GPU's model; may be repeated.",
+    group=MACHINE,
 )
-output_option = click.option(
-    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form."
-)
+
+
+def output_option(text: str = "Write to a file; its ending tells the form.") -> Callable[[Command], Command]:
+    """`--output`; the text says what is written."""
+    return option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """`--trace`; `what` says what is in it."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
-    return click.option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text)
+    return option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:
     """`--memory`, `--no-memory`."""
-    return click.option("--memory/--no-memory", "memory", default=None, help=text)
+    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT)
 
 
 def time_option(text: str) -> Callable[[Command], Command]:
     """`--time`, `--no-time`."""
-    return click.option("--time/--no-time", "time", default=None, help=text)
+    return option("--time/--no-time", "time", default=None, help=text, group=REPORT)
 
 
 def file_access_options(command: Command) -> Command:
@@ -219,8 +221,8 @@ def report_options(command: Command) -> Command:
 
 
 def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    for option in reversed(options):
-        command = option(command)
+    for decorate in reversed(options):
+        command = decorate(command)
     return command
 
 
@@ -234,7 +236,6 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
 
     Among them is what a script is given as its arguments.
     """
-    context = click.get_current_context(silent=True)
-    settings = None if context is None else context.find_object(Settings)
-    words = {"arguments": settings.script_arguments} if settings is not None and settings.script_arguments else {}
+    settings = current_settings()
+    words = {"arguments": settings.script_arguments} if settings.script_arguments else {}
     return {name: value for name, value in values.items() if value is not None and value != ()} | words

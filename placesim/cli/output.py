@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
-from placesim.cli.options import Settings
+from placesim.cli.command import current_settings
 from placesim.cli.streams import write_complaint, write_result
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape, escape_line
@@ -55,7 +53,13 @@ def gathered(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def complain(text: str) -> None:
-    """What is no result: warnings, and what there is to know."""
+    """What is no result: warnings, and what there is to know; nothing under --quiet."""
+    if not current_settings().quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """What belongs on standard error even under --quiet: errors, and what was asked for."""
     write_complaint(escape(text))
 
 
@@ -136,13 +140,13 @@ def write_rows(
 def write_creation(report: Report) -> None:
     """What TensorFlow logs of the GPUs when a session is made, where it logs it."""
     for line in report.creation:
-        complain(f"{escape_line(line)}\n")
+        tell(f"{escape_line(line)}\n")
 
 
 def write_memory_log(report: Report) -> None:
     """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
     for line in report.memory_log:
-        complain(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
+        tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
 def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
@@ -168,12 +172,10 @@ def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
 
 def write_traceback(error: BaseException) -> None:
     """Where an error comes from, under --debug."""
-    context = click.get_current_context(silent=True)
-    settings = None if context is None else context.find_object(Settings)
-    if settings is not None and settings.debug:
+    if current_settings().debug:
         import traceback
 
-        complain("".join(traceback.format_exception(error)))
+        tell("".join(traceback.format_exception(error)))
 
 
 def write_error(error: PlacesimError) -> None:
@@ -190,4 +192,4 @@ def write_error_text(text: Marked) -> None:
 
         write_complaint(styled(text, sys.stderr))
     else:
-        complain(text)
+        tell(text)

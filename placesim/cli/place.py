@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.options import (
-    debug_option,
     format_option,
     given,
     machine_options,
@@ -19,14 +19,13 @@ from placesim.cli.options import (
 )
 
 
-@click.command("place")
+@command("place")
 @click.argument("graphs", nargs=-1, required=True, metavar="GRAPH...")
 @machine_options
 @source_options
 @placement_options
 @report_options
 @format_option
-@debug_option
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
     """Place graphs without executing them, and print the device mapping and the log.
 

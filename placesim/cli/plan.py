@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import REPORT, command, current_settings, option
 from placesim.cli.forms import Form, find_form, form_option
 from placesim.cli.options import (
-    debug_option,
     feed_option,
     file_access_options,
     given,
     guess_options,
     link_option,
     machine_options,
+    output_option,
     placement_options,
     profile_option,
     shell_environment,
@@ -54,13 +55,15 @@ def _json(study: PlanStudy, top: int) -> str:
 
 
 FORMS = (Form("text", _text), Form("json", _json))
-_EPILOG = (
-    "Exit code: 0 a plan was found, 1 nothing fits the devices' memory, or TensorFlow would refuse the graph, "
-    "2 sizes or options are wrong, 130 interrupted: the best so far is told and written."
-)
+EXITS = {
+    0: "a plan was found",
+    1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+    130: "interrupted: the best so far is told and written",
+}
 
 
-@click.command("plan", epilog=_EPILOG)
+@command("plan", exits=EXITS)
 @click.argument("graph")
 @size_options()
 @guess_options
@@ -111,19 +114,14 @@ _EPILOG = (
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.",
-)
-@click.option(
+@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.")
+@option(
     "--html",
+    group=REPORT,
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
 )
-@debug_option
 def plan_command(
     graph: str,
     feeds: tuple[str, ...],
@@ -191,7 +189,7 @@ def plan_command(
 
 
 def _tell(study: PlanStudy, form: str, top: int, output: str | None) -> None:
-    from placesim.cli.output import complain, is_terminal, write
+    from placesim.cli.output import complain, is_terminal, tell, write
 
     if form == "text" and is_terminal(sys.stdout):
         from placesim.report.terminal_planning import styled_plan
@@ -200,7 +198,7 @@ def _tell(study: PlanStudy, form: str, top: int, output: str | None) -> None:
     else:
         write(find_form(FORMS, form).write(study, top))
     if study.plan is None:
-        complain(f"no plan fits: {_what_would(study)}\n")
+        tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:
         complain(f"nothing can move: {_why_fixed(study)}\n")
 
@@ -210,7 +208,7 @@ class _Best:
 
     def __init__(self, *, is_bytes: bool) -> None:
         self._is_bytes = is_bytes
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = sys.stderr.isatty() and not current_settings().quiet
 
     def __enter__(self) -> _Best:
         self._say("walking through the step, and simulating what a plan is held against")

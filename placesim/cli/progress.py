@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from placesim.cli.command import current_settings
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -18,7 +20,7 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         self._started: float | None = None
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._bar: Progress | None = None
 
     def __enter__(self) -> TerminalProgress:

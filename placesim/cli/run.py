@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import MACHINE, REPORT, command, option
 from placesim.cli.options import (
-    debug_option,
     feed_option,
     file_access_options,
     format_option,
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
 
 
-@click.command("run")
+@command("run")
 @click.argument("graph")
-@click.option(
-    "--log-placement/--no-log-placement", default=None, help="Print the device mapping and one line a node before the results."
+@option(
+    "--log-placement/--no-log-placement",
+    group=REPORT,
+    default=None,
+    help="Print the device mapping and one line a node before the results.",
 )
 @machine_options
 @source_options
@@ -39,23 +42,30 @@ if TYPE_CHECKING:
 @feed_option
 @report_options
 @format_option
-@click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
-@click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
+@option("--intra-op-threads", group=MACHINE, type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
+@option("--inter-op-threads", group=MACHINE, type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
 @file_access_options
-@click.option("--log-creation", is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error.")
-@click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
-@click.option("--no-memory-limit", is_flag=True, help="Let devices hold more than they have; their memory is only counted.")
-@click.option(
+@option(
+    "--log-creation", group=REPORT, is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error."
+)
+@option("--memory-limit", group=MACHINE, metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
+@option(
+    "--no-memory-limit", group=MACHINE, is_flag=True, help="Let devices hold more than they have; their memory is only counted."
+)
+@option(
     "--report-tensor-allocations-upon-oom",
+    group=REPORT,
     is_flag=True,
     help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
 )
-@click.option(
-    "--log-memory", is_flag=True, help="Print TensorFlow's log of a device that runs out of memory, to standard error."
+@option(
+    "--log-memory",
+    group=REPORT,
+    is_flag=True,
+    help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
 )
 @trace_option("kernels that ran")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
-@debug_option
 def run_command(
     graph: str,
     form: str,

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
-from placesim.cli.options import Settings, shell_environment
+from placesim.cli.command import current_settings
+from placesim.cli.options import shell_environment
 
 _OF_GRAPHS = ("tag", "signature", "checkpoint", "clear_devices", "device", "fetch", "until")
 """Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
@@ -32,16 +31,15 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
     read_bytes(path)
     options = {"environment": shell_environment(), **values}
     make_options(options)
-    settings = click.get_current_context().find_object(Settings)
+    settings = current_settings()
     job = {
         "purpose": "run",
         "options": {name: value for name, value in options.items() if name != "arguments"},
         "log_filters": list(log_filters),
         "log_creation": log_creation,
-        "debug": settings is not None and settings.debug,
+        "debug": settings.debug,
     }
-    arguments = () if settings is None else settings.script_arguments
-    return _become(script_command(path, job, arguments))
+    return _become(script_command(path, job, settings.script_arguments))
 
 
 def _become(command: Sequence[str]) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import click
 
+from placesim.cli.command import COLOR_VARIABLES, Settings
 from placesim.cli.group import placesim
-from placesim.cli.options import Settings
 from placesim.cli.streams import lost_output, open_streams, settle_output, write_complaint
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape
@@ -24,6 +24,7 @@ def run_shell(arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments name, to its exit code."""
     settings = Settings()
     open_streams()
+    colors = {name: os.environ[name] for name in COLOR_VARIABLES if name in os.environ}
     try:
         if "_PLACESIM_COMPLETE" in os.environ:
             placesim.main(list(sys.argv[1:]), "placesim")
@@ -33,6 +34,15 @@ def run_shell(arguments: Sequence[str] | None) -> int:
         return INTERRUPTED
     except Exception as error:
         return _report(error, settings)
+    finally:
+        _set_back(colors)
+
+
+def _set_back(colors: dict[str, str]) -> None:
+    """What --color did to this process's environment is no one else's."""
+    for name in COLOR_VARIABLES:
+        os.environ.pop(name, None)
+    os.environ.update(colors)
 
 
 def _invoke(arguments: Sequence[str], settings: Settings) -> int:

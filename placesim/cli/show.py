@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
-    debug_option,
     given,
     machine_options,
     memory_option,
@@ -21,6 +21,7 @@ from placesim.cli.options import (
     source_options,
 )
 from placesim.errors import UsageError
+from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -66,7 +67,7 @@ FORMS = (
 )
 
 
-@click.command("show")
+@command("show")
 @click.argument("graph")
 @machine_options
 @source_options
@@ -76,8 +77,7 @@ FORMS = (
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
-@output_option
-@debug_option
+@output_option()
 def show_command(
     graph: str,
     depth: int | None,
@@ -103,7 +103,7 @@ def show_command(
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import Wish, Wishes, open_subject
-    from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
+    from placesim.cli.output import gathered, is_terminal, write, write_error_text, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
@@ -120,7 +120,7 @@ def show_command(
         pieces = gathered(find_form(FORMS, form).write(picture, depth))
         write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
     if picture.error:
-        complain(picture.error + "\n")
+        write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
     return 1 if picture.error else 0
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
-    debug_option,
     feed_option,
     file_access_options,
     given,
@@ -60,12 +60,14 @@ FORMS = (
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
-_EPILOG = (
-    "Exit code: 0 simulated, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
-)
+EXITS = {
+    0: "simulated",
+    1: "a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+}
 
 
-@click.command("simulate", epilog=_EPILOG)
+@command("simulate", exits=EXITS)
 @click.argument("graph")
 @size_options()
 @guess_options
@@ -82,9 +84,8 @@ _EPILOG = (
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
-@output_option
+@output_option()
 @trace_option("simulated step")
-@debug_option
 @collector_paused()
 def simulate_command(
     graph: str,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import MACHINE, command, option
 from placesim.cli.forms import Form, find_form, form_of_file, form_option
 from placesim.cli.options import (
     Command,
-    debug_option,
     feed_option,
     file_access_options,
     given,
@@ -67,17 +67,18 @@ FORMS = (
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
-_EPILOG = (
-    "Exit code: 0 all combinations were simulated and fit, 1 in some a device runs out of memory or TensorFlow would refuse "
-    "the graph, 2 options are wrong, or no combination has known sizes."
-)
+EXITS = {
+    0: "all combinations were simulated and fit",
+    1: "in some a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "options are wrong, or no combination has known sizes",
+}
 
 
 def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, metavar=metavar, help=text)
 
 
-@click.command("sweep", epilog=_EPILOG)
+@command("sweep", exits=EXITS)
 @click.argument("graph")
 @_axis("--gpu", "LIST", "Numbers of GPUs, such as 1..8 or 1,2,4.")
 @_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
@@ -94,15 +95,14 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @shape_option()
 @feed_option
-@click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.")
+@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE)
 @link_option
 @profile_option
 @source_options
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the table.")
-@output_option
-@debug_option
+@output_option()
 def sweep_command(
     graph: str,
     gpu: str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -33,6 +33,23 @@ def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
     found: dict[Key, Amount] = {}
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)
+    return found
+
+
+def summed(amounts: Iterable[Amount]) -> Amount:
+    """All of them together."""
+    found = Amount()
+    for amount in amounts:
+        found = found.combined(amount)
+    return found
+
+
+def amounts_together(parts: Iterable[Mapping[Key, Amount]]) -> dict[Key, Amount]:
+    """The amount of each key in all of the parts."""
+    found: dict[Key, Amount] = {}
+    for part in parts:
+        for key, amount in part.items():
+            found[key] = found.get(key, Amount()).combined(amount)
     return found
 
 

@@ -76,6 +76,7 @@ class Live:
 class Snapshot:
     """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last.
 
+    `complaint` is the error as a user reads it, with what to try; a written report has none.
     `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
     So do `time`, how long the steps take, and `time_note`, and `costs`, what single nodes take, and `cost_note`.  `step` is
     what is compared of the time; a written prediction has nothing but that, and `holds_placement` is False.
@@ -96,6 +97,7 @@ class Snapshot:
     cost_note: str = field(default="", compare=False)
     step: PredictedStep | None = field(default=None, compare=False)
     holds_placement: bool = True
+    complaint: Marked = field(default_factory=Marked, compare=False)
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:

@@ -12,6 +12,7 @@ from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.categories import VARIABLES
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
+from placesim.runtime.transfer_kinds import TransferKind
 
 
 class DeviceSummary(NamedTuple):
@@ -81,8 +82,8 @@ def transferred(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], di
 
 
 def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str], Amount]:
-    """What passes between each two devices; copies between a device's memory and the host's are no transfers."""
-    return amounts_by(((row.src, row.dst), row.bytes) for row in transfers if row.src != row.dst)
+    """The tensors that pass between each two devices."""
+    return amounts_by(((row.src, row.dst), row.bytes) for row in transfers if row.kind is TransferKind.TENSOR)
 
 
 def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:

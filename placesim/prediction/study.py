@@ -11,6 +11,7 @@ from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST
 from placesim.prediction.memory_curves import MemoryCurve
 from placesim.prediction.step_trace import StepTrace
 from placesim.runtime.accounting.lifetimes import Lifetime
+from placesim.runtime.transfer_kinds import TransferKind, transfer_kind
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
 """The kinds of a path's parts."""
@@ -135,6 +136,11 @@ class TimeStudy:
     helps: tuple[Help, ...] = ()
     memory: tuple[MemoryCurve, ...] = ()
     trace: StepTrace | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def counted_transfers(self) -> tuple[TransferRun, ...]:
+        """Those of the `transfers` that count as such: no control edges, nothing within a device."""
+        return tuple(run for run in self.transfers if transfer_kind(run.sender, run.receiver, run.bytes) is TransferKind.TENSOR)
 
     @property
     def step(self) -> StepTime:

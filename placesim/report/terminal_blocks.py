@@ -7,7 +7,8 @@ from typing import TextIO
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓"
-_ASCII = str.maketrans("▁▂▃▄▅▆▇█·…░▒▓", "__.--=##..:%@")
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓▚▞▤·…\N{NO-BREAK SPACE}", "__.--=##:%@x/=.~ ")
+"""The signs of a terminal that has no others."""
 
 
 def blocks_line(values: Sequence[float], most: float) -> str:

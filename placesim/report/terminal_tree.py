@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.inspection.amounts import Amount
+from placesim.inspection.amounts import Amount, amounts_together, summed
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
+from placesim.report.terminal_blocks import as_encoded
 from placesim.report.terminal_console import console_into, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
@@ -25,36 +26,40 @@ WIDE = 100
 """Columns from which on a bar has its full length."""
 MIN_PAIRS = 3
 """A matrix too wide for the terminal becomes a list of pairs, the most bytes first: a third of its height, at least so many."""
+MIN_MATRIX = 6
+"""So many devices have a matrix on however low a terminal."""
 _CORNER = "copied from \\ to"
 _STYLES = ("bright_black", "blue", "green", "magenta", "cyan", "yellow", "red")
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
 """Bars differ in cells too, so that they can be told apart without colour."""
-_ASCII = str.maketrans("█▓▒▚░▞▤·…\N{NO-BREAK SPACE}", "#@%x:/=.~ ")
-"""The cells and signs of a terminal that has no others."""
 
 
 def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> str:
-    """Tree, legend and matrix, folded to the height of the terminal unless a depth is given."""
-    buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    """Tree, legend and matrix, folded to the height of the terminal unless a depth is given; the prompt has a line too."""
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
-    matrix = _matrix(picture, labels, console.width, max(MIN_PAIRS, height // 3))
-    memory = _memory(picture, labels, console.width)
-    used = matrix.row_count + sum(part.row_count + 1 if isinstance(part, Table) else 1 for part in memory)
-    rows = folded_rows(picture, max(MIN_ROWS, height - used - 7), depth)
-    for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix, *memory):
+    width = console_into(stream, io.StringIO()).width
+    below = _printed(stream, [_legend(picture, labels), Text(), *_copied(picture, labels, width, height)])
+    below += _printed(stream, _memory(picture, labels, width))
+    rows = folded_rows(picture, max(MIN_ROWS, height - below.count("\n") - 2), depth)
+    text = _printed(stream, [_tree(picture, rows, labels, width)]) + below
+    return as_encoded(text, stream)
+
+
+def _printed(stream: TextIO, parts: Iterable[Table | Text]) -> str:
+    buffer = io.StringIO()
+    console = console_into(stream, buffer)
+    for part in parts:
         console.print(part)
-    text = buffer.getvalue()
-    return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
+    return buffer.getvalue()
 
 
 def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: int) -> Table:
     cells = BAR_CELLS if width >= WIDE else BAR_CELLS // 2
     lines = [
-        _scope_line(row, row.item, labels, cells)
-        if isinstance(row.item, Scope)
-        else _node_line(row, picture.nodes[row.item], labels)
+        _node_line(row, picture.nodes[row.item], labels)
+        if isinstance(row.item, int)
+        else _scope_line(row, row.item, labels, cells)
         for row in rows
     ]
     heads = ("scope", "ops", "bytes", "devices")
@@ -69,14 +74,19 @@ def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: 
     return found
 
 
-def _scope_line(row: Row, scope: Scope, labels: dict[int, str], cells: int) -> tuple[Text, ...]:
-    total = scope.total
+def _scope_line(row: Row, item: Scope | tuple[Scope, ...], labels: dict[int, str], cells: int) -> tuple[Text, ...]:
+    scopes = item if isinstance(item, tuple) else (item,)
+    by_device = amounts_together(scope.by_device for scope in scopes)
+    total = summed(by_device.values())
     size = readable_bytes(total) if total.unknown < total.number else ""
-    style = "bold" if not row.level else "italic" if scope.is_folded else ""
-    name = Text(f"{INDENT * (row.level - 1)}{scope.label or 'everything'}", style)
+    if isinstance(item, tuple):
+        name = Text(f"{INDENT * (row.level - 1)}and {len(scopes):,} more", "dim")
+    else:
+        style = "bold" if not row.level else "italic" if item.is_folded else ""
+        name = Text(f"{INDENT * (row.level - 1)}{item.label or 'everything'}", style)
     if row.is_closed:
-        name.append(f"  +{len(scope.scopes)}", "dim")
-    return name, Text(f"{total.number:,}"), Text(size), _bar(scope, cells) + _shares(scope, labels)
+        name.append(f"  +{sum(len(scope.scopes) for scope in scopes)}", "dim")
+    return name, Text(f"{total.number:,}"), Text(size), _bar(by_device, cells) + _shares(by_device, labels)
 
 
 def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Text, ...]:
@@ -86,11 +96,11 @@ def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Tex
     return name, Text(), Text(size), device
 
 
-def _bar(scope: Scope, width: int) -> Text:
+def _bar(by_device: Mapping[int, Amount], width: int) -> Text:
     """A cell or more for each device, by its part of the nodes."""
     bar = Text()
-    whole, done, cells = scope.total.number, 0, 0
-    for device, amount in scope.by_device.items():
+    whole, done, cells = sum(amount.number for amount in by_device.values()), 0, 0
+    for device, amount in by_device.items():
         done += amount.number
         until = round(done * width / whole)
         bar.append(_cell(device) * (until - cells), _style(device))
@@ -98,10 +108,10 @@ def _bar(scope: Scope, width: int) -> Text:
     return bar.append(" ")
 
 
-def _shares(scope: Scope, labels: dict[int, str]) -> Text:
-    if len(scope.by_device) == 1:
-        return Text(labels[next(iter(scope.by_device))])
-    return Text(", ".join(f"{labels[device]} {amount.number:,}" for device, amount in scope.by_device.items()), "dim")
+def _shares(by_device: Mapping[int, Amount], labels: dict[int, str]) -> Text:
+    if len(by_device) == 1:
+        return Text(labels[next(iter(by_device))])
+    return Text(", ".join(f"{labels[device]} {amount.number:,}" for device, amount in by_device.items()), "dim")
 
 
 def _style(device: int) -> str:
@@ -142,7 +152,19 @@ def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table 
     return [Text(), found]
 
 
-# --- the matrix -----------------------------------------------------------------------------------------------------
+# --- what is copied -------------------------------------------------------------------------------------------------
+
+
+def _copied(picture: Picture, labels: dict[int, str], width: int, height: int) -> Iterator[Table | Text]:
+    """The matrix of transfers, and a sentence for each other thing that is copied."""
+    yield _matrix(picture, labels, width, max(MIN_PAIRS, height // 3))
+    host, signals = picture.asides
+    if host:
+        listed = ", ".join(f"{labels[device]} {readable_bytes(total)} ({total.number:,})" for device, total in host.items())
+        yield Text(f"and between a device's own memory and the host's: {listed}", "dim")
+    if signals:
+        listed = ", ".join(f"{labels[src]} to {labels[dst]} ({count:,})" for (src, dst), count in signals.items())
+        yield Text(f"and control edges, which carry no bytes: {listed}", "dim")
 
 
 def _matrix(picture: Picture, labels: dict[int, str], width: int, max_pairs: int) -> Table:
@@ -153,7 +175,8 @@ def _matrix(picture: Picture, labels: dict[int, str], width: int, max_pairs: int
         return found
     devices = sorted({device for pair in totals for device in pair})
     rows = [[_matrix_cell(totals.get((src, dst))) for dst in devices] for src in devices]
-    if sum(3 + max(map(len, column)) for column in zip(*rows, strict=True)) + len(_CORNER) > width:
+    is_too_wide = sum(3 + max(map(len, column)) for column in zip(*rows, strict=True)) + len(_CORNER) > width
+    if is_too_wide or len(rows) > max(max_pairs, MIN_MATRIX):
         return _pairs(found, totals, labels, max_pairs)
     found.add_column(_CORNER, no_wrap=True)
     for device in devices:

@@ -14,6 +14,7 @@ from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError
 from placesim.placement.placer import Placement
 from placesim.runtime.prepared import PreparedStep
+from placesim.runtime.transfer_kinds import TransferKind, transfer_kind
 
 if TYPE_CHECKING:
     from placesim.memory.dump import LogLine as MemoryLogLine
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TransferRow(NamedTuple):
-    """A tensor copied between devices; `bytes` None where its shape is not known before it runs."""
+    """What a send and its receive copy, of whatever `kind`; `bytes` None where its shape is not known before it runs."""
 
     tensor: str
     src: str
@@ -32,6 +33,11 @@ class TransferRow(NamedTuple):
     send_op: str
     recv: str
     recv_op: str
+
+    @property
+    def kind(self) -> TransferKind:
+        """Whether it counts as a transfer."""
+        return transfer_kind(self.src, self.dst, self.bytes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Tensor
 
 
@@ -25,9 +25,9 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """`tf.clip_by_norm`."""
-    from placesim.tf1.array import where
-    from placesim.tf1.creation import ones_like
-    from placesim.tf1.reductions import reduce_sum
+    from placesim.tf1.array.creation import ones_like
+    from placesim.tf1.array.shaping import where
+    from placesim.tf1.math.reductions import reduce_sum
 
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
@@ -43,10 +43,10 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
     """`tf.clip_by_average_norm`."""
-    from placesim.tf1.array import rank, size
-    from placesim.tf1.creation import range
-    from placesim.tf1.math import cast
-    from placesim.tf1.reductions import reduce_sum
+    from placesim.tf1.array.creation import range
+    from placesim.tf1.array.shaping import rank, size
+    from placesim.tf1.math.elementwise import cast
+    from placesim.tf1.math.reductions import reduce_sum
 
     with name_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:
         t = convert_to_tensor(t, name="t")
@@ -59,9 +59,9 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
 
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """`tf.global_norm`: None among the tensors is left out."""
-    from placesim.tf1.array import stack
+    from placesim.tf1.array.shaping import stack
     from placesim.tf1.graph import get_default_graph
-    from placesim.tf1.reductions import reduce_sum
+    from placesim.tf1.math.reductions import reduce_sum
 
     if not isinstance(t_list, list | tuple):
         raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.array import broadcast_static_shape
+from placesim.tf1.array.shaping import broadcast_static_shape
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
 

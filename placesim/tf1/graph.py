@@ -467,9 +467,9 @@ class Graph:
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """The GraphDef, as a protocol buffer message."""
-        from placesim.tf1 import graph_defs
+        from placesim.tf1.graph_defs import messages
 
-        return graph_defs.graph_def(self, from_version, add_shapes)
+        return messages.graph_def(self, from_version, add_shapes)
 
     def prevent_feeding(self, tensor: Tensor) -> None:
         """The tensor can't be fed."""

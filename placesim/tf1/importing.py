@@ -45,7 +45,7 @@ def module_for(name: str) -> ModuleType:
             path = ""
         path = path.removeprefix(version + ".")
     if path == "core" or path.startswith("core."):
-        from placesim.tf1.protos import GeneratedModule
+        from placesim.tf1.graph_defs.protos import GeneratedModule
 
         return GeneratedModule(name)
     if path == "compat":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from typing import Any
 
-from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 
 
 def is_nested(value: Any) -> bool:

@@ -29,18 +29,18 @@ def _lazily(module: str, function: str) -> Binary:
 
 
 _BINARY: dict[str, tuple[str, Binary]] = {
-    "add": ("add", _lazily("math", "_sum")),
+    "add": ("add", _lazily("math.elementwise", "_sum")),
     "sub": ("sub", _op("Sub")),
     "mul": ("mul", _op("Mul")),
-    "truediv": ("truediv", _lazily("math", "_true_quotient")),
-    "div": ("div", _lazily("math", "_quotient_by_type")),
+    "truediv": ("truediv", _lazily("math.elementwise", "_true_quotient")),
+    "div": ("div", _lazily("math.elementwise", "_quotient_by_type")),
     "floordiv": ("floordiv", _op("FloorDiv")),
     "mod": ("mod", _op("FloorMod")),
     "pow": ("pow", _op("Pow")),
-    "matmul": ("matmul", _lazily("math", "matmul")),
-    "and": ("and", _lazily("math", "_and")),
-    "or": ("or", _lazily("math", "_or")),
-    "xor": ("xor", _lazily("math", "_xor")),
+    "matmul": ("matmul", _lazily("math.elementwise", "matmul")),
+    "and": ("and", _lazily("math.elementwise", "_and")),
+    "or": ("or", _lazily("math.elementwise", "_or")),
+    "xor": ("xor", _lazily("math.elementwise", "_xor")),
 }
 """Python's name of an operator -> the scope it opens, and what it makes of two tensors under that scope's name."""
 _COMPARISONS = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}
@@ -106,7 +106,7 @@ def _unary(op: str) -> Callable[[Any], Any]:
 
 
 def _getitem(x: Tensor, key: Any) -> Any:
-    from placesim.tf1.slicing import slice_tensor
+    from placesim.tf1.array.slicing import slice_tensor
 
     return slice_tensor(x, key)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import reshape
+from placesim.tf1.array.shaping import reshape
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 
 
 class FixedLenFeature(NamedTuple):

@@ -11,7 +11,7 @@ from placesim.tf1.constant_values import constant_value_as_shape
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.tensor import Tensor
 
 

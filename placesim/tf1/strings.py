@@ -8,13 +8,13 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
-from placesim.tf1.array import rank
+from placesim.tf1.array.creation import range
+from placesim.tf1.array.shaping import rank
 from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.creation import range
 from placesim.tf1.generated import gen
 from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 
 
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:

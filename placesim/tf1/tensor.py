@@ -270,16 +270,16 @@ class Operation:
     @property
     def node_def(self) -> Any:
         """The NodeDef, as a protocol buffer message."""
-        from placesim.tf1 import graph_defs
+        from placesim.tf1.graph_defs import messages
 
-        return graph_defs.node_def(self)
+        return messages.node_def(self)
 
     @property
     def op_def(self) -> Any:
         """What the op is; `name`, `input_arg` and `output_arg` as an OpDef has them."""
-        from placesim.tf1 import graph_defs
+        from placesim.tf1.graph_defs import messages
 
-        return graph_defs.op_def(self)
+        return messages.op_def(self)
 
     @property
     def traceback(self) -> list[Any]:

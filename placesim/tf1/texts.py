@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.tf1 import nest
 from placesim.tf1.generated import gen
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
 
 _STREAMS = {
@@ -81,7 +81,7 @@ def _stream_name(stream: Any) -> str:
         if stream in _STREAMS:
             return _STREAMS[stream]
     else:
-        from placesim.tf1 import app_logging
+        from placesim.tf1.app import logging as app_logging
 
         for level in ("info", "warning", "error"):
             if stream is getattr(app_logging, "warn" if level == "warning" else level, None):

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1 import dtypes
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor, SparseTensorValue
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
 from placesim.tf1.tensor import Tensor
 
 

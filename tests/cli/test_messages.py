@@ -49,7 +49,8 @@ SAID = {
     "a column that is not its list's": (
         "nodes:\n  - op: Const\n   name: a\n",
         [
-            "GraphFileError: g.yaml:3:4: not valid YAML while parsing a block collection: did not find expected '-' indicator",
+            "GraphFileError: g.yaml:3:4: not valid YAML while parsing a block collection that begins in line 2:"
+            " did not find expected '-' indicator",
             "  the entries of one list, and the keys of one mapping, begin in the same column",
         ],
     ),
@@ -57,7 +58,7 @@ SAID = {
         "nodes:\n  - {op: NoOp, name: no}\n",
         [
             "GraphFileError: g.yaml:2:22: wrong type of 'name': got false, expected a text: YAML reads yes, no, on and off as"
-            " booleans unless they stand in quotes"
+            " booleans unless it stands in quotes"
         ],
     ),
     "an attr among the keys": (

@@ -153,7 +153,7 @@ def test_a_graph_that_cannot_be_placed_is_shown_as_far_as_it_came(shell: Shell) 
     assert ended.output.startswith("scope\t.\t3\t")
     assert ended.output.endswith("not-placed=3\n")
     assert ended.complaint.startswith(
-        "InvalidArgumentError: Cannot assign a device for operation MatMul: node MatMul was explicitly"
+        "InvalidArgumentError: Cannot assign a device for operation MatMul: node MatMul (defined at "
     )
 
 

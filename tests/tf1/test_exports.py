@@ -72,7 +72,7 @@ def test_a_public_name_is_itself_whatever_submodule_is_imported(first: str, orde
 def test_a_users_own_imports() -> None:
     program = """
 import placesim.tf1 as tf
-import placesim.tf1.math
+import placesim.tf1.math.elementwise
 import placesim.tf1.nn as nn
 from placesim.tf1 import math, train
 from placesim.tf1.layers import core

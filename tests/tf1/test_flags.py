@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placesim.tf1 import flag_kinds, flags
+from placesim.tf1.app import flag_kinds, flags
 
 
 class Colour(enum.Enum):

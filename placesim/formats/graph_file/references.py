@@ -213,11 +213,7 @@ class References:
     def report_unknown(self, unresolved: Unresolved) -> None:
         """A name that stands for nothing in the file."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
-<<<<<<< HEAD
         around = () if self.outside is None else self.outside.all_names()
         near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))
-=======
-        near = self.problems.did_you_mean(name, self._names.all_names())
->>>>>>> h-yamlgrads
         message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
         self.problems.add(unresolved.position, message)

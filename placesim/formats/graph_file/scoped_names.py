@@ -98,9 +98,8 @@ class ScopedNames:
         if name is None:
             return builder.unique_name(op) if isinstance(op, str) else builder.unique_name("?")
         if name.__class__ is not str:
-            quotes = (
-                ": YAML reads yes, no, on and off as booleans unless they stand in quotes" if isinstance(name, bool) else ""
-            )
+            reading = "yes, no, on and off as booleans" if isinstance(name, bool) else "it as a number"
+            quotes = f": YAML reads {reading} unless it stands in quotes" if isinstance(name, bool | int | float) else ""
             message = f"wrong type of 'name': got {shown(name)}, expected a text{quotes}"
             self._problems.add(value_position(entry, "name"), message)
             raise Broken

@@ -22,7 +22,7 @@ from placesim.graph.binding import Operand, Variable
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS, Initializer, add_global_initializer, add_variable
-from placesim.suggestions import did_you_mean
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 VARIABLE_KEYS = dict.fromkeys(
     ("variable", "id", "shape", "dtype", "initializer", "kind", "trainable", "device", "colocate_with", "control_inputs")
@@ -141,7 +141,8 @@ def initializer_value(value: Any) -> Initializer:
         if kind in INITIALIZER_FIELDS:
             return Initializer(kind, _initializer_fields(kind, {} if fields is None else fields))
         value = kind
-    raise Wrong(f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{did_you_mean(value, kinds)}")
+    near = did_you_mean(value, kinds, SIMILAR_AMONG_FEW)
+    raise Wrong(f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{near}")
 
 
 def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:

@@ -230,8 +230,10 @@ def _error_message(error: yaml.YAMLError, text: str) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         if _marked_character(error, text) == "\t":
             return "not valid YAML: got a tab, expected spaces, which alone indent"
-        context = f" {error.context}" if error.context else ""
-        return f"not valid YAML{context}: {error.problem}"
+        context, began = error.context, error.context_mark
+        if context and began is not None and error.problem_mark is not None and began.line != error.problem_mark.line:
+            context += f" that begins in line {began.line + 1}"
+        return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"
 
 

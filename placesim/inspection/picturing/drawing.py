@@ -81,11 +81,9 @@ class _LinkTally:
 def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:
     """The copy that an edge needs, by producer, slot and the reader's device: an index into the picture's copies.
 
-    All readers on a device share it.  Where several steps make the same copy, it is the first step's; what only passes between
-    a device's memory and the host's belongs to no edge.
+    All readers on a device share it.  Where several steps make the same copy, it is the first step's.
     """
     found: dict[tuple[int, int, int], int] = {}
     for index, copy in enumerate(picture.copies):
-        if copy.src != copy.dst:
-            found.setdefault((copy.node, copy.slot, copy.dst), index)
+        found.setdefault((copy.node, copy.slot, copy.dst), index)
     return found

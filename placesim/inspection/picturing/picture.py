@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.inspection.amounts import Amount, amounts_by
 from placesim.inspection.snapshot import Live, Snapshot
+from placesim.runtime.outcome import TransferRow
+from placesim.runtime.transfer_kinds import TransferKind
 
 if TYPE_CHECKING:
     from placesim.placement.placer import Placement
@@ -46,7 +48,7 @@ class PictureNode(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A tensor that a step copies between devices, or between a device's memory and the host's.
+    """A tensor that a step copies from one device to another.
 
     `node` is the producer's id, -1 where the picture lacks it.  `bytes` is None where they are not known before the step runs.
     """
@@ -58,19 +60,32 @@ class Copy(NamedTuple):
     bytes: int | None
 
 
+class Asides(NamedTuple):
+    """What is copied and is no transfer.
+
+    `host` has for each device the tensors that pass between its memory and the host's; `signals` how many control edges (and
+    tensors without elements) lead from one device to another.
+    """
+
+    host: Mapping[int, Amount] = {}
+    signals: Mapping[tuple[int, int], int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """What can be seen of a placement.
 
-    `devices` are full names in device-set order.  `live` holds the reasons; it is None, and nodes have neither inputs nor
-    bytes, in a picture of a report that was read back.  `memory` is what devices hold while the steps run, where that was asked
-    for; `memory_note` says why it is not known.  `costs` tells what nodes take in a step, where that is known.
+    `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
+    reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
+    devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.  `costs` tells what
+    nodes take in a step, where that is known.
     """
 
     name: str
     devices: tuple[str, ...]
     nodes: tuple[PictureNode, ...] = ()
     copies: tuple[Copy, ...] = ()
+    asides: Asides = field(default_factory=Asides)
     live: Live | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
@@ -97,8 +112,16 @@ def picture_of(snapshot: Snapshot) -> Picture:
         copies = _written_copies(snapshot, indices)
     else:
         nodes, copies = tuple(_nodes(placement, indices)), _live_copies(snapshot, live, placement, indices)
+    transfers = tuple(copy for copy, row in zip(copies, snapshot.transfers, strict=True) if row.kind is TransferKind.TENSOR)
     found = snapshot.memory, snapshot.memory_note, snapshot.costs
-    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error, *found)
+    asides = _asides(snapshot.transfers, indices)
+    return Picture(snapshot.name, devices, nodes, transfers, asides, live, snapshot.warnings, error, *found)
+
+
+def _asides(rows: Sequence[TransferRow], indices: Mapping[str, int]) -> Asides:
+    host = amounts_by((indices[row.dst], row.bytes) for row in rows if row.kind is TransferKind.HOST)
+    signals = amounts_by(((indices[row.src], indices[row.dst]), 0) for row in rows if row.kind is TransferKind.SIGNAL)
+    return Asides(dict(sorted(host.items())), {pair: amount.number for pair, amount in sorted(signals.items())})
 
 
 def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from placesim.inspection.amounts import Amount
+from placesim.inspection.amounts import Amount, summed
 from placesim.inspection.picturing.picture import PictureNode
 
 FOLD_LIMIT = 60
@@ -43,10 +43,7 @@ class Scope:
     @property
     def total(self) -> Amount:
         """Everything inside, on whatever device."""
-        found = Amount()
-        for amount in self.by_device.values():
-            found = found.combined(amount)
-        return found
+        return summed(self.by_device.values())
 
     @property
     def scopes(self) -> tuple[Scope, ...]:

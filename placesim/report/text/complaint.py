@@ -27,8 +27,12 @@ _HINTS = (
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
     (
-        r"not valid YAML while parsing a block|mapping values are not allowed",
+        r"not valid YAML while parsing a block",
         "the entries of one list, and the keys of one mapping, begin in the same column",
+    ),
+    (
+        r"mapping values are not allowed",
+        "the keys of one mapping begin in the same column, and a text with ': ' in it stands in quotes",
     ),
     (
         r"was explicitly assigned to .* but available devices are",

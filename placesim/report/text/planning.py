@@ -62,8 +62,8 @@ def placement_cells(placed: Placed) -> tuple[object, ...]:
     return (
         *(f"{seconds:.6g}" for seconds in (step.seconds, step.low, step.high, placed.value(Sought.THROUGHPUT))),
         round(placed.value(Sought.MEMORY)),
-        len(study.transfers),
-        sum(transfer.bytes for transfer in study.transfers),
+        len(study.counted_transfers),
+        sum(transfer.bytes for transfer in study.counted_transfers),
         NOTHING if fullest is None else f"{fullest:.4f}",
         "fits" if placed.fits else summary(placed),
     )
@@ -130,9 +130,9 @@ def placement_document(placed: Placed) -> dict[str, Any]:
     found |= {"transfers": None, "transfer_bytes": None, "devices": []}
     if study is not None:
         step = study.step
-        found |= {"seconds": step.seconds, "low": step.low, "high": step.high, "transfers": len(study.transfers)}
+        found |= {"seconds": step.seconds, "low": step.low, "high": step.high, "transfers": len(study.counted_transfers)}
         found |= {"load_seconds": placed.value(Sought.THROUGHPUT), "peak_bytes": round(placed.value(Sought.MEMORY))}
-        found["transfer_bytes"] = sum(transfer.bytes for transfer in study.transfers)
+        found["transfer_bytes"] = sum(transfer.bytes for transfer in study.counted_transfers)
         found["devices"] = [
             {"device": d.device, "busy_seconds": d.busy, "peak_bytes": d.peak, "limit_bytes": d.limit} for d in study.devices
         ]

@@ -2,6 +2,8 @@
 
 In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
 each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
+What else is copied: `host-copies`, device, tensors, bytes between its memory and the host's; `signals`, source, target, and how
+many control edges.
 Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
 """
 
@@ -39,7 +41,12 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
         ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
     )
-    return ("\t".join(map(escape_line, row)) + "\n" for row in chain(scopes, transfers, _memory_rows(picture)))
+    host = (
+        ("host-copies", labels[device], f"{total.number}", plain_bytes(total)) for device, total in picture.asides.host.items()
+    )
+    signals = (("signals", labels[src], labels[dst], f"{count}") for (src, dst), count in picture.asides.signals.items())
+    rows = chain(scopes, transfers, host, signals, _memory_rows(picture))
+    return ("\t".join(map(escape_line, row)) + "\n" for row in rows)
 
 
 def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
@@ -63,7 +70,7 @@ def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
 def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any]:
     """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none.
 
-    Scopes come one by one.
+    `host_copies` and `signals` are what is copied beside transfers.  Scopes come one by one.
     """
     names: dict[int, str | None] = {-1: None, **dict(enumerate(picture.devices))}
     tree = scope_tree(picture.nodes, fold_limit=None)
@@ -73,6 +80,12 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
         "transfers": [
             {"src": names[src], "dst": names[dst], **total.document("tensors")}
             for (src, dst), total in picture.matrix().items()
+        ],
+        "host_copies": [
+            {"device": names[device], **total.document("tensors")} for device, total in picture.asides.host.items()
+        ],
+        "signals": [
+            {"src": names[src], "dst": names[dst], "count": count} for (src, dst), count in picture.asides.signals.items()
         ],
         "memory": [
             {"device": usage.device, "peak": usage.peak, "limit": usage.limit, "node": usage.peak_node}
@@ -94,21 +107,37 @@ def _scope_document(scope: Scope, names: dict[int, str | None]) -> dict[str, Any
 
 
 class Row(NamedTuple):
-    """A row of the tree: a scope, or a node by its id; `is_closed` where scopes in it are left out."""
+    """A row of the tree: a scope, or a node by its id; `is_closed` where scopes in it are left out.
+
+    `item` is a tuple where scopes are left out for want of room: all of those that stand beside each other, in one row.
+    """
 
     level: int
-    item: Scope | int
+    item: Scope | int | tuple[Scope, ...]
     is_closed: bool = False
 
 
 def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[Row]:
-    """The scopes that fit into `limit` rows, or those down to `depth`; nodes too where a small graph fits as a whole."""
+    """The scopes that fit into `limit` rows, or those down to `depth`; nodes too where a small graph fits as a whole.
+
+    Where those of the outermost level are too many already, the ones with the most nodes stay.
+    """
     tree = scope_tree(picture.nodes)
     scopes = [scope for _, scope in tree.walk()]
     if depth is None and len(scopes) + len(picture.nodes) <= limit:
         return _rows(tree, set(scopes), with_nodes=True)
     opened = unfold(tree, limit, nodes_count=False) if depth is None else opened_to(tree, depth)
-    return _rows(tree, opened, with_nodes=False)
+    rows = _rows(tree, opened, with_nodes=False)
+    return rows if depth is not None or len(rows) <= limit else _largest(tree, limit)
+
+
+def _largest(tree: Scope, limit: int) -> list[Row]:
+    """The scopes of the outermost level with the most nodes, in their order, and a row for the rest of them."""
+    by_size = sorted(tree.scopes, key=lambda scope: -scope.total.number)
+    kept = set(by_size[: max(1, limit - 2)])
+    rest = tuple(scope for scope in tree.scopes if scope not in kept)
+    shown = [Row(1, scope, bool(scope.scopes)) for scope in tree.scopes if scope in kept]
+    return [Row(0, tree), *shown, *([Row(1, rest)] if rest else [])]
 
 
 def _rows(tree: Scope, opened: Set[Scope], with_nodes: bool) -> list[Row]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from placesim.tf1 import dtypes, nest
-from placesim.tf1.array import stack
+from placesim.tf1.array.shaping import stack
 from placesim.tf1.control_flow.contexts import ControlFlowContext, is_in, outside
 from placesim.tf1.control_flow.switching import merge, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
@@ -17,9 +17,9 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
 from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.math import cast, reduce_sum
+from placesim.tf1.math.elementwise import cast, reduce_sum
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from placesim.tf1 import nest
-from placesim.tf1.array import shape
+from placesim.tf1.array.shaping import shape
 from placesim.tf1.control_flow.loops import while_loop
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.conversion import constant, convert_to_tensor

@@ -196,7 +196,7 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, as one tensor."""
-        from placesim.tf1.creation import range as range_of
+        from placesim.tf1.array.creation import range as range_of
 
         with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
             found = self.gather(range_of(0, self.size()), name=name)
@@ -238,8 +238,8 @@ class TensorArray:
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array of the parts of a tensor along its first dimension."""
-        from placesim.tf1.array import shape
-        from placesim.tf1.creation import range as range_of
+        from placesim.tf1.array.creation import range as range_of
+        from placesim.tf1.array.shaping import shape
 
         with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -247,7 +247,7 @@ class TensorArray:
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """The array of pieces of a tensor, of some lengths along its first dimension."""
-        from placesim.tf1.math import cast
+        from placesim.tf1.math.elementwise import cast
 
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
             value = convert_to_tensor(value, dtype=self._dtype, name="value")

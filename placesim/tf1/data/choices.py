@@ -7,7 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1 import dtypes
-from placesim.tf1.array import expand_dims, squeeze
+from placesim.tf1.array.shaping import expand_dims, squeeze
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, structures
 from placesim.tf1.data.changes import not_divided

@@ -24,7 +24,7 @@ _VERSION_2 = (
 """Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
 
 
-class Dataset(metaclass=ABCMeta):
+class Dataset(metaclass=ABCMeta):  # noqa: B024 - of the class that TensorFlow tells
     """A sequence of elements of one structure.  TensorFlow's class of this name; every dataset is a DatasetV1Adapter."""
 
     def __init__(self, variant_tensor: Tensor, element_spec: Any, kind: str, options: Options | None = None) -> None:

@@ -29,7 +29,7 @@ def _file_names(filenames: Any) -> Dataset:
                 f"{filenames.output_shapes}."
             )
         return filenames
-    from placesim.tf1.array import reshape
+    from placesim.tf1.array.shaping import reshape
 
     names = convert_to_tensor(_as_texts(filenames), dtype_hint=dtypes.string)
     if names.dtype is not dtypes.string:
@@ -133,7 +133,7 @@ def _text(value: Any, name: str) -> Any:
 
 def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Dataset:
     """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
-    from placesim.tf1.array import identity, shape
+    from placesim.tf1.array.shaping import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.generated import gen
     from placesim.tf1.scopes import control_dependencies, name_scope

@@ -55,6 +55,8 @@ class _Body(Graph):
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
         self.seed = outer.seed
+        self.builder.graph.files = outer.builder.graph.files
+        self._file_numbers = outer._file_numbers
         self.builder._device_scopes = devices_for(self, outer)
 
     def copied(self, tensor: Tensor) -> Tensor:

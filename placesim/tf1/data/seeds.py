@@ -8,7 +8,7 @@ import placesim.tf1 as tf
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
-from placesim.tf1.randomness import get_seed
+from placesim.tf1.random.seeds import get_seed
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 

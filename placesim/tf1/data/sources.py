@@ -11,7 +11,7 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.datasets import Dataset, make, number
 from placesim.tf1.data.seeds import seed_tensors
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.type_specs import TensorSpec
 
 

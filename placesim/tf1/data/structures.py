@@ -13,7 +13,7 @@ from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor, SparseTensorValue
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.type_specs import SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
 

@@ -29,10 +29,12 @@ _IO_GFILE = (
 )
 
 ROWS = {
-    "flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
-    "flag_kinds": " ".join(f"flags.{name} app.flags.{name}" for name in _FLAG_KINDS.split()),
-    "gfile": " ".join([*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]),
-    "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
+    "app.flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
+    "app.flag_kinds": " ".join(f"flags.{name} app.flags.{name}" for name in _FLAG_KINDS.split()),
+    "files.gfile": " ".join(
+        [*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]
+    ),
+    "app.logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
     "testing": (
         "test.TestCase test.main test.get_temp_dir test.test_src_dir_path resource_loader.get_data_files_path "
         "resource_loader.get_path_to_datafile resource_loader.get_root_dir_with_all_resources resource_loader.load_resource "

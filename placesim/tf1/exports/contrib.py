@@ -62,7 +62,7 @@ ROWS = {
         _under("learn.datasets.mnist", "DataSet read_data_sets load_mnist dense_to_one_hot extract_images extract_labels")
     ),
     "saving.readers": _under("framework", _READERS),
-    "sorting": _under("framework", "sort argsort"),
+    "math.sorting": _under("framework", "sort argsort"),
     "contrib.arg_scopes": _under(
         _FRAMEWORK, "arg_scope add_arg_scope has_arg_scope arg_scoped_arguments current_arg_scope arg_scope_func_key"
     ),

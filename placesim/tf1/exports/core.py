@@ -22,10 +22,10 @@ ROWS = {
         "add_to_collections get_collection get_collection_ref op_scope"
     ),
     "graph_keys": "GraphKeys",
-    "randomness": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",
+    "random.seeds": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",
     "placeholders": "placeholder placeholder_with_default sparse_placeholder",
     "grouping": "group tuple=gated",
-    "sparse_values": "IndexedSlices IndexedSlicesValue SparseTensor SparseTensorValue sparse.SparseTensor=SparseTensor",
+    "sparse.values": "IndexedSlices IndexedSlicesValue SparseTensor SparseTensorValue sparse.SparseTensor=SparseTensor",
     "constant_values": "get_static_value=constant_value contrib.util.constant_value=constant_value",
     "release": (
         "__version__ version.VERSION version.GRAPH_DEF_VERSION version.GIT_VERSION VERSION GIT_VERSION GRAPH_DEF_VERSION "

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 ROWS = {
-    "linalg": "trace linalg.trace norm linalg.norm tensordot linalg.tensordot einsum linalg.einsum linspace "
+    "linear_algebra.products": "trace linalg.trace norm linalg.norm tensordot linalg.tensordot einsum linalg.einsum linspace "
     "lin_space=linspace math.polyval",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROWS = {
-    "linear_algebra": (
+    "linear_algebra.factorizations": (
         "linalg.adjoint linalg.triangular_solve=matrix_triangular_solve matrix_triangular_solve "
         "linalg.cholesky_solve cholesky_solve linalg.eigh=self_adjoint_eig self_adjoint_eig "
         "linalg.eigvalsh=self_adjoint_eigvals self_adjoint_eigvals linalg.svd svd linalg.logdet "

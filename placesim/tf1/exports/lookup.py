@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROWS = {
-    "lookup": (
+    "lookup.tables": (
         "lookup.KeyValueTensorInitializer lookup.TextFileInitializer lookup.TextFileIndex lookup.StaticHashTable "
         "lookup.StaticVocabularyTable lookup.experimental.MutableHashTable lookup.experimental.DenseHashTable "
         "contrib.lookup.HashTable contrib.lookup.KeyValueTensorInitializer contrib.lookup.TextFileInitializer "

@@ -10,7 +10,7 @@ _SPECIAL = (
 )
 
 ROWS = {
-    "math": (
+    "math.elementwise": (
         "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n angle math.angle argmax math.argmax argmin "
         "math.argmin cast dtypes.cast complex dtypes.complex conj math.conj cumprod math.cumprod cumsum math.cumsum "
         "math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide math.divide dtypes.saturate_cast saturate_cast "
@@ -19,23 +19,23 @@ ROWS = {
         "math.sigmoid nn.sigmoid truediv math.truediv math.xdivy math.xlog1py to_bfloat16 to_complex128 to_complex64 to_double "
         "to_float to_int32 to_int64"
     ),
-    "reductions": (
+    "math.reductions": (
         "count_nonzero math.count_nonzero reduce_all math.reduce_all reduce_any math.reduce_any math.reduce_euclidean_norm "
         "reduce_logsumexp math.reduce_logsumexp reduce_max math.reduce_max reduce_mean math.reduce_mean reduce_min "
         "math.reduce_min reduce_prod math.reduce_prod math.reduce_std reduce_sum math.reduce_sum math.reduce_variance"
     ),
-    "creation": (
+    "array.creation": (
         "zeros ones zeros_like ones_like fill range one_hot eye linalg.eye=eye sequence_mask meshgrid linalg.diag=matrix_diag "
         "matrix_diag linalg.diag_part=matrix_diag_part matrix_diag_part linalg.set_diag=matrix_set_diag matrix_set_diag"
     ),
-    "array": (
+    "array.shaping": (
         "shape size rank shape_n broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "
         "squeeze transpose matrix_transpose linalg.matrix_transpose linalg.transpose=matrix_transpose concat stack "
         "parallel_stack unstack split slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where "
         "where_v2 pad reverse_sequence unique unique_with_counts setdiff1d identity repeat"
     ),
-    "slicing": "strided_slice",
-    "special_functions": (
+    "array.slicing": "strided_slice",
+    "math.special_functions": (
         "lbeta math.lbeta math.erfinv math.erfcinv math.ndtri math.reciprocal_no_nan math.sobol_sample math.approx_max_k "
         "math.approx_min_k nn.approx_max_k nn.approx_min_k " + " ".join(_SPECIAL)
     ),

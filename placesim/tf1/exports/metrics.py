@@ -15,9 +15,9 @@ _RANKED = (
 )
 
 ROWS = {
-    "metrics": " ".join(f"metrics.{name}" for name in _NAMES),
-    "metrics_classes": " ".join(f"metrics.{name}" for name in _CLASSES.split()),
-    "metrics_thresholds": "metrics.auc metrics.sensitivity_at_specificity metrics.specificity_at_sensitivity "
+    "metrics.means": " ".join(f"metrics.{name}" for name in _NAMES),
+    "metrics.classes": " ".join(f"metrics.{name}" for name in _CLASSES.split()),
+    "metrics.thresholds": "metrics.auc metrics.sensitivity_at_specificity metrics.specificity_at_sensitivity "
     + " ".join(f"metrics.{name}_at_thresholds" for name in _COUNTED.split()),
-    "metrics_ranked": " ".join(f"metrics.{name}" for name in _RANKED),
+    "metrics.ranked": " ".join(f"metrics.{name}" for name in _RANKED),
 }

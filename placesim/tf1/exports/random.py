@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ROWS = {
     "distributions": "distributions.Normal distributions.kl_divergence",
-    "random_stateless": (
+    "random.stateless": (
         "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
         "random.stateless_truncated_normal=stateless_truncated_normal random.stateless_multinomial "
         "random.stateless_categorical random.stateless_poisson=stateless_random_poisson "
@@ -13,7 +13,7 @@ ROWS = {
         "random.fold_in=stateless_fold_in "
         "random.experimental.stateless_fold_in random.split=stateless_split random.experimental.stateless_split"
     ),
-    "random_ops": (
+    "random.drawing": (
         "random_normal random.normal=random_normal truncated_normal random.truncated_normal=truncated_normal random_uniform "
         "random.uniform=random_uniform random_shuffle random.shuffle=random_shuffle random_crop image.random_crop=random_crop "
         "random.crop=random_crop multinomial random.multinomial=multinomial random.categorical random_gamma "

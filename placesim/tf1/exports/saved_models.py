@@ -33,5 +33,5 @@ ROWS = {
         "saved_model.contains_saved_model saved_model.main_op.main_op "
         "saved_model.main_op_with_restore saved_model.main_op.main_op_with_restore"
     ),
-    "protos": "TensorInfo SummaryMetadata",
+    "graph_defs.protos": "TensorInfo SummaryMetadata",
 }

@@ -11,6 +11,6 @@ ROWS = {
     "saving.readers": (
         "train.load_checkpoint train.load_variable train.list_variables train.NewCheckpointReader=CheckpointReader"
     ),
-    "protos": "train.SaverDef=SaverDef train.CheckpointState=CheckpointState",
+    "graph_defs.protos": "train.SaverDef=SaverDef train.CheckpointState=CheckpointState",
     "saving.initializing": "train.init_from_checkpoint",
 }

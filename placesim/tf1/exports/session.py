@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ROWS = {
     "session": "Session InteractiveSession get_default_session",
-    "protos": (
+    "graph_defs.protos": (
         "ConfigProto GPUOptions GraphOptions OptimizerOptions RunOptions RunMetadata NodeDef AttrValue GraphDef MetaGraphDef "
         "Summary Event HistogramProto LogMessage SessionLog NameAttrList "
         "summary.Event summary.Summary summary.SessionLog summary.TaggedRunMetadata"

@@ -13,13 +13,13 @@ def _both(names: str) -> str:
 
 
 ROWS = {
-    "sparse": (
+    "sparse.arithmetic": (
         "sparse_tensor_dense_matmul sparse.matmul=sparse_tensor_dense_matmul "
         "sparse.sparse_dense_matmul=sparse_tensor_dense_matmul sparse_to_dense sparse_tensor_to_dense "
         "sparse.to_dense=sparse_tensor_to_dense " + _both(_BASIC)
     ),
-    "sparse_shaping": _both(_SHAPING) + " sparse.expand_dims=sparse_expand_dims",
-    "sparse_making": (
+    "sparse.shaping": _both(_SHAPING) + " sparse.expand_dims=sparse_expand_dims",
+    "sparse.making": (
         _both(_MAKING) + " sparse.eye=sparse_eye sparse.from_dense sparse.cross=sparse_cross sparse.bincount=sparse_bincount "
         "sparse.cross_hashed=sparse_cross_hashed serialize_sparse io.serialize_sparse serialize_many_sparse "
         "io.serialize_many_sparse deserialize_many_sparse io.deserialize_many_sparse"

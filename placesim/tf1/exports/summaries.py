@@ -7,5 +7,5 @@ ROWS = {
         "summary.scalar summary.histogram summary.image summary.audio summary.text summary.tensor_summary summary.merge "
         "summary.merge_all summary.get_summary_description"
     ),
-    "event_files": ("summary.FileWriter summary.FileWriterCache train.summary_iterator "),
+    "files.events": ("summary.FileWriter summary.FileWriterCache train.summary_iterator "),
 }

@@ -24,7 +24,7 @@ ROWS = {
         "io.ReaderBase=ReaderBase io.WholeFileReader=WholeFileReader io.TextLineReader=TextLineReader "
         "io.FixedLengthRecordReader=FixedLengthRecordReader io.TFRecordReader=TFRecordReader io.IdentityReader=IdentityReader"
     ),
-    "records": (
+    "files.records": (
         "python_io.TFRecordCompressionType python_io.TFRecordOptions python_io.TFRecordWriter python_io.tf_record_iterator "
         "io.TFRecordCompressionType io.TFRecordOptions io.TFRecordWriter io.tf_record_iterator"
     ),
@@ -49,7 +49,7 @@ ROWS = {
     "training.monitored": "train.MonitoredSession train.SingularMonitoredSession train.MonitoredTrainingSession",
     "training.supervisor": "train.Supervisor",
     "training.initializing": "tables_initializer initializers.tables_initializer initialize_all_tables=tables_initializer",
-    "protos": (
+    "graph_defs.protos": (
         "train.ClusterDef=ClusterDef train.ServerDef=ServerDef train.JobDef=JobDef train.Example train.Features train.Feature "
         "train.FeatureList train.FeatureLists train.SequenceExample train.BytesList train.FloatList train.Int64List"
     ),

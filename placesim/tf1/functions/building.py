@@ -12,7 +12,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.ordering import order_effects
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
-from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor, uid
 
 

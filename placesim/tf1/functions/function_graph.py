@@ -50,7 +50,9 @@ class FunctionGraph(Graph):
         self.name = name
         self.outer_graph = get_default_graph() if outer is None else outer
         outer = self.outer_graph
+        # the lines of its nodes stand in the library of the graph around, and so in the files of that
         self.builder.graph.files = outer.builder.graph.files
+        self._file_numbers = outer._file_numbers
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.structured_outputs: Any = None

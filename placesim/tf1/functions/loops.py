@@ -18,7 +18,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape, as_shape
-from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
 
 

@@ -9,7 +9,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")

@@ -12,7 +12,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.slices import dense, evaluated
 from placesim.tf1.namespaces import namespace
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 
 tf: Any = namespace("")
 

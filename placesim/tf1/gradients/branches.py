@@ -19,7 +19,7 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.missing import not_there
 from placesim.tf1.namespaces import namespace
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.tf1.generated import gen
 from placesim.tf1.namespaces import namespace
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 
 tf: Any = namespace("")
 

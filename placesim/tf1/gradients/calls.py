@@ -12,7 +12,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.rewriting import extend_op
 from placesim.tf1.gradients.backward import gradients, is_trainable
 from placesim.tf1.namespaces import namespace
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor, uid
 
 if TYPE_CHECKING:

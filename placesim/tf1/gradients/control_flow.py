@@ -12,7 +12,7 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 
 tf: Any = namespace("")
 

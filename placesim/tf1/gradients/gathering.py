@@ -10,7 +10,7 @@ from placesim.tf1.gradients.slices import dense
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import colocate_with
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 
 tf: Any = namespace("")
 

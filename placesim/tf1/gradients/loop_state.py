@@ -22,7 +22,7 @@ from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import colocate_with, control_dependencies
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 
 
 def dense(grad: Any) -> Any:

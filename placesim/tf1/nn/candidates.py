@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.generated import gen
-from placesim.tf1.randomness import get_seed
+from placesim.tf1.random.seeds import get_seed
 
 
 def _drawn(op: str, classes: Any, num_true: int, num_sampled: int, unique: bool, seed: Any, name: Any, **attrs: Any) -> Any:

@@ -8,7 +8,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.missing import not_there
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 
 tf: Any = namespace("")
 

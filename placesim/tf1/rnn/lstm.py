@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from placesim.tf1.app_logging import warn
+from placesim.tf1.app.logging import warn
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.rnn.cells import UnitCell
 

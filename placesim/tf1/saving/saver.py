@@ -234,7 +234,7 @@ class Saver:
         save_debug_info: bool = False,
     ) -> Any:
         """Writes the graph, its collections and this Saver's SaverDef; the MetaGraphDef."""
-        from placesim.tf1.meta_graphs import export_meta_graph
+        from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 
         return export_meta_graph(
             filename=filename,

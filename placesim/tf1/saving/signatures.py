@@ -7,7 +7,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.saving import saved_model_constants as names
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 
 
 def build_tensor_info(tensor: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from placesim.tf1.sparse_values import IndexedSlicesValue, SparseTensorValue
+from placesim.tf1.sparse.values import IndexedSlicesValue, SparseTensorValue
 
 
 class Composite(NamedTuple):

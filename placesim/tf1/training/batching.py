@@ -9,7 +9,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.missing import not_there
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.sparse_values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.training.queue_runners import QueueRunner, add_queue_runner
 from placesim.tf1.training.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue

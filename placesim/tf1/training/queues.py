@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
-from placesim.tf1.randomness import get_seed
+from placesim.tf1.random.seeds import get_seed
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 

@@ -98,7 +98,7 @@ class TFRecordReader(ReaderBase):
     """Records of TFRecord files."""
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
-        from placesim.tf1.records import compression_of
+        from placesim.tf1.files.records import compression_of
 
         super().__init__(gen("TFRecordReaderV2")(name=name, compression_type=compression_of(options)))
 

@@ -1,0 +1,151 @@
+"""What every command has: options in groups, its exit codes in its help, and the options that say how it speaks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+OWN = "Options"
+MACHINE = "Machine"
+SOURCE = "Source"
+SIZES = "Sizes and counts"
+PLACEMENT = "Placement"
+FILE_ACCESS = "File access"
+REPORT = "Report"
+GENERAL = "General"
+GROUPS = (OWN, MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
+"""The titles over options in `--help`, in their order."""
+EXITS = {
+    0: "done",
+    1: "the graph can't be placed or run on this machine: TensorFlow would have raised",
+    2: "the command line or a file is wrong",
+}
+"""What the exit codes mean where a command says nothing else."""
+_ALWAYS: dict[int, str] = {70: "a defect of placesim", 130: "Ctrl-C"}
+COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
+COLORS = ("auto", "always", "never")
+
+
+class Settings:
+    """What holds for the whole command line; `script_arguments` stood behind a script's `--`."""
+
+    __slots__ = ("debug", "quiet", "script_arguments")
+
+    def __init__(self) -> None:
+        self.debug = False
+        self.quiet = False
+        self.script_arguments: tuple[str, ...] = ()
+
+
+def current_settings() -> Settings:
+    """Those of the command that runs; what holds without options where none does."""
+    context = click.get_current_context(silent=True)
+    settings = None if context is None else context.find_object(Settings)
+    return Settings() if settings is None else settings
+
+
+class Option(click.Option):
+    """An option that knows the title it stands under."""
+
+    def __init__(self, *words: Any, group: str = OWN, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.group = group
+
+
+class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """One of a few words; for any other the error names the nearest."""
+
+    name = "word"
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The words, as the help lists them."""
+        return "|".join(self.words)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word.  Raises click.BadParameter, with the nearest, for any other."""
+        if value not in self.words:
+            from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+
+            near = did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)
+            self.fail(f"got '{value}', expected {' or '.join(self.words)}{near}", param, ctx)
+        return str(value)
+
+
+def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Settings).debug = True
+
+
+def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Settings).quiet = True
+
+
+def _set_color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """By the variables that Rich obeys, and processes that are started; the shell sets them back."""
+    if value in ("always", "never"):
+        for name in COLOR_VARIABLES:
+            os.environ.pop(name, None)
+        os.environ["FORCE_COLOR" if value == "always" else "NO_COLOR"] = "1"
+
+
+def _general(*words: str, **settings: Any) -> Option:
+    return Option(words, group=GENERAL, is_eager=True, expose_value=False, **settings)
+
+
+GENERAL_OPTIONS = (
+    _general("--quiet", "-q", is_flag=True, callback=_set_quiet, help="Print results and errors, and nothing beside them."),
+    _general(
+        "--color", type=Word(COLORS), callback=_set_color, help="Write as on a terminal, always, or with no colour; else auto."
+    ),
+    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error."),
+)
+"""What every command, and the group of them, takes."""
+
+
+class Command(click.Command):
+    """A command whose help has its options in groups, and its exit codes."""
+
+    def __init__(self, *arguments: Any, exits: Mapping[int, str] = EXITS, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.exits = dict(sorted({**_ALWAYS, **exits}.items()))
+        self.params += GENERAL_OPTIONS
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each group under its title."""
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if row is not None:
+                rows[_group_of(param)].append(row)
+        for title, found in rows.items():
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The exit codes."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
+
+
+def _group_of(param: click.Parameter) -> str:
+    if isinstance(param, Option):
+        return param.group
+    return GENERAL if isinstance(param, click.Option) and param.is_eager else OWN
+
+
+def command(name: str, exits: Mapping[int, str] = EXITS) -> Callable[[Callable[..., Any]], Command]:
+    """A function as the command of that name; `exits` are its exit codes, where they mean something of their own."""
+    return click.command(name, cls=Command, exits=exits)
+
+
+def option(*words: str, group: str, **settings: Any) -> Callable[[Any], Any]:
+    """`click.option`, under a title."""
+    return click.option(*words, cls=Option, group=group, **settings)

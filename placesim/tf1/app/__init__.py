@@ -1,0 +1,1 @@
+"""`tf.app`, `tf.flags` and `tf.logging`, which scripts also import as `absl`."""

@@ -1,0 +1,1 @@
+"""Tensors made, reshaped, cut and put together."""

@@ -1,0 +1,301 @@
+"""Tensors made of nothing but a shape: zeros, ones, ranges, one-hot rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value_as_shape
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.dimensions import Dimension, dimension_value
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+
+_CONST_ELEMENTS = 1000
+"""Fewer equal elements are one Const, more a Fill."""
+
+
+def shape_tensor(shape: Any) -> Tensor:
+    """A shape as an argument called `shape`: int32 where it is empty."""
+    dtype = None
+    if isinstance(shape, list | tuple):
+        dtype = None if shape else dtypes.int32
+        shape = tuple(dimension_value(dim) for dim in shape)
+    return convert_to_tensor(shape, dtype, name="shape")
+
+
+def set_static_shape(tensor: Tensor, shape: Any) -> None:
+    """Tells a tensor what is known of the shape it was made with."""
+    if tensor.shape.is_fully_defined():
+        return
+    shape = shape if isinstance(shape, Tensor) else convert_shape(shape)
+    if shape is not None:
+        tensor.set_shape(shape if isinstance(shape, TensorShape) else constant_value_as_shape(shape))
+
+
+def convert_shape(shape: Any) -> TensorShape | None:
+    """What a list of sizes tells, with tensors among them."""
+    if isinstance(shape, TensorShape):
+        return shape
+    if not isinstance(shape, list | tuple):
+        return None
+    return TensorShape([None if isinstance(dim, Tensor) else dim for dim in shape])
+
+
+def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+    """`tf.fill`."""
+    found: Tensor = gen("Fill")(dims, value, name=name)
+    set_static_shape(found, found.op.inputs[0])
+    return found
+
+
+def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) -> Tensor:
+    kind = dtypes.as_dtype(dtype).base_dtype
+    with name_scope(name, word, [shape]) as scope:
+        value = value_of(kind)
+        if not isinstance(shape, Tensor):
+            try:
+                small = _small_constant(value, shape, kind, scope)
+                if small is not None:
+                    return small
+                shape = convert_to_tensor(TensorShape(shape))
+            except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
+                shape = convert_to_tensor(shape, dtypes.int32)
+        if shape.shape.rank == 0:
+            shape = gen("Reshape")(shape, [-1])
+        return fill(shape, constant(value, kind), name=scope)
+
+
+def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
+    """A Const of few equal elements, None where they are many or the shape is no list of numbers."""
+    if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
+        return None
+    try:
+        if np.prod(np.array([dimension_value(dim) for dim in shape], np.float64)) < _CONST_ELEMENTS:
+            return constant(value, kind, shape, name=name)
+    except TypeError:
+        pass  # a single number, or a value that is none of the type
+    return None
+
+
+def _iterable(shape: Any) -> Any:
+    return shape if isinstance(shape, list | tuple) else ()
+
+
+def _zero(kind: dtypes.DType) -> Any:
+    if kind is dtypes.bool_:
+        return False
+    return "" if kind is dtypes.string else 0
+
+
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """`tf.zeros`: a Const of fewer than 1000 elements, else a Fill."""
+    return _filled("zeros", shape, dtype, name, _zero)
+
+
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """`tf.ones`: a Const of fewer than 1000 elements, else a Fill."""
+    return _filled("ones", shape, dtype, name, lambda kind: kind is dtypes.bool_ or 1)
+
+
+def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """`tf.zeros_like`: zeros of the static shape where that is known."""
+    from placesim.tf1.array.shaping import shape_of
+
+    with name_scope(name, "zeros_like", [tensor]) as scope:
+        tensor = convert_to_tensor(tensor, name="tensor")
+        kind = tensor.dtype.base_dtype
+        wanted = kind if dtype is None else dtypes.as_dtype(dtype)
+        if optimize and tensor.shape.is_fully_defined() and kind is not dtypes.variant:
+            return zeros(tensor.shape, wanted, scope)
+        if wanted is not kind and kind is not dtypes.variant:
+            return zeros(shape_of(tensor, optimize=optimize), wanted, scope)
+        return gen("ZerosLike")(tensor, name=scope)  # type: ignore[no-any-return]
+
+
+def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """`tf.ones_like`: ones of the tensor's shape."""
+    from placesim.tf1.array.shaping import shape_of
+
+    with name_scope(name, "ones_like", [tensor]) as scope:
+        tensor = convert_to_tensor(tensor, name="tensor")
+        shape = shape_of(tensor, optimize=optimize)
+        found = ones(shape, tensor.dtype.base_dtype if dtype is None else dtype, scope)
+        found.set_shape(tensor.shape)
+        return found
+
+
+_RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
+    """`tf.range`."""
+    from placesim.tf1.math.elementwise import cast
+
+    if limit is None:
+        start, limit = 0, start
+    with name_scope(name, "Range", [start, limit, delta]) as scope:
+        parts = [
+            value if isinstance(value, Tensor) else convert_to_tensor(value, dtype, name=word)
+            for word, value in (("start", start), ("limit", limit), ("delta", delta))
+        ]
+        if dtype is None:
+            kinds = [part.dtype.base_dtype for part in parts]
+            for kind in kinds:
+                if kind.name not in _RANGE_TYPES:
+                    raise ValueError(f"{kind!r} is not in list")
+            found = max(kinds, key=lambda kind: _RANGE_TYPES.index(kind.name))
+        else:
+            found = dtypes.as_dtype(dtype)
+        return gen("Range")(*[cast(part, found) for part in parts], name=scope)  # type: ignore[no-any-return]
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: Any = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`tf.one_hot`."""
+    with name_scope(name, "one_hot", [indices, depth, on_value, off_value, axis, dtype]) as scope:
+        given = {"on_value": on_value, "off_value": off_value}
+        found: dict[str, Tensor] = {}
+        for word, value in given.items():
+            if value is not None:
+                found[word] = convert_to_tensor(value, dtype_hint=dtype)
+        kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
+        if found:
+            if dtype is None:
+                dtype = next(iter(kinds.values()))
+            for word, kind in kinds.items():
+                if kind is not dtypes.as_dtype(dtype):
+                    raise TypeError(f"dtype {kind!r} of {word} does not match dtype parameter {dtype!r}")
+        kind = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
+        for word, value in (("on_value", 1), ("off_value", 0)):
+            if word not in found:
+                found[word] = convert_to_tensor(value, kind, name=word)
+        on, off = found["on_value"], found["off_value"]
+        if on.dtype.base_dtype is not off.dtype.base_dtype:
+            raise TypeError(f"dtype {on.dtype!r} of on_value does not match dtype {off.dtype!r} of off_value")
+        return gen("OneHot")(indices, depth, on, off, -1 if axis is None else axis, name=scope)  # type: ignore[no-any-return]
+
+
+def eye(
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """`tf.eye`."""
+    from placesim.tf1.array.shaping import concat
+
+    with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        is_square = num_columns is None or (isinstance(num_columns, int) and num_columns == num_rows)
+        batch = [] if batch_shape is None else batch_shape
+        columns = num_rows if num_columns is None else num_columns
+        if isinstance(num_rows, Tensor) or isinstance(columns, Tensor):
+            size: Any = gen("Minimum")(num_rows, columns)
+        else:
+            for word, value in (("num_rows", num_rows), ("num_columns", columns)):
+                if not isinstance(value, int | np.integer | Dimension):
+                    raise TypeError(f"Argument `{word}` must be an integer. Received: {value}")
+                if value < 0:
+                    raise ValueError(f"Argument `{word}` must be non-negative. Received: {value}")
+            size = np.minimum(int(num_rows), int(columns))
+        if isinstance(batch, Tensor) or isinstance(size, Tensor):
+            batch = convert_to_tensor(batch, dtypes.int32, name="shape")
+            shape, whole = concat((batch, [size]), 0), None
+        else:
+            shape, whole = (*batch, size), (*batch, num_rows, columns)
+        diagonal = ones(shape, dtype)
+        if is_square:
+            return matrix_diag(diagonal)
+        if whole is None:
+            whole = concat((batch, [num_rows, columns]), 0)
+        return matrix_set_diag(zeros(whole, dtype), diagonal)
+
+
+def matrix_diag(
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    """`tf.linalg.diag`."""
+    if getattr(diagonal, "dtype", None) is dtypes.bool_:
+        padding_value = bool(padding_value)
+    return gen("MatrixDiagV3")(  # type: ignore[no-any-return]
+        diagonal, k, num_rows, num_cols, padding_value, align=align, name=name
+    )
+
+
+def matrix_diag_part(
+    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """`tf.linalg.diag_part`."""
+    if getattr(input, "dtype", None) is dtypes.bool_:
+        padding_value = bool(padding_value)
+    return gen("MatrixDiagPartV3")(input, k, padding_value, align=align, name=name)  # type: ignore[no-any-return]
+
+
+def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    """`tf.linalg.set_diag`."""
+    return gen("MatrixSetDiagV3")(input, diagonal, k, align=align, name=name)  # type: ignore[no-any-return]
+
+
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
+    """`tf.sequence_mask`."""
+    from placesim.tf1.array.shaping import expand_dims
+    from placesim.tf1.math.reductions import reduction_axes
+
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert_to_tensor(lengths)
+        if maxlen is None:
+            maxlen = gen("Max")(lengths, reduction_axes(lengths, None))
+            maxlen = gen("Maximum")(constant(0, maxlen.dtype), maxlen)
+        else:
+            maxlen = convert_to_tensor(maxlen)
+        if maxlen.shape.rank not in (None, 0):
+            raise ValueError(
+                f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen} with shape "
+                f"'{maxlen.shape}' instead"
+            )
+        row = gen("Range")(constant(0, maxlen.dtype), maxlen, constant(1, maxlen.dtype))
+        column = gen("Cast")(expand_dims(lengths, -1), maxlen.dtype)
+        found: Tensor = row < column
+        if dtype is None or found.dtype.is_compatible_with(dtype):
+            return found
+        return gen("Cast")(found, dtype)  # type: ignore[no-any-return]
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """`tf.meshgrid`."""
+    from placesim.tf1.array.shaping import reshape, size, stack
+
+    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
+    if kwargs:
+        key = next(iter(kwargs))
+        raise TypeError(f"'{key}' is an invalid keyword argument for this function")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
+    with name_scope(name, "meshgrid", args):
+        count = len(args)
+        if not count:
+            return []
+        single = (1,) * count
+        outputs = [reshape(stack(x), (*single[:i], -1, *single[i + 1 :])) for i, x in enumerate(args)]
+        sizes = [size(x) for x in args]
+        kind = convert_to_tensor(args[0]).dtype.base_dtype
+        if indexing == "xy" and count > 1:
+            outputs[0] = reshape(outputs[0], (1, -1, *(1,) * (count - 2)))
+            outputs[1] = reshape(outputs[1], (-1, 1, *(1,) * (count - 2)))
+            sizes[0], sizes[1] = sizes[1], sizes[0]
+        factor = ones(sizes, kind)
+        return [x * factor for x in outputs]

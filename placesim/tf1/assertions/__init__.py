@@ -1,0 +1,1 @@
+"""What is asserted of tensors, as the graph is built and as it runs."""

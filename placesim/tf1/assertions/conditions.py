@@ -1,0 +1,159 @@
+"""The assertions made of `tf.Assert`, and `tf.Print`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.math.reductions import reduce_all
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+
+
+def _assert(condition: Any, data: Any, summarize: Any) -> Any:
+    from placesim.tf1.control_flow.conditionals import Assert
+
+    return Assert(condition, data, summarize)
+
+
+def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
+    found: list[Any] = [f"x ({x.name}) = ", x]
+    return found if y is None else [*found, f"y ({y.name}) = ", y]
+
+
+def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Callable[[Any, Any], Any]) -> Any:
+    """`tf.assert_...` of two tensors; what is known already is checked at once."""
+
+    def call(x: Any, y: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
+        if word == "assert_equal":
+            with name_scope(name, word, [x, y, data]):
+                if x is y:
+                    return gen("NoOp")()
+        with name_scope(name, word, [x, y, data]):
+            x = convert_to_tensor(x, name="x")
+            y = convert_to_tensor(y, name="y")
+            if data is None:
+                told = [] if message is None else [message]
+                data = [*told, f"Condition x {sign} y did not hold element-wise:", *_names(x, y)]
+            condition = reduce_all(compare(x, y))
+            known = constant_value(x), constant_value(y)
+            if known[0] is not None and known[1] is not None:
+                _assert_static(bool(np.all(holds(*known))), data)
+            return _assert(condition, data, summarize)
+
+    return call
+
+
+def _assert_static(condition: bool, data: Any) -> None:
+    if not condition:
+        from placesim.tf1.errors import InvalidArgumentError
+
+        shown = "\n".join(str(constant_value(item) if isinstance(item, Tensor) else item) for item in data)
+        raise InvalidArgumentError(None, None, shown)
+
+
+def _op(op: str) -> Callable[[Any, Any], Any]:
+    return lambda x, y: gen(op)(x, y)
+
+
+assert_equal = _binary("assert_equal", "==", _op("Equal"), np.equal)
+assert_none_equal = _binary("assert_none_equal", "!=", _op("NotEqual"), np.not_equal)
+assert_less = _binary("assert_less", "<", _op("Less"), np.less)
+assert_less_equal = _binary("assert_less_equal", "<=", _op("LessEqual"), np.less_equal)
+assert_greater = _binary("assert_greater", ">", _op("Greater"), np.greater)
+assert_greater_equal = _binary("assert_greater_equal", ">=", _op("GreaterEqual"), np.greater_equal)
+
+
+def _against_zero(word: str, sign: str, is_zero_first: bool, check: Any) -> Any:
+    def call(x: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
+        told = _prefix(message)
+        with name_scope(name, word, [x, data]):
+            x = convert_to_tensor(x, name="x")
+            if data is None:
+                words, tensor = _names(x)
+                said = f"Condition x {sign} 0 did not hold element-wise:"
+                data = [told, said + words, tensor] if word == "assert_non_positive" else [told, said, words, tensor]
+            zero = convert_to_tensor(0, x.dtype.base_dtype)
+            return check(zero, x, data, summarize) if is_zero_first else check(x, zero, data, summarize)
+
+    return call
+
+
+assert_positive = _against_zero("assert_positive", ">", True, assert_less)
+assert_negative = _against_zero("assert_negative", "<", False, assert_less)
+assert_non_negative = _against_zero("assert_non_negative", ">=", True, assert_less_equal)
+assert_non_positive = _against_zero("assert_non_positive", "<=", False, assert_less_equal)
+
+
+def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> Any:
+    """`tf.assert_type`: known already, so a NoOp or a TypeError."""
+    wanted = dtypes.as_dtype(tf_type)
+    with name_scope(name, "assert_type", [tensor]):
+        tensor = convert_to_tensor(tensor)
+        if tensor.dtype.base_dtype is not wanted:
+            raise TypeError(f"{_prefix(message)}{tensor.name} must be of type {wanted!r}; got {tensor.dtype!r}")
+        return gen("NoOp")(name="statically_determined_correct_type")
+
+
+def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
+    """`tf.assert_integer`: known already, so a NoOp or a TypeError."""
+    with name_scope(name, "assert_integer", [x]):
+        x = convert_to_tensor(x, name="x")
+        if not x.dtype.is_integer:
+            raise TypeError(f'{_prefix(message)}Expected "x" to be integer type.  Found: {x.dtype} of {x.name}')
+        return gen("NoOp")(name="statically_determined_was_integer")
+
+
+def _prefix(message: Any) -> str:
+    return f"{message}.  " if message else ""
+
+
+def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> Any:
+    """`tf.assert_scalar`: the tensor where it is one.  Raises ValueError."""
+    with name_scope(name, "assert_scalar", [tensor]):
+        tensor = convert_to_tensor(tensor)
+        if tensor.shape.rank != 0:
+            raise ValueError(f"{_prefix(message)}Expected scalar shape for {tensor.name}, saw shape: {tensor.shape}.")
+        return tensor
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
+    """`tf.ensure_shape`."""
+    return gen("EnsureShape")(x, TensorShape(shape), name=name)
+
+
+def Print(  # noqa: N802
+    input_: Any, data: Any, message: Any = None, first_n: Any = None, summarize: Any = None, name: str | None = None
+) -> Any:
+    """`tf.Print`."""
+    return gen("Print")(
+        input_,
+        data,
+        message="" if message is None else message,
+        first_n=-1 if first_n is None else first_n,
+        summarize=3 if summarize is None else summarize,
+        name=name,
+    )
+
+
+def verify_tensor_all_finite(
+    t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None
+) -> Any:
+    """`tf.verify_tensor_all_finite`."""
+    from placesim.tf1.arguments import renamed
+    from placesim.tf1.grouping import with_dependencies
+
+    x, message = renamed("x", x, "t", t), renamed("message", message, "msg", msg)
+    with name_scope(name, "VerifyFinite", [x]):
+        x = convert_to_tensor(x, name="x")
+        with get_default_graph().colocate_with(x):
+            check = gen("CheckNumerics")(x, message=message)
+            return with_dependencies([check], x)

@@ -1,0 +1,139 @@
+"""What is asked about tensors: of which type they are, whether they rise, whether they are near to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.assertions.conditions import _assert, _names, _prefix
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import control_dependencies, name_scope
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
+from placesim.tf1.tensor import Tensor
+
+tf: Any = namespace("")
+
+_ROUNDING_ERRORS = 10
+"""How many times the least difference from 1 two numbers may be apart, where nothing else is said."""
+
+
+def assert_near(
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    data: Any = None,
+    summarize: Any = None,
+    message: Any = None,
+    name: str | None = None,
+) -> Any:
+    """`tf.assert_near`: that `|x - y| <= atol + rtol |y|`."""
+    with name_scope(name, "assert_near", [x, y, rtol, atol, data]):
+        x = convert_to_tensor(x, name="x")
+        y = convert_to_tensor(y, x.dtype, name="y")
+        least = _ROUNDING_ERRORS * np.finfo(x.dtype.as_numpy_dtype).eps
+        rtol = convert_to_tensor(least if rtol is None else rtol, x.dtype, name="rtol")
+        atol = convert_to_tensor(least if atol is None else atol, x.dtype, name="atol")
+        if data is None:
+            said = f"x and y not equal to tolerance rtol = {rtol}, atol = {atol}"
+            data = [_prefix(message), said, *_names(x, y)]
+        limit = atol + rtol * tf.abs(y)
+        return _assert(tf.reduce_all(tf.less(tf.abs(x - y), limit)), data, summarize)
+
+
+def _rising(word: str, op: str) -> Any:
+    def call(x: Any, name: str | None = None) -> Any:
+        with name_scope(name, word, [x]):
+            flat = tf.reshape(x, [-1])
+            is_short = tf.less(tf.size(flat), 2)
+            last = tf.shape(flat) - 1
+
+            def compared() -> Any:
+                return gen(op)(tf.strided_slice(flat, [1], [1, *last]), tf.strided_slice(flat, [0], last))
+
+            return tf.reduce_all(tf.cond(is_short, lambda: convert_to_tensor([], dtypes.bool_), compared))
+
+    call.__name__ = call.__qualname__ = word
+    return call
+
+
+is_non_decreasing = _rising("is_non_decreasing", "GreaterEqual")
+is_strictly_increasing = _rising("is_strictly_increasing", "Greater")
+
+
+def is_tensor(x: Any) -> bool:
+    """`tf.is_tensor`: whether it is a tensor, a variable, or several tensors that stand for one."""
+    return isinstance(x, Tensor | SparseTensor | IndexedSlices) or hasattr(x, "_as_graph_element") or hasattr(x, "_variant")
+
+
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """`tf.is_symbolic_tensor`: whether it is a tensor of a graph."""
+    return isinstance(tensor, Tensor | SparseTensor | IndexedSlices)
+
+
+_NUMBERS = frozenset(
+    {
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+        *("int8", "int16", "int32", "int64", "uint8", "qint8", "quint8", "qint32"),
+    }
+)
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    """`tf.is_numeric_tensor`: whether it is a tensor of numbers."""
+    return isinstance(tensor, Tensor) and tensor.dtype.base_dtype.name in _NUMBERS
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """`tf.assert_proper_iterable`: TypeError for a tensor, a text and what can't be iterated over."""
+    if isinstance(values, Tensor | SparseTensor | IndexedSlices | np.ndarray | bytes | str):
+        raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values)}')
+    if not hasattr(values, "__iter__"):
+        raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values)}')
+
+
+def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+    """`tf.assert_same_float_dtype`: the type of all tensors.  Raises ValueError."""
+    if tensors:
+        dtype = _common_type(tensors, dtype)
+    if not dtype:
+        return dtypes.float32
+    if not dtype.is_floating:
+        raise ValueError(f"Expected floating point type, got {dtype}.")
+    return dtype
+
+
+def _common_type(tensors: Iterable[Any], wanted: Any) -> Any:
+    tensors = list(tensors)
+    first = None if wanted else tensors[0]
+    for tensor in tensors:
+        found = tensor.dtype.base_dtype
+        wanted = wanted or found
+        if found != wanted:
+            as_what = "" if first is None else f" as {first.name}"
+            raise ValueError(f"{tensor.name}, type={found}, must be of the same type ({wanted}){as_what}.")
+    return wanted
+
+
+def add_check_numerics_ops() -> Any:
+    """`tf.add_check_numerics_ops`: a check of every floating tensor that there is, one after another."""
+    graph = get_default_graph()
+    checks: list[Any] = []
+    for operation in graph.get_operations():
+        for output in operation.outputs:
+            if output.dtype not in (dtypes.float16, dtypes.float32, dtypes.float64):
+                continue
+            if operation._get_control_flow_context() is not None:
+                raise ValueError(
+                    "`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow operations such as "
+                    "`tf.cond()` or `tf.while_loop()`."
+                )
+            with control_dependencies(checks):
+                checks = [gen("CheckNumerics")(output, message=output.name)]
+    return tf.group(*checks)

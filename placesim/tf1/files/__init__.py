@@ -1,0 +1,1 @@
+"""`tf.gfile`, record files and event files: what scripts read and write themselves."""

@@ -1,0 +1,1 @@
+"""Graphs as protocol buffer messages: written, brought back, and taken in parts."""

@@ -1,0 +1,166 @@
+"""`tf.image`: colours changed and turned into other spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.images.resizing import convert_image_dtype
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.random.drawing import random_uniform
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+tf: Any = namespace("")
+
+_FLOATS = (dtypes.float16, dtypes.float32)
+
+
+def _as_floats(image: Any) -> Any:
+    return image if image.dtype in _FLOATS else convert_image_dtype(image, dtypes.float32)
+
+
+def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
+    """`tf.image.adjust_gamma`: `gain * image ^ gamma`.  Raises ValueError for a negative gamma."""
+    with name_scope(None, "adjust_gamma", [image, gamma, gain]):
+        image = convert_to_tensor(image, name="image")
+        original = image.dtype
+        plain = _as_floats(image)
+        told = "Gamma should be a non-negative real number."
+        if isinstance(gamma, Tensor):
+            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)  # type: ignore[operator]
+        elif gamma < 0:
+            raise ValueError(told)
+        return convert_image_dtype(gain * plain**gamma, original, saturate=True)
+
+
+def _adjusted(word: str, op: str) -> Any:
+    def adjust(image: Any, factor: Any, name: str | None = None) -> Any:
+        with name_scope(name, word, [image]):
+            image = convert_to_tensor(image, name="image")
+            return convert_image_dtype(gen(op)(_as_floats(image), factor), image.dtype)
+
+    return adjust
+
+
+_hue, _saturation = _adjusted("adjust_hue", "AdjustHue"), _adjusted("adjust_saturation", "AdjustSaturation")
+
+
+def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
+    """`tf.image.adjust_hue`."""
+    return _hue(image, delta, name)
+
+
+def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Any:
+    """`tf.image.adjust_saturation`."""
+    return _saturation(image, saturation_factor, name)
+
+
+def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
+    """`tf.image.random_hue`.  Raises ValueError for more than a half turn."""
+    if max_delta > 0.5:
+        raise ValueError("max_delta must be <= 0.5.")
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
+    """`tf.image.random_saturation`."""
+    if upper <= lower:
+        raise ValueError("upper must be > lower.")
+    if lower < 0:
+        raise ValueError("lower must be non-negative.")
+    return adjust_saturation(image, random_uniform([], lower, upper, seed=seed))
+
+
+# --- as a JPEG would have it ----------------------------------------------------------------------------------------
+
+
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Any:
+    """`tf.image.adjust_jpeg_quality`: encoded and decoded again."""
+    with name_scope(name, "adjust_jpeg_quality", [image]):
+        image = convert_to_tensor(image, name="image")
+        channels = image.shape.as_list()[-1]
+        original = image.dtype
+        plain = convert_image_dtype(image, dtypes.uint8, saturate=True)
+        if not isinstance(jpeg_quality, Tensor):
+            jpeg_quality = convert_to_tensor(jpeg_quality, dtypes.int32)
+        found = gen("EncodeJpegVariableQuality")(plain, jpeg_quality)
+        return convert_image_dtype(gen("DecodeJpeg")(found, channels=channels, dct_method=dct_method), original, saturate=True)
+
+
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any = None) -> Any:
+    """`tf.image.random_jpeg_quality`."""
+    if min_jpeg_quality < 0 or max_jpeg_quality < 0 or min_jpeg_quality > 100 or max_jpeg_quality > 100:
+        raise ValueError("jpeg encoding range must be between 0 and 100.")
+    if min_jpeg_quality >= max_jpeg_quality:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    quality = random_uniform([], min_jpeg_quality, max_jpeg_quality, seed=seed, dtype=dtypes.int32)
+    return adjust_jpeg_quality(image, quality)
+
+
+# --- grey -----------------------------------------------------------------------------------------------------------
+
+_GREY = [0.2989, 0.5870, 0.1140]
+"""How much red, green and blue there is in grey (ITU-R BT.601)."""
+
+
+def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:
+    """`tf.image.rgb_to_grayscale`."""
+    with name_scope(name, "rgb_to_grayscale", [images]) as scope:
+        images = convert_to_tensor(images, name="images")
+        plain = convert_image_dtype(images, dtypes.float32)
+        grey = tf.expand_dims(tf.tensordot(plain, _GREY, [-1, -1]), -1)
+        return convert_image_dtype(grey, images.dtype, name=scope)
+
+
+def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
+    """`tf.image.grayscale_to_rgb`.  Raises ValueError where the last dimension is not 1."""
+    with name_scope(name, "grayscale_to_rgb", [images]) as scope:
+        images = convert_to_tensor(images, name="images")
+        images = with_dependencies(_grey_checks(images), images)
+        rank_before = tf.expand_dims(tf.rank(images) - 1, 0)
+        times = tf.concat([tf.ones(rank_before, dtypes.int32), tf.expand_dims(3, 0)], 0)
+        found = tf.tile(images, times, name=scope)
+        found.set_shape(images.shape[:-1].concatenate([3]))
+        return found
+
+
+def _grey_checks(image: Any) -> list[Any]:
+    told = "Last dimension of a grayscale image should be size 1."
+    if image.shape.is_fully_defined():
+        if image.shape.rank < 2:
+            raise ValueError("A grayscale image must be at least two-dimensional.")
+        if image.shape.as_list()[-1] != 1:
+            raise ValueError(told)
+        return []
+    checks = [tf.assert_equal(tf.shape(image)[-1], 1, message=told)]
+    least = "A grayscale image must be at least two-dimensional."
+    return [*checks, tf.assert_greater_equal(tf.rank(image), 3, message=least)]
+
+
+# --- other spaces ---------------------------------------------------------------------------------------------------
+
+
+def _linear(word: str, kernel: Sequence[Sequence[float]]) -> Any:
+    def convert(images: Any) -> Any:
+        images = convert_to_tensor(images, name="images")
+        weights = convert_to_tensor(kernel, dtype=images.dtype, name="kernel")
+        return tf.tensordot(images, weights, axes=[[images.shape.rank - 1], [0]])
+
+    convert.__name__ = convert.__qualname__ = word
+    return convert
+
+
+_YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
+_FROM_YIQ = [[1.0, 1.0, 1.0], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
+_YUV = [[0.299, -0.14714119, 0.61497538], [0.587, -0.28886916, -0.51496512], [0.114, 0.43601035, -0.10001026]]
+_FROM_YUV = [[1.0, 1.0, 1.0], [0.0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0.0]]
+
+rgb_to_yiq, yiq_to_rgb = _linear("rgb_to_yiq", _YIQ), _linear("yiq_to_rgb", _FROM_YIQ)
+rgb_to_yuv, yuv_to_rgb = _linear("rgb_to_yuv", _YUV), _linear("yuv_to_rgb", _FROM_YUV)

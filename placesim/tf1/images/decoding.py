@@ -1,0 +1,33 @@
+"""`tf.image`: pictures of whatever format, as tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.generated import gen
+from placesim.tf1.images.resizing import convert_image_dtype
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+
+tf: Any = namespace("")
+
+_DECODED = (dtypes.float32, dtypes.uint8, dtypes.uint16)
+
+
+def decode_image(
+    contents: Any, channels: Any = None, dtype: Any = dtypes.uint8, name: str | None = None, expand_animations: bool = True
+) -> Any:
+    """`tf.io.decode_image`: a JPEG, PNG, GIF, BMP or WebP."""
+    with name_scope(name, "decode_image"):
+        channels = 0 if channels is None else channels
+        wanted = dtypes.as_dtype(dtype)
+        first = wanted if wanted in _DECODED else dtypes.uint16
+        found = gen("DecodeImage")(contents, channels=channels, dtype=first, expand_animations=expand_animations)
+        return found if first is wanted else convert_image_dtype(found, wanted)
+
+
+def is_jpeg(contents: Any, name: str | None = None) -> Any:
+    """`tf.io.is_jpeg`: whether the first bytes are those of a JPEG."""
+    with name_scope(name, "is_jpeg"):
+        return tf.equal(tf.substr(contents, 0, 3), b"\xff\xd8\xff", name=None)

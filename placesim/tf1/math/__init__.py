@@ -1,0 +1,1 @@
+"""Functions of numbers: by element, over axes, and by order."""

@@ -1,0 +1,130 @@
+"""Reductions: `tf.reduce_sum` and its kin, whose axes become a Const beside the op where none are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.arguments import renamed
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse.values import SparseTensor
+
+
+def reduction_axes(x: Any, axis: Any) -> Any:
+    """The axes that are given, or all: a Const of a known rank above 0, else a range up to the rank."""
+    if axis is not None:
+        return axis
+    from placesim.tf1.array.creation import range as make_range
+    from placesim.tf1.array.shaping import rank
+
+    known = getattr(getattr(x, "shape", None), "rank", None)
+    if isinstance(x, SparseTensor):
+        known = x.dense_shape.shape.as_list()[0] if x.dense_shape.shape.is_fully_defined() else None
+    if known:
+        return constant(np.arange(known, dtype=np.int32))
+    return make_range(0, rank(x))
+
+
+def _reduction(op: str) -> Any:
+    """`tf.reduce_...` of one op."""
+
+    def call(
+        input_tensor: Any,
+        axis: Any = None,
+        keepdims: Any = None,
+        name: str | None = None,
+        reduction_indices: Any = None,
+        keep_dims: Any = None,
+    ) -> Any:
+        axis = renamed("axis", axis, "reduction_indices", reduction_indices)
+        keepdims = renamed("keepdims", keepdims, "keep_dims", keep_dims)
+        return reduce(op, input_tensor, axis, bool(keepdims), name)
+
+    return call
+
+
+def reduce(op: str, x: Any, axis: Any, keepdims: bool, name: str | None) -> Any:
+    """A reduction over some axes; over all it gives a scalar, whatever is known of the shape."""
+    found = gen(op)(x, reduction_axes(x, axis), keepdims, name=name)
+    if axis is None and not keepdims:
+        found.set_shape(())
+    return found
+
+
+reduce_sum, reduce_mean, reduce_prod = _reduction("Sum"), _reduction("Mean"), _reduction("Prod")
+reduce_max, reduce_min = _reduction("Max"), _reduction("Min")
+reduce_all, reduce_any = _reduction("All"), _reduction("Any")
+
+
+def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """`tf.math.reduce_euclidean_norm`."""
+    return reduce("EuclideanNorm", input_tensor, axis, bool(keepdims), name)
+
+
+def reduce_logsumexp(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: Any = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: Any = None,
+) -> Any:
+    """`tf.reduce_logsumexp`: the largest value is taken out first."""
+    axis = renamed("axis", axis, "reduction_indices", reduction_indices)
+    keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
+    with name_scope(name, "ReduceLogSumExp", [input_tensor]) as scope:
+        largest = reduce_max(input_tensor, axis, True)
+        shift = gen("StopGradient")(gen("SelectV2")(gen("IsFinite")(largest), largest, 0))
+        found = gen("Log")(reduce_sum(gen("Exp")(gen("Sub")(input_tensor, shift)), axis, keepdims))
+        if not keepdims:
+            shift = gen("Reshape")(shift, gen("Shape")(found))
+        return gen("AddV2")(found, shift, name=scope)
+
+
+def count_nonzero(
+    input_tensor: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+    dtype: Any = dtypes.int64,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: Any = None,
+    input: Any = None,
+) -> Any:
+    """`tf.count_nonzero`."""
+    from placesim.tf1.array.creation import zeros
+    from placesim.tf1.math.elementwise import cast
+
+    keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
+    input_tensor = renamed("input", input, "input_tensor", input_tensor)
+    axis = renamed("axis", axis, "reduction_indices", reduction_indices)
+    with name_scope(name, "count_nonzero", [input_tensor]):
+        x = convert_to_tensor(input_tensor, name="input")
+        zero = zeros([], x.dtype.base_dtype)
+        counted = reduce_sum(cast(gen("NotEqual")(x, zero), dtypes.int64), axis, keepdims)
+        return cast(counted, dtype)
+
+
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """`tf.math.reduce_variance`."""
+    from placesim.tf1.math.elementwise import conj, real
+
+    with name_scope(name or "reduce_variance"):
+        x = convert_to_tensor(input_tensor)
+        means = reduce_mean(x, axis, True)
+        if means.dtype.is_integer:
+            raise TypeError(f"Input must be either real or complex. Received integer type {means.dtype}.")
+        difference = x - means
+        squared = real(difference * conj(difference)) if difference.dtype.is_complex else gen("Square")(difference)
+        return reduce_mean(squared, axis, keepdims)
+
+
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """`tf.math.reduce_std`."""
+    with name_scope(name or "reduce_std"):
+        x = convert_to_tensor(input_tensor)
+        return gen("Sqrt")(reduce_variance(x, axis, keepdims))

@@ -1,0 +1,217 @@
+"""Sorting, searching and counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.array.creation import ones, ones_like
+from placesim.tf1.array.shaping import concat, rank, reshape, shape, shape_of, size, stack, transpose
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.reductions import reduce_max
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+    """`tf.sort`."""
+    with name_scope(name, "sort"):
+        return _sorted_or_places(values, axis, direction, False)
+
+
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+    """`tf.argsort`."""
+    with name_scope(name, "argsort"):
+        return _sorted_or_places(values, axis, direction, True)
+
+
+def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool) -> Any:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"Argument `direction` should be one of ['ASCENDING', 'DESCENDING']. Received: direction={direction}")
+    axis_tensor = constant_value(convert_to_tensor(axis, name="axis"))
+    if axis_tensor is None:
+        raise ValueError(f"Argument `axis` must be a constant scalar. Received: axis={axis}.")
+    values = convert_to_tensor(values, name="values")
+    if direction == "DESCENDING":
+        return _descending(values, int(axis_tensor), wants_places)
+    kind = values.dtype.base_dtype
+    if kind.is_unsigned:
+        offset = kind.max
+        found = _descending(offset - values, int(axis_tensor), wants_places)
+        return found if wants_places else offset - found
+    if kind.is_integer:
+        found = _descending(-values - 1, int(axis_tensor), wants_places)
+        return found if wants_places else -found - 1
+    found = _descending(-values, int(axis_tensor), wants_places)
+    return found if wants_places else -found
+
+
+def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
+    count = shape(values)[axis]
+    known = rank(values)
+    static = values.shape.rank
+    from placesim.tf1.nn.activations import top_k
+
+    if axis == -1 or (static is not None and axis == static - 1):
+        found = top_k(values, count)
+        return found.indices if wants_places else found.values
+    if static is None:
+        raise NotImplementedError("tf.sort of a tensor of unknown rank along an inner axis is not there; set its shape")
+    axis = axis if axis >= 0 else axis + static
+    del known
+    places = [*np.arange(axis), static - 1, *np.arange(axis + 1, static - 1), axis]
+    order = constant(np.array(places, np.int64), name="transposition")
+    found = top_k(transpose(values, order), count)
+    return transpose(found.indices if wants_places else found.values, order)
+
+
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.searchsorted`."""
+    last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
+    sequences, flat = reshape(sorted_sequence, [-1, last]), reshape(values, [-1, last_of_values])
+    if side not in ("left", "right"):
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
+    found = gen("UpperBound" if side == "right" else "LowerBound")(sequences, flat, out_type, name)
+    return reshape(found, shape_of(values))
+
+
+def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
+    """`tf.bincount`."""
+    with name_scope("bincount"):
+        arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
+        if weights is not None:
+            weights = convert_to_tensor(weights, name="weights")
+        is_there = size(arr) > 0
+        count = cast(is_there, dtypes.int32) * (reduce_max(arr) + 1)
+        if minlength is not None:
+            count = gen("Maximum")(convert_to_tensor(minlength, dtypes.int32, name="minlength"), count)
+        if maxlength is not None:
+            count = gen("Minimum")(convert_to_tensor(maxlength, dtypes.int32, name="maxlength"), count)
+        weights = weights if weights is None else reshape(weights, [-1])
+        flat = reshape(arr, [-1])
+        return gen("DenseBincount")(flat, count, constant([], dtype) if weights is None else weights)
+
+
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.histogram_fixed_width`."""
+    with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
+        return gen("HistogramFixedWidth")(values, value_range, nbins, dtype=dtype, name=scope)
+
+
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.histogram_fixed_width_bins`: the bin of each value."""
+    from placesim.tf1.clipping import clip_by_value
+    from placesim.tf1.control_flow.conditionals import Assert
+    from placesim.tf1.grouping import with_dependencies
+
+    with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
+        values = convert_to_tensor(values, name="values")
+        sizes = shape(values)
+        flat = reshape(values, [-1])
+        limits: Any = convert_to_tensor(value_range, name="value_range")
+        count: Any = convert_to_tensor(nbins, dtypes.int32, name="nbins")
+        count = with_dependencies([Assert(count > 0, [f"nbins {count} must > 0"])], count)
+        wide = cast(count, values.dtype)
+        scaled = gen("RealDiv")(flat - limits[0], limits[1] - limits[0], name="scaled_values")
+        places = gen("Floor")(wide * scaled, name="indices")
+        found = cast(clip_by_value(places, 0, wide - 1), dtypes.int32)
+        return reshape(found, sizes)
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+    weights: Any = None,
+) -> Any:
+    """`tf.confusion_matrix`."""
+    from placesim.tf1.assertions.conditions import assert_less, assert_non_negative
+    from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.weights import remove_squeezable_dimensions
+
+    with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
+        converted_labels, converted_predictions = convert_named(labels=labels, predictions=predictions)
+        of_labels, of_predictions = remove_squeezable_dimensions(converted_labels, converted_predictions)
+        classes = {"predictions": cast(of_predictions, dtypes.int64), "labels": cast(of_labels, dtypes.int64)}
+
+        def check(word: str, assertion: Any, *limit: Any, message: str) -> None:
+            found = assertion(classes[word], *limit, message=f"`{word}` {message}")
+            classes[word] = with_dependencies([found], classes[word])
+
+        for word in ("labels", "predictions"):
+            check(word, assert_non_negative, message="contains negative values")
+        if num_classes is None:
+            num_classes = gen("Maximum")(reduce_max(classes["predictions"]), reduce_max(classes["labels"])) + 1
+        else:
+            limit = cast(num_classes, dtypes.int64)
+            for word in ("labels", "predictions"):
+                check(word, assert_less, limit, message="out of bound")
+        counted = None if weights is None else cast(weights, dtype)
+        sizes = stack([num_classes, num_classes])
+        places = stack([classes["labels"], classes["predictions"]], axis=1)
+        if counted is None:
+            counted = ones_like(classes["predictions"], dtype)
+        return gen("ScatterNd")(places, counted, cast(sizes, dtypes.int64))
+
+
+# --- segments -------------------------------------------------------------------------------------------------------
+
+
+def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
+    """How many rows each segment has, at least 1, in a shape that broadcasts with their sums."""
+    count: Any = convert_to_tensor(num_segments)
+    all_ones = ones(shape_of(segment_ids), data.dtype)
+    found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
+    first = count[None]
+    inner = ones([rank(data) - rank(segment_ids)], count.dtype)
+    found = reshape(found, concat([first, inner], 0))
+    return gen("Maximum")(found, 1)
+
+
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """`tf.math.unsorted_segment_mean`."""
+    with name_scope(name, "UnsortedSegmentMean"):
+        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        counts = _segment_sizes(data, segment_ids, num_segments)
+        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / counts
+
+
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """`tf.math.unsorted_segment_sqrt_n`."""
+    with name_scope(name, "UnsortedSegmentSqrtN"):
+        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        counts = _segment_sizes(data, segment_ids, num_segments)
+        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / gen("Sqrt")(counts)
+
+
+def _sparse_segment(op: str) -> Any:
+    def call(
+        data: Any,
+        indices: Any,
+        segment_ids: Any,
+        name: str | None = None,
+        num_segments: Any = None,
+        sparse_gradient: bool = False,
+    ) -> Any:
+        if num_segments is None:
+            return gen(op)(data, indices, segment_ids, sparse_gradient=sparse_gradient, name=name)
+        return gen(op + "WithNumSegments")(data, indices, segment_ids, num_segments, sparse_gradient=sparse_gradient, name=name)
+
+    return call
+
+
+sparse_segment_sum, sparse_segment_mean = _sparse_segment("SparseSegmentSum"), _sparse_segment("SparseSegmentMean")
+sparse_segment_sqrt_n = _sparse_segment("SparseSegmentSqrtN")

@@ -1,0 +1,279 @@
+"""`tf.metrics`: values that are gathered over steps in local variables, and the ops that add a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.assertions.ranks import assert_rank_in
+from placesim.tf1.variables.variable import create_variable
+from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
+
+_COLLECTIONS = ["local_variables", "metric_variables"]
+
+
+def metric_variable(shape: list[int], dtype: Any, name: str) -> Any:
+    """A zero that is local, in the current name scope."""
+    return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
+
+
+def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Predictions, labels (or None) and weights (or None), without a last dimension that only one of them has."""
+    predictions = tf.convert_to_tensor(predictions)
+    if labels is not None:
+        labels, predictions = remove_squeezable_dimensions(labels, predictions)
+        predictions.get_shape().assert_is_compatible_with(labels.get_shape())
+    if weights is None:
+        return predictions, labels, None
+    weights = tf.convert_to_tensor(weights)
+    ranks = weights.get_shape().ndims, predictions.get_shape().ndims
+    if ranks[0] == 0:
+        return predictions, labels, weights
+    if None not in ranks:
+        if ranks[0] - ranks[1] == 1:
+            weights = tf.squeeze(weights, [-1])
+        elif ranks[1] - ranks[0] == 1:
+            weights = tf.expand_dims(weights, [-1])
+        return predictions, labels, weights
+    difference = tf.rank(weights) - tf.rank(predictions)
+    given = weights
+
+    def adjusted() -> Any:
+        return tf.cond(tf.equal(difference, -1), lambda: tf.expand_dims(given, [-1]), lambda: given)
+
+    def maybe_squeezed() -> Any:
+        return tf.cond(tf.equal(difference, 1), lambda: tf.squeeze(given, [-1]), adjusted)
+
+    return predictions, labels, tf.cond(tf.equal(tf.rank(weights), 0), lambda: given, maybe_squeezed)
+
+
+def collect(value: Any, collections: Any) -> None:
+    if collections:
+        tf.add_to_collections(collections, value)
+
+
+def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Values times their weights, and these in the values' shape."""
+    values, _, weights = matched(values, None, weights)
+    weights = broadcast_weights(tf.cast(weights, tf.float32), values)
+    return tf.multiply(values, weights), weights
+
+
+def _running_mean(
+    variables: Sequence[Any], added: Sequence[Any], after: Any, metrics_collections: Any, updates_collections: Any
+) -> tuple[Any, Any]:
+    """A sum over a count, before and after a step adds to both; the count is added to after `after`."""
+    new_sum = tf.assign_add(variables[0], added[0])
+    with tf.control_dependencies([after]):
+        new_count = tf.assign_add(variables[1], added[1])
+    result, update = (
+        tf.div_no_nan(part, tf.maximum(count, 0), name=word)
+        for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))
+    )
+    collect(result, metrics_collections)
+    collect(update, updates_collections)
+    return result, update
+
+
+def mean(
+    values: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The weighted mean of all values so far, and the op that adds more."""
+    with tf.variable_scope(name, "mean", (values, weights)):
+        values = tf.cast(values, tf.float32)
+        variables = [metric_variable([], tf.float32, word) for word in ("total", "count")]
+        if weights is None:
+            count = tf.cast(tf.size(values), tf.float32)
+        else:
+            values, weights = _weighted(values, weights)
+            count = tf.reduce_sum(weights)
+        return _running_mean(variables, (tf.reduce_sum(values), count), values, metrics_collections, updates_collections)
+
+
+def mean_tensor(
+    values: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The weighted mean of each element so far, and the op that adds more."""
+    with tf.variable_scope(name, "mean", (values, weights)):
+        values = tf.cast(values, tf.float32)
+        words = ("total_tensor", "count_tensor")
+        variables = [metric_variable(values.get_shape(), tf.float32, word) for word in words]
+        count = tf.ones_like(values)
+        if weights is not None:
+            values, weights = _weighted(values, weights)
+            count = tf.multiply(count, weights)
+        return _running_mean(variables, (values, count), values, metrics_collections, updates_collections)
+
+
+def accuracy(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """How often predictions are the labels."""
+    predictions, labels, weights = matched(predictions, labels, weights)
+    same_type = predictions if predictions.dtype == labels.dtype else tf.cast(predictions, labels.dtype)
+    hits = tf.equal(same_type, labels)
+    return mean(tf.cast(hits, tf.float32), weights, metrics_collections, updates_collections, name or "accuracy")
+
+
+def mean_absolute_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The mean of `|predictions - labels|`."""
+    predictions, labels, weights = matched(predictions, labels, weights)
+    error = tf.abs(predictions - labels)
+    return mean(error, weights, metrics_collections, updates_collections, name or "mean_absolute_error")
+
+
+def mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The mean of `(predictions - labels) ^ 2`."""
+    predictions, labels, weights = matched(predictions, labels, weights)
+    error = tf.squared_difference(labels, predictions)
+    return mean(error, weights, metrics_collections, updates_collections, name or "mean_squared_error")
+
+
+def root_mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The root of the mean of `(predictions - labels) ^ 2`."""
+    predictions, labels, weights = matched(predictions, labels, weights)
+    square, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
+    root, root_update = tf.sqrt(square), tf.sqrt(update)
+    collect(root, metrics_collections)
+    collect(root_update, updates_collections)
+    return root, root_update
+
+
+def percentage_below(
+    values: Any,
+    threshold: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """How often values are below a threshold."""
+    is_below = tf.cast(tf.less(values, threshold), tf.float32)
+    return mean(is_below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
+
+
+# --- counts of right and wrong positives and negatives ---------------------------------------------------------------
+
+
+def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[Any, Any]]:
+    def count(
+        labels: Any,
+        predictions: Any,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> tuple[Any, Any]:
+        with tf.variable_scope(name, word, (predictions, labels, weights)):
+            predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
+            found = tf.logical_and(tf.equal(labels, label), tf.equal(predictions, prediction))
+            return _count(found, weights, metrics_collections, updates_collections)
+
+    count.__doc__ = f"The weighted number of {word.replace('_', ' ')} so far, and the op that adds more."
+    return count
+
+
+def _count(values: Any, weights: Any, metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:
+    with tf.name_scope("assert_type"):
+        tf.no_op(name="statically_determined_correct_type")
+    count = metric_variable([], tf.float32, "count")
+    values = tf.cast(values, tf.float32)
+    if weights is not None:
+        with tf.control_dependencies((assert_rank_in(weights, (0, tf.rank(values))),)):
+            weights = tf.cast(weights, tf.float32)
+            values = tf.multiply(values, weights)
+    result = tf.identity(count)
+    update = tf.assign_add(count, tf.reduce_sum(values))
+    collect(result, metrics_collections)
+    collect(update, updates_collections)
+    return result, update
+
+
+true_positives = _counter("true_positives", True, True)
+true_negatives = _counter("true_negatives", False, False)
+false_positives = _counter("false_positives", False, True)
+false_negatives = _counter("false_negatives", True, False)
+
+
+def precision(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The share of the predicted positives that are some."""
+    return _share("precision", false_positives, labels, predictions, weights, metrics_collections, updates_collections, name)
+
+
+def recall(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The share of the positives that are predicted."""
+    return _share("recall", false_negatives, labels, predictions, weights, metrics_collections, updates_collections, name)
+
+
+def _share(
+    word: str,
+    wrong_ones: Callable[..., tuple[Any, Any]],
+    labels: Any,
+    predictions: Any,
+    weights: Any,
+    metrics_collections: Any,
+    updates_collections: Any,
+    name: str | None,
+) -> tuple[Any, Any]:
+    with tf.variable_scope(name, word, (predictions, labels, weights)):
+        predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
+        right, right_update = true_positives(labels, predictions, weights)
+        wrong, wrong_update = wrong_ones(labels, predictions, weights)
+        result = _ratio(right, wrong, "value")
+        update = _ratio(right_update, wrong_update, "update_op")
+        collect(result, metrics_collections)
+        collect(update, updates_collections)
+        return result, update
+
+
+def _ratio(right: Any, wrong: Any, name: str) -> Any:
+    return tf.where(tf.greater(right + wrong, 0), tf.divide(right, right + wrong), 0, name)

@@ -1,0 +1,242 @@
+"""`tf.metrics` of the best k predictions: precision, recall and average precision at k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.metrics.means import collect, metric_variable
+from placesim.tf1.sets import set_difference, set_intersection, set_size
+from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
+from placesim.tf1.weights import assert_broadcastable, broadcast_weights
+
+
+def _at_k(name: str, k: int | None = None, class_id: Any = None) -> str:
+    name = f"{name}_at_k" if k is None else f"{name}_at_{k:d}"
+    return name if class_id is None else f"{name}_class{class_id:d}"
+
+
+def _expanded(labels: Any, predictions: Any) -> Any:
+    """Labels with a last dimension of size 1 where they are one for each row of predictions.  Raises ValueError."""
+    with tf.name_scope(None, "expand_labels", (labels, predictions)) as scope:
+        labels = convert_to_tensor_or_sparse_tensor(labels)
+        if isinstance(labels, SparseTensor):
+            return tf.cond(
+                tf.equal(tf.rank(predictions), tf.size(labels.dense_shape) + 1),
+                lambda: tf.sparse_reshape(labels, tf.concat((labels.dense_shape, (1,)), 0), name=scope),
+                lambda: labels,
+            )
+        ranks = labels.get_shape().ndims, predictions.get_shape().ndims
+        if None not in ranks:
+            if ranks[0] == ranks[1]:
+                return labels
+            if ranks[1] == ranks[0] + 1:
+                return tf.expand_dims(labels, -1, name=scope)
+            raise ValueError(
+                f"Unexpected labels shape {labels.get_shape()} for predictions shape {predictions.get_shape()}. "
+                f"Predictions rank should be the same rank as labels rank or be 1 larger."
+            )
+        is_one_less = tf.equal(tf.rank(predictions), tf.rank(labels) + 1)
+        return tf.cond(is_one_less, lambda: tf.expand_dims(labels, -1, name=scope), lambda: labels)
+
+
+def _only_class(ids: Any, class_id: Any) -> Any:
+    """The ids that are one class."""
+    if class_id is None:
+        return ids
+    ids = convert_to_tensor_or_sparse_tensor(ids)
+    if isinstance(ids, SparseTensor):
+        return tf.sparse_retain(ids, tf.equal(ids.values, class_id))
+    shape = tf.shape(ids, out_type=tf.int64)
+    last = tf.size(shape) - 1
+    rows = _with_ones(shape, tf.reshape(last, [1]))
+    filled = tf.fill(rows, tf.cast(class_id, tf.int64))
+    found = set_intersection(filled, ids)
+    return SparseTensor(found.indices, found.values, shape)
+
+
+def _with_ones(shape: Any, axes: Any) -> Any:
+    """A shape with 1 at some axes."""
+    rank = tf.size(shape)
+    axes = (axes + rank) % rank
+    count = tf.shape(axes)
+    return tf.dynamic_stitch([tf.range(rank), axes], [shape, tf.ones(count, shape.dtype)])
+
+
+_SETS: dict[str, Any] = {
+    "true_positive": set_intersection,
+    "false_positive": lambda predicted, labels: set_difference(predicted, labels, aminusb=True),
+    "false_negative": lambda predicted, labels: set_difference(predicted, labels, aminusb=False),
+}
+"""Which of the predicted and the true classes are counted."""
+
+
+def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: Any, weights: Any) -> tuple[Any, Any]:
+    """The weighted number so far, and the op that adds more."""
+    with tf.name_scope(None, _at_k(kind, k, class_id), (predicted, labels, weights)) as scope:
+        with tf.name_scope(None, kind + "s", (predicted, labels, weights)):
+            chosen = _only_class(labels, class_id), _only_class(predicted, class_id)
+            found = tf.cast(set_size(_SETS[kind](chosen[1], chosen[0])), tf.float64)
+            if weights is not None:
+                with tf.control_dependencies((assert_broadcastable(weights, found),)):
+                    found = tf.multiply(found, tf.cast(weights, tf.float64))
+        total = tf.cast(tf.reduce_sum(found), tf.float64)
+        variable = metric_variable([], tf.float64, scope)
+        return variable, tf.assign_add(variable, total, name="update")
+
+
+def _share_of_best(word: str, wrong: str, labels: Any, predicted: Any, k: Any, class_id: Any, weights: Any, name: Any) -> Any:
+    with tf.name_scope(name, _at_k(word, k, class_id), (predicted, labels, weights)) as scope:
+        labels = _expanded(labels, predicted)
+        predicted = tf.cast(predicted, tf.int64)
+        right, right_update = _counted("true_positive", labels, predicted, k, class_id, weights)
+        other, other_update = _counted(wrong, labels, predicted, k, class_id, weights)
+        result = tf.divide(right, tf.add(right, other), name=scope)
+        update = tf.divide(right_update, tf.add(right_update, other_update), name="update")
+        return result, update
+
+
+def _collected(found: tuple[Any, Any], metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:
+    collect(found[0], metrics_collections)
+    collect(found[1], updates_collections)
+    return found
+
+
+def precision_at_top_k(
+    labels: Any,
+    predictions_idx: Any,
+    k: int | None = None,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The share of the predicted classes that are labels."""
+    found = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
+    return _collected(found, metrics_collections, updates_collections)
+
+
+def recall_at_top_k(
+    labels: Any,
+    predictions_idx: Any,
+    k: int | None = None,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The share of the labels that are among the predicted classes."""
+    found = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
+    return _collected(found, metrics_collections, updates_collections)
+
+
+def _of_predictions(word: str, of_best: Any) -> Any:
+    def at_k(
+        labels: Any,
+        predictions: Any,
+        k: int,
+        class_id: int | None = None,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        with tf.name_scope(name, _at_k(word, k, class_id), (predictions, labels, weights)) as scope:
+            best = tf.nn.top_k(predictions, k)[1]
+            return of_best(labels, best, k, class_id, weights, metrics_collections, updates_collections, scope)
+
+    at_k.__doc__ = f"The {word} of the k best predictions of each row."
+    return at_k
+
+
+precision_at_k = sparse_precision_at_k = _of_predictions("precision", precision_at_top_k)
+recall_at_k = _of_predictions("recall", recall_at_top_k)
+
+
+# --- average precision ----------------------------------------------------------------------------------------------
+
+
+def average_precision_at_k(
+    labels: Any,
+    predictions: Any,
+    k: int,
+    weights: Any = None,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """The mean over rows of the precision at each of the k best predictions that is a label."""
+    with tf.name_scope(name, _at_k("average_precision", k), (predictions, labels, weights)) as scope:
+        best = tf.nn.top_k(predictions, k)[1]
+        labels = _without_those_beyond(labels, tf.shape(predictions)[-1])
+        with tf.name_scope(scope, "average_precision_at_top_k", (best, labels, weights)) as inner:
+            precision = _average_precision(best, labels)
+            if weights is not None:
+                weights = broadcast_weights(tf.cast(weights, tf.float64), precision)
+                precision = tf.multiply(precision, weights)
+            with tf.name_scope(None, "max", (precision,)) as max_scope:
+                most = metric_variable([], tf.float64, max_scope)
+                if weights is None:
+                    added = tf.cast(tf.size(precision, name="batch_max"), tf.float64)
+                else:
+                    added = tf.reduce_sum(weights, name="batch_max")
+                most_update = tf.assign_add(most, added, name="update")
+            with tf.name_scope(None, "total", (precision,)) as total_scope:
+                total = metric_variable([], tf.float64, total_scope)
+                total_update = tf.assign_add(total, tf.reduce_sum(precision, name="batch_total"), name="update")
+            result = tf.div_no_nan(total, most, name="mean")
+            update = tf.div_no_nan(total_update, most_update, name=inner)
+            return _collected((result, update), metrics_collections, updates_collections)
+
+
+sparse_average_precision_at_k = average_precision_at_k
+
+
+def _without_those_beyond(labels: Any, count: Any) -> Any:
+    """Labels, of which those that no prediction can be are -1."""
+    count = tf.cast(count, tf.int64)
+
+    def dropped() -> Any:
+        return tf.where_v2(tf.greater_equal(values, count), -1 * tf.ones_like(values), values)
+
+    values = labels.values if isinstance(labels, SparseTensor) else labels
+    return tf.cond(tf.greater_equal(tf.reduce_max(values), count), dropped, lambda: values)
+
+
+def _average_precision(best: Any, labels: Any) -> Any:
+    with tf.name_scope(None, "average_precision", (best, labels)) as scope:
+        best = tf.cast(best, tf.int64, name="predictions_idx")
+        if best.get_shape().ndims == 0:
+            raise ValueError("The rank of predictions_idx must be at least 1.")
+        k = best.get_shape().as_list()[-1]
+        labels = _expanded(labels, best)
+        each = tf.expand_dims(best, -1, name="predictions_idx_per_k")
+        labels_each = _repeated(labels, k)
+        with tf.name_scope(None, "relevant_per_k", (labels, each)):
+            relevant = tf.cast(set_size(set_intersection(each, labels_each)), tf.float64)
+        right = tf.cumsum(relevant, axis=-1, name="tp_per_k")
+        retrieved = tf.cumsum(tf.ones_like(relevant), axis=-1, name="retrieved_per_k")
+        precision = tf.divide(right, retrieved, name="precision_per_k")
+        counted = tf.multiply(precision, relevant, name="relevant_precision_per_k")
+        total = tf.reduce_sum(counted, axis=(-1,), name="precision_sum")
+        return tf.divide(total, tf.cast(_relevant_ones(labels, k), tf.float64), name=scope)
+
+
+def _repeated(labels: Any, k: int) -> Any:
+    """Labels once for each of the k predictions, along a new dimension before the last."""
+    with tf.name_scope(None, "labels_per_k", (labels, k)) as scope:
+        wide = tf.expand_dims(labels, axis=-2, name="expand")
+        ones = tf.ones_like(tf.shape(labels))
+        times = tf.concat((ones[:-1], [k], ones[-1:]), 0, name="multiples")
+        return tf.tile(wide, times, name=scope)
+
+
+def _relevant_ones(labels: Any, k: int) -> Any:
+    """How many labels each row has, at most k."""
+    if k < 1:
+        raise ValueError(f"Invalid k={k}")
+    with tf.name_scope(None, "num_relevant", (labels,)) as scope:
+        ones = tf.where_v2(tf.greater_equal(labels, 0), tf.ones_like(labels), tf.zeros_like(labels))
+        return tf.minimum(tf.reduce_sum(ones, axis=-1), k, name=scope)

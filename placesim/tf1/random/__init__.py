@@ -1,0 +1,1 @@
+"""Random tensors and the seeds that they come of."""

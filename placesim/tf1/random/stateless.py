@@ -1,0 +1,188 @@
+"""`tf.random.stateless_...`: random tensors of a seed that is a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.array.creation import set_static_shape, shape_tensor
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+_AUTO_SELECT = 3
+
+
+def _key_counter(seed: Any) -> tuple[Any, Any, Any]:
+    """The key and counter of a seed, and the algorithm: any."""
+    found = gen("StatelessRandomGetKeyCounter")(seed)
+    return found[0], found[1], _AUTO_SELECT
+
+
+def _normal(op: str, word: str) -> Any:
+    def call(
+        shape: Any,
+        seed: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
+        alg: str = "auto_select",
+    ) -> Tensor:
+        with name_scope(name, word, [shape, seed, mean, stddev]) as scope:
+            dims = shape_tensor(shape)
+            middle = convert_to_tensor(mean, dtype, name="mean")
+            deviation = convert_to_tensor(stddev, dtype, name="stddev")
+            drawn = gen(op)(dims, *_key_counter(seed), dtype=dtype)
+            found: Tensor = gen("AddV2")(drawn * deviation, middle, name=scope)
+            set_static_shape(found, shape)
+            return found
+
+    return call
+
+
+stateless_random_normal = _normal("StatelessRandomNormalV2", "stateless_random_normal")
+stateless_truncated_normal = _normal("StatelessTruncatedNormalV2", "stateless_truncated_normal")
+
+
+def stateless_random_uniform(
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+    alg: str = "auto_select",
+) -> Tensor:
+    """`tf.random.stateless_uniform`."""
+    kind = dtypes.as_dtype(dtype)
+    if maxval is None and not (kind.is_integer and minval is None):
+        if kind.is_integer:
+            raise ValueError(f"For non-None `minval` and integer `dtype`, argument `maxval` must be specified. Got {minval}.")
+        maxval = 1
+    with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
+        dims = shape_tensor(shape)
+        if minval is not None:
+            low = convert_to_tensor(minval, kind, name="min")
+            high = convert_to_tensor(maxval, kind, name="max")
+        if kind.is_integer and minval is None:
+            found: Tensor = gen("StatelessRandomUniformFullIntV2")(dims, *_key_counter(seed), dtype=kind, name=scope)
+        elif kind.is_integer:
+            key, counter, algorithm = _key_counter(seed)
+            found = gen("StatelessRandomUniformIntV2")(dims, key, counter, algorithm, low, high, name=scope)
+        else:
+            drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed), dtype=kind)
+            found = gen("AddV2")(drawn * (high - low), low, name=scope)  # type: ignore[operator]
+        set_static_shape(found, shape)
+        return found
+
+
+# --- samples --------------------------------------------------------------------------------------------------------
+
+
+def stateless_multinomial(
+    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """`tf.random.stateless_multinomial`: classes, as likely as their logits say."""
+    with name_scope(name, "stateless_multinomial", [logits, seed]):
+        return _classes(logits, num_samples, output_dtype, seed)
+
+
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """`tf.random.stateless_categorical`: classes, as likely as their logits say."""
+    with name_scope(name, "stateless_categorical", [logits, seed]):
+        return _classes(logits, num_samples, dtype, seed)
+
+
+def _classes(logits: Any, num_samples: Any, dtype: Any, seed: Any) -> Tensor:
+    logits = convert_to_tensor(logits, name="logits")
+    found: Tensor = gen("StatelessMultinomial")(logits, num_samples, seed, output_dtype=dtype)
+    return found
+
+
+def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """`tf.random.stateless_poisson`."""
+    with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
+        dims = shape_tensor(shape)
+        found: Tensor = gen("StatelessRandomPoisson")(dims, seed, lam, dtype=dtype)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_random_binomial(
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """`tf.random.stateless_binomial`."""
+    with name_scope(name, "stateless_random_binomial", [shape, seed, counts, probs]):
+        dims = shape_tensor(shape)
+        chances = convert_to_tensor(probs, dtype_hint=dtypes.float32, name="probs")
+        trials = convert_to_tensor(counts, dtype_hint=chances.dtype, name="counts")
+        found: Tensor = gen("StatelessRandomBinomial")(dims, seed, trials, chances, dtype=output_dtype)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_parameterized_truncated_normal(
+    shape: Any,
+    seed: Any,
+    means: Any = 0.0,
+    stddevs: Any = 1.0,
+    minvals: Any = -2.0,
+    maxvals: Any = 2.0,
+    name: str | None = None,
+) -> Tensor:
+    """`tf.random.stateless_parameterized_truncated_normal`."""
+    word = "stateless_parameterized_truncated_normal"
+    with name_scope(name, word, [shape, seed, means, stddevs, minvals, maxvals]):
+        dims = shape_tensor(shape)
+        given = {"means": means, "stddevs": stddevs, "minvals": minvals, "maxvals": maxvals}
+        parts = [convert_to_tensor(value, dtype_hint=dtypes.float32, name=name) for name, value in given.items()]
+        found: Tensor = gen("StatelessParameterizedTruncatedNormal")(dims, seed, *parts)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_random_gamma(
+    shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Any:
+    """`tf.random.stateless_gamma`."""
+    import numpy as np
+
+    from placesim.tf1.array.shaping import shape as shape_of
+
+    with name_scope(name, "stateless_random_gamma", [shape, seed, alpha, beta]):
+        dims = shape_tensor(shape)
+        alpha = convert_to_tensor(alpha, dtype, name="alpha")
+        beta = convert_to_tensor(1 if beta is None else beta, dtype, name="beta")
+        both = gen("BroadcastArgs")(shape_of(alpha), shape_of(beta))
+        alpha = gen("BroadcastTo")(alpha, both)
+        drawn = gen("StatelessRandomGammaV3")(dims, *_key_counter(seed), alpha)
+        least = np.finfo(alpha.dtype.as_numpy_dtype).tiny
+        found = gen("Maximum")(least, drawn / beta)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_shuffle(value: Any, seed: Any, alg: str = "auto_select", name: str | None = None) -> Any:
+    """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
+    with name_scope(name, "stateless_shuffle", [value, seed]):
+        key, counter, algorithm = _key_counter(seed)
+        return gen("StatelessShuffle")(value, key, counter, algorithm)
+
+
+def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Any:
+    """`tf.random.fold_in`: another seed, of a seed and a number."""
+    from placesim.tf1.array.shaping import stack
+
+    data = convert_to_tensor(data)
+    first = stateless_random_uniform([], seed, None, None, data.dtype)
+    return stack([first, data])
+
+
+def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Any:
+    """`tf.random.split`: so many other seeds."""
+    seed = convert_to_tensor(seed)
+    return stateless_random_uniform([num, 2], seed, None, None, seed.dtype)

@@ -1,0 +1,1 @@
+"""A script and the process that it runs in: what it built, and what its author is told where it fails."""

@@ -1,0 +1,85 @@
+"""An exception of a script -> what its author may want to know: another Python or TensorFlow, a library that is not there."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+
+_PYTHON_2_LINES = re.compile(
+    r"""^\s*(print\s+[^\s(=.,\[]|print\s*$|exec\s+['"\w]|raise\s+[\w.]+\s*,|except\s+[\w.()\s,]+,\s*\w+\s*:)"""
+    r"""|<>|`[^`]+`|\b\d+[lL]\b|\b0\d+\b|\bur['"]"""
+)
+_PYTHON_2_NAMES = (
+    "basestring",
+    "cmp",
+    "execfile",
+    "file",
+    "long",
+    "raw_input",
+    "reduce",
+    "reload",
+    "unichr",
+    "unicode",
+    "xrange",
+)
+_PYTHON_2_METHODS = ("has_key", "iteritems", "iterkeys", "itervalues")
+_PYTHON_2_MODULES = (
+    *("__builtin__", "ConfigParser", "cPickle", "cStringIO", "commands", "HTMLParser", "httplib", "Queue", "StringIO"),
+    *("SocketServer", "Tkinter", "urllib2", "urlparse"),
+)
+_GPU_LIBRARIES = (
+    *("byteps", "cupy", "horovod", "mxnet", "nccl", "numba", "nvidia", "pycuda", "pynvml", "tensorrt", "torch", "triton"),
+)
+"""Libraries that compute on real GPUs themselves, beside TensorFlow."""
+_TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")
+
+
+def advice(error: BaseException) -> list[str]:
+    """Lines of help; none where there is nothing to say."""
+    library = _gpu_library(error)
+    if _is_python_2(error):
+        file = getattr(error, "filename", None) or "SCRIPT"
+        return [f"this is Python 2: `2to3 -w {file}` converts it (Python up to 3.12 brings 2to3)"]
+    if library is not None:
+        return [f"{library} works on real GPUs: placesim stands in for TensorFlow alone, whose GPUs it simulates"]
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return [f"{error.name.partition('.')[0]} is not installed for {sys.executable}"]
+    if _is_tensorflow_2(error):
+        return [
+            "this is written for TensorFlow 2, which computes at once; placesim builds the graphs of TensorFlow 1",
+            "a tf.function's graph is taken as a file: f.get_concrete_function(...).graph.as_graph_def(), or a SavedModel",
+        ]
+    return []
+
+
+def _is_python_2(error: BaseException) -> bool:
+    if isinstance(error, TabError):
+        return True
+    if isinstance(error, SyntaxError):
+        said = ("Missing parentheses in call to", "multiple exception types must be", "leading zeros in decimal")
+        return error.msg.startswith(said) or bool(_PYTHON_2_LINES.search(error.text or ""))
+    if isinstance(error, ModuleNotFoundError):
+        return error.name in _PYTHON_2_MODULES
+    if isinstance(error, NameError):
+        return error.name in _PYTHON_2_NAMES
+    return isinstance(error, AttributeError) and error.name in _PYTHON_2_METHODS and isinstance(error.obj, dict)
+
+
+def _gpu_library(error: BaseException) -> str | None:
+    """The library that is missing, or that refuses for want of a GPU."""
+    if isinstance(error, ImportError):
+        found = [*(error.name or "").split("."), *re.findall(r"cannot import name '(\w+)'", str(error))]
+        return next((name for name in found if name in _GPU_LIBRARIES), None)
+    if isinstance(error, AttributeError) and error.name in _GPU_LIBRARIES:
+        return str(error.name)
+    frames = traceback.extract_tb(error.__traceback__)
+    innermost = frames[-1].filename.replace("\\", "/") if frames else ""
+    return next((name for name in _GPU_LIBRARIES if f"/site-packages/{name}/" in innermost), None)
+
+
+def _is_tensorflow_2(error: BaseException) -> bool:
+    if isinstance(error, AttributeError) and error.name == "numpy":
+        return type(error.obj).__module__.startswith(("placesim.tf1", "tensorflow."))
+    kinds = (AttributeError, ImportError, NotImplementedError)
+    return isinstance(error, kinds) and bool(_TENSORFLOW_2_NAMES.search(str(error)))

@@ -1,0 +1,92 @@
+"""An exception that a script did not catch -> what a user is told: its class, its words, and the script's own lines."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import placesim.errors as own
+from placesim.errors import PlacesimError
+from placesim.report.text.complaint import format_error
+from placesim.tf1.errors import OpError
+from placesim.tf1.running.advice import advice
+from placesim.tf1.sources import is_ours, is_users
+
+_MOST_FRAMES = 12
+
+
+def own_frames(error: BaseException, script: str) -> list[traceback.FrameSummary]:
+    """The frames of an exception from the script's first on, without those of placesim; the innermost is the last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if frame.filename == script), len(frames))
+    return [frame for frame in frames[first:] if not is_ours(frame.filename)]
+
+
+def is_tensorflow(error: BaseException) -> bool:
+    """Whether it is TensorFlow that raises: a status of its runtime, or an exception from within placesim's own code."""
+    if isinstance(error, OpError | PlacesimError):
+        return True
+    if isinstance(error, NotImplementedError | ImportError | SyntaxError):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and is_ours(frames[-1].filename)
+
+
+def describe(error: BaseException, script: str) -> dict[str, Any]:
+    """What is told of it, in plain values: class, message, the place in the script, and lines of help."""
+    frames = own_frames(error, script)
+    file, line, column = script, 0, 0
+    if frames:
+        # what the user wrote, not the library that refuses what it is given
+        frame = next((frame for frame in reversed(frames) if is_users(frame.filename)), frames[-1])
+        frames = frames[: frames.index(frame) + 1]
+        file, line, column = frame.filename, frame.lineno or 0, (frame.colno or 0) + 1
+    elif isinstance(error, SyntaxError):
+        line, column = error.lineno or 0, error.offset or 0
+    return {
+        "kind": type(error).__name__,
+        "message": _message(error),
+        "file": file,
+        "line": line,
+        "column": column,
+        "raised_by_tensorflow": is_tensorflow(error),
+        "help": [*_calls(error, frames), *advice(error)],
+    }
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return error.msg
+    return str(error.message if isinstance(error, OpError) else error)
+
+
+def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[str]:
+    """The source of the innermost frame, and the calls that led there."""
+    if isinstance(error, SyntaxError) and not frames:
+        return [error.text.strip()] if error.text else []
+    shown = [(frame, (frame.line or "").strip()) for frame in frames[: -_MOST_FRAMES - 1 : -1]]
+    return [line if i == 0 else f"called at {frame.filename}:{frame.lineno}: {line}" for i, (frame, line) in enumerate(shown)]
+
+
+def format_failure(error: BaseException, script: str) -> str:
+    """The text for standard error: placesim's own where it has better words than the exception, then the script's lines."""
+    if isinstance(error, OpError) and error.classic is not None:
+        return error.classic
+    told = describe(error, script)
+    original = error.original if isinstance(error, OpError) else error if isinstance(error, PlacesimError) else None
+    found = f"{told['kind']}: {told['message']}\n" if original is None else str(format_error(original, _locate(error)))
+    place = own.Location(told["file"], told["line"], told["column"])
+    return found + "".join(f"  {line}\n" for line in (f"at {place}", *told["help"]))
+
+
+def _locate(error: BaseException) -> Any:
+    """Where a node stands, by the graph that the error came from."""
+    graph = getattr(error, "graph", None)
+
+    def locate(name: str) -> own.Location | None:
+        if graph is None or name not in graph.ids:
+            return None
+        found: own.Location | None = graph.location(graph.node(name))
+        return found
+
+    return locate

@@ -1,0 +1,60 @@
+"""`placesim run script.py`: the script runs as a program, its sessions on the simulated machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from placesim.errors import PlacesimError
+from placesim.machines import override_machines
+from placesim.tf1.running.process import execute, exit_code
+
+
+def run_live(path: str, job: Mapping[str, Any]) -> None:
+    """Run a script to its end; the process ends with the script's own exit code."""
+    try:
+        override_machines(job["options"])
+        _set_log(job)
+    except PlacesimError as error:
+        _end(error, path, job)
+    try:
+        execute(path)
+    except SystemExit as error:
+        code, text = exit_code(error)
+        sys.stderr.write(text)
+        sys.exit(code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BaseException as error:
+        _end(error, path, job)
+
+
+def _set_log(job: Mapping[str, Any]) -> None:
+    from placesim.tf1.session import placement_log
+
+    if job.get("log_filters"):
+        from placesim.inspection.patterns import matcher
+
+        placement_log.shows_node = matcher(tuple(job["log_filters"]))
+    placement_log.logs_creation = bool(job.get("log_creation"))
+    if job["options"].get("log_style") == "classic":
+        import numpy as np
+
+        np.set_printoptions(legacy="1.13")  # the first guides' results are printed so
+
+
+def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
+    """Say what became of the script, and end with the code of what was not caught."""
+    from placesim.tf1.running.failures import format_failure
+
+    if job.get("debug"):
+        import traceback
+
+        traceback.print_exception(error)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.exit(1)
+    sys.stderr.write(format_failure(error, path))
+    sys.exit(1)

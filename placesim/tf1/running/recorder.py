@@ -1,0 +1,188 @@
+"""A script's run -> the graph that it builds, with the steps of the first session that runs something."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from placesim.errors import PlacesimError
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
+from placesim.machines import current_machine, override_machines
+from placesim.tf1 import graph as graphs
+from placesim.tf1.running.default_steps import default_steps, is_initialisation
+from placesim.tf1.running.process import answer, execute, exit_code, leave
+from placesim.tf1.session import placement_log, watching
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+    from placesim.tf1.session.sessions import BaseSession
+
+
+class _Recorded:
+    """A session, and the steps that it was asked for."""
+
+    def __init__(self, session: BaseSession) -> None:
+        self.graph: Graph = session.graph
+        self.session = session
+        self.steps: list[Step] = []
+        self.each_step: list[Step] | None = []
+        """The same one by one; None once that is too much to keep."""
+        self.fed_bytes = 0
+        self.has_run = False
+
+    def add(self, step: Step) -> None:
+        """The next step; one like the last is a repetition of it, whatever is fed."""
+        self._keep(step)
+        last = self.steps[-1] if self.steps else None
+        if last is not None and _shape_of(last) == _shape_of(step):
+            self.steps[-1] = replace(last, repeat=last.repeat + 1)
+        else:
+            self.steps.append(step)
+
+    def _keep(self, step: Step) -> None:
+        self.fed_bytes += sum(feed.value.nbytes for feed in step.feeds)
+        if self.each_step is None or self.fed_bytes > MAX_FED_BYTES:
+            self.each_step = None
+            return
+        last = self.each_step[-1] if self.each_step else None
+        if last is not None and not step.feeds and _shape_of(last) == _shape_of(step):
+            self.each_step[-1] = replace(last, repeat=last.repeat + 1)
+        else:
+            self.each_step.append(step)
+
+
+MAX_FED_BYTES = 2**28
+"""How much all steps of a script may be fed if each is to be kept as it was; an assumption."""
+
+
+def _shape_of(step: Step) -> tuple[Any, ...]:
+    return step.fetches, tuple((feed.tensor, feed.value.shape) for feed in step.feeds)
+
+
+class Recorder:
+    """Watches sessions; up to the first step nothing is computed, and that step ends the process."""
+
+    def __init__(self, path: str, job: Mapping[str, Any]) -> None:
+        self._path = path
+        self._job = job
+        self._sessions: list[_Recorded] = []
+        self.computes: bool = job["until"] == "end"
+
+    def opened(self, session: BaseSession) -> None:
+        """A session was made."""
+        self._sessions.append(_Recorded(session))
+
+    def closed(self, session: BaseSession) -> None:
+        """A session has ended."""
+
+    def wants_step(self, session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+        """Whether to compute a step: never up to the first, in the middle of which the process ends."""
+        recorded = next(one for one in self._sessions if one.session is session)
+        if not elements:
+            return self.computes
+        is_first = not (is_initialisation(elements) or watching.is_background())
+        recorded.has_run |= is_first
+        recorded.add(_step_of(elements, feeds))
+        if is_first and not self.computes:
+            self.finish(f"{self._path} has run up to its first step{_place(self._path)}")
+            leave(0)
+        return self.computes
+
+    def finish(self, told: str) -> None:
+        """Give back the graph as it is now."""
+        try:
+            from placesim.formats.script_graph import write_script_graph
+
+            data = write_script_graph(self._file())
+        except PlacesimError as error:
+            from placesim.tf1.running.failures import describe
+
+            answer(self._job, {"error": describe(error, self._path)})
+            return
+        answer(self._job, {"told": told}, data)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was built."""
+        recorded = self._chosen()
+        return not len((self._default_graph() if recorded is None else recorded.graph).builder.graph)
+
+    def _file(self) -> GraphFile:
+        recorded = self._chosen()
+        graph = self._default_graph() if recorded is None else recorded.graph
+        core = graph.builder.graph
+        core.file = self._path
+        name = PurePath(self._path).stem
+        if recorded is None:
+            machine = current_machine()
+            from placesim.simulation import machine_of
+
+            tasks, links = machine_of(None, machine.options)
+            return GraphFile(name, core, inventory=tasks, links=links, config=Config(), steps=default_steps(graph))
+        opened = recorded.session._opened
+        steps = tuple(recorded.steps) or default_steps(graph)
+        each_step = tuple(recorded.each_step or ()) or None
+        config, links = opened.config, opened.links
+        return GraphFile(name, core, inventory=opened.tasks, links=links, config=config, steps=steps, each_step=each_step)
+
+    def _chosen(self) -> _Recorded | None:
+        """The first session that ran something, else one that was asked for something, else one that has a graph."""
+        found = [one for one in self._sessions if one.has_run]
+        found += [one for one in self._sessions if one.steps]
+        found += [one for one in self._sessions if len(one.graph.builder.graph)]
+        return found[0] if found else None
+
+    def _default_graph(self) -> Graph:
+        """The default graph, where it is empty the last one that is not."""
+        default = graphs.get_default_graph()
+        if len(default.builder.graph):
+            return default
+        return next((graph for graph in reversed(graphs.kept or ()) if len(graph.builder.graph)), default)
+
+
+def _step_of(elements: Sequence[Any], feeds: Mapping[Any, Any]) -> Step:
+    return Step(
+        tuple(Fetch(element.name) for element in elements), tuple(Feed(tensor.name, value) for tensor, value in feeds.items())
+    )
+
+
+def _place(path: str) -> str:
+    """The line of the script that is being run."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == path:
+            return f" (line {frame.f_lineno})"
+        frame = frame.f_back
+    return ""
+
+
+def record(path: str, job: Mapping[str, Any]) -> None:
+    """Run a script as far as the job says, and answer with what it built, or with what became of it."""
+    os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait for somebody to close it
+    graphs.kept = []
+    placement_log.is_silent = True
+    override_machines(job["options"])
+    recorder = Recorder(path, job)
+    watching.watch(recorder)
+    how = "to its end"
+    try:
+        execute(path)
+    except SystemExit as error:
+        code, text = exit_code(error)
+        sys.stderr.write(text)
+        how += f", which was exit code {code}" if code else ""
+        if code and recorder.is_empty:
+            leave(code)
+    except KeyboardInterrupt:
+        leave(130)
+    except BaseException as error:
+        from placesim.tf1.running.failures import describe
+
+        answer(job, {"error": describe(error, path)})
+        leave(1)
+    recorder.finish(f"{path} has run {how}{'; it has built no graph' if recorder.is_empty else ''}")
+    leave(0)

@@ -1,0 +1,193 @@
+"""Sparse tensors made of others, of dense ones and of texts, and what is counted of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder, sparse_tensor_to_dense
+from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
+
+tf: Any = namespace("")
+
+
+def sparse_eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> SparseTensor:
+    """`tf.sparse.eye`: ones along the diagonal."""
+    with name_scope(name, "eye", [num_rows, num_columns]):
+        rows = convert_to_tensor(num_rows, dtypes.int64, name="num_rows")
+        columns = rows if num_columns is None else convert_to_tensor(num_columns, dtypes.int64, name="num_columns")
+        count = tf.minimum(rows, columns)
+        places = tf.range(count, dtype=dtypes.int64)
+        return SparseTensor(tf.stack([places, places], axis=1), tf.ones(count, dtype), [rows, columns])
+
+
+def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+    """`tf.sparse.from_dense`: the elements that are not zero."""
+    with name_scope(name, "dense_to_sparse"):
+        tensor = convert_to_tensor(tensor)
+        places = tf.where_v2(tf.not_equal(tensor, tf.zeros_like(tensor)))
+        return SparseTensor(places, tf.gather_nd(tensor, places), tf.shape(tensor, out_type=dtypes.int64))
+
+
+def sparse_merge(
+    sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False
+) -> SparseTensor:
+    """`tf.sparse_merge`: values at places whose last numbers are the ids."""
+    return _merged(sp_ids, sp_values, vocab_size, name, already_sorted)
+
+
+def _merged(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None, already_sorted: bool = False) -> SparseTensor:
+    """Raises TypeError and ValueError where ids and sizes do not go together."""
+    if isinstance(sp_ids, SparseTensor) or hasattr(sp_ids, "dense_shape"):
+        sp_ids, vocab_size = [sp_ids], [vocab_size]
+    if not isinstance(vocab_size, list | tuple):
+        raise TypeError(f"vocab_size has to be a list of Tensors or Python ints. Found {type(vocab_size)}")
+    if len(sp_ids) != len(vocab_size):
+        raise ValueError("sp_ids and vocab_size have to have equal lengths.")
+    with name_scope(name, "SparseMerge", [sp_ids, sp_values]):
+        tensors: list[Any] = [sparse(ids) for ids in sp_ids]
+        sp_values = sparse(sp_values)
+        columns = [tf.expand_dims(tf.cast(ids.values, dtypes.int64), axis=1) for ids in tensors]
+        sizes = [tf.cast(size, dtypes.int64) for size in vocab_size]
+        indices = tf.concat([tensors[0].indices[:, :-1], *columns], 1)
+        shape = tf.concat([tensors[0].dense_shape[:-1], sizes], 0)
+        result = SparseTensor(indices, sp_values.values, shape)
+        if already_sorted:
+            return result
+        found = sparse_reorder(result)
+        return SparseTensor(found.indices, found.values, shape)
+
+
+def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Any:
+    """`tf.sparse.to_indicator`: whether each id is there."""
+    sp_input = sparse(sp_input)
+    with name_scope(name, "SparseToIndicator", [sp_input]) as scope:
+        count = tf.shape(sp_input.indices)[0]
+        values = SparseTensor(sp_input.indices, tf.fill(tf.expand_dims(count, 0), True), sp_input.dense_shape)
+        merged = _merged(sp_input, values, vocab_size, scope)
+        no = convert_to_tensor(False, name="default_value")
+        return sparse_tensor_to_dense(merged, default_value=no, validate_indices=False, name=scope)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Any:
+    """`tf.io.serialize_sparse`: its three tensors as texts."""
+    return gen("SerializeSparse")(*parts(sparse(sp_input)), out_type, name=name)
+
+
+def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Any:
+    """`tf.io.serialize_many_sparse`: each row's three tensors as texts."""
+    return gen("SerializeManySparse")(*parts(sparse(sp_input)), out_type, name=name)
+
+
+def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None) -> SparseTensor:
+    """`tf.io.deserialize_many_sparse`: rows, one for each of the serialized tensors."""
+    indices, values, shape = gen("DeserializeManySparse")(serialized_sparse, dtype, name=name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+# --- crosses and counts ---------------------------------------------------------------------------------------------
+
+_HASH_KEY = 0xDECAFCAFFE
+"""What TensorFlow's own crosses are hashed with."""
+
+
+def sparse_cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
+    """`tf.sparse.cross`: the texts of all combinations."""
+    separator = "_X_" if separator is None else separator
+    separator = convert_to_tensor(separator, dtypes.string)
+    tensors = [convert_to_tensor_or_sparse_tensor(value) for value in inputs]
+    sparse_ones = [tensor for tensor in tensors if isinstance(tensor, SparseTensor)]
+    dense = [_crossed(tensor) for tensor in tensors if not isinstance(tensor, SparseTensor)]
+    found = gen("SparseCrossV2")(
+        [tensor.indices for tensor in sparse_ones],
+        [_crossed(tensor.values) for tensor in sparse_ones],
+        [tensor.dense_shape for tensor in sparse_ones],
+        dense,
+        separator,
+        name=name,
+    )
+    return SparseTensor(*found)
+
+
+def sparse_cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """`tf.sparse.cross_hashed`: the buckets of all combinations."""
+    tensors = [convert_to_tensor_or_sparse_tensor(value) for value in inputs]
+    sparse_ones = [tensor for tensor in tensors if isinstance(tensor, SparseTensor)]
+    dense = [tensor for tensor in tensors if not isinstance(tensor, SparseTensor)]
+    has_texts = any(tensor.dtype is dtypes.string for tensor in tensors)
+    values = [tensor.values if tensor.values.dtype is dtypes.string else tf.to_int64(tensor.values) for tensor in sparse_ones]
+    found = gen("SparseCross")(
+        [tensor.indices for tensor in sparse_ones],
+        values,
+        [tensor.dense_shape for tensor in sparse_ones],
+        [tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor) for tensor in dense],
+        hashed_output=True,
+        num_buckets=num_buckets,
+        hash_key=_HASH_KEY if hash_key is None else hash_key,
+        out_type=dtypes.int64,
+        internal_type=dtypes.string if has_texts else dtypes.int64,
+        name=name,
+    )
+    return SparseTensor(*found)
+
+
+def _crossed(tensor: Any) -> Any:
+    """Texts and int64 are crossed as they are, other numbers as int64."""
+    return tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor)
+
+
+def sparse_bincount(
+    values: Any,
+    weights: Any = None,
+    axis: Any = 0,
+    minlength: Any = None,
+    maxlength: Any = None,
+    binary_output: bool = False,
+    name: str | None = None,
+) -> SparseTensor:
+    """`tf.sparse.bincount`: how often each number is there, over all or in each row.  Raises ValueError for other axes."""
+    with name_scope(name, "count", [values, weights]):
+        if not isinstance(values, SparseTensor):
+            values = convert_to_tensor(values, name="values")
+            if weights is not None and not isinstance(weights, SparseTensor):
+                weights = convert_to_tensor(weights, name="weights")
+        if weights is not None and binary_output:
+            raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
+        if axis is None:
+            axis = 0
+        if axis not in (0, -1):
+            raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
+        limits = {
+            "minlength": -1 if minlength is None else minlength,
+            "maxlength": -1 if maxlength is None else maxlength,
+            "binary_output": binary_output,
+        }
+        if axis == 0:
+            if isinstance(values, SparseTensor):
+                weights = weights.values if isinstance(weights, SparseTensor) else weights
+                values = values.values
+            else:
+                weights = None if weights is None else tf.reshape(weights, [-1])
+                values = tf.reshape(values, [-1])
+        if isinstance(values, SparseTensor):
+            counted = weights.values if isinstance(weights, SparseTensor) else weights
+            counted = _no_weights(values.values) if counted is None else counted
+            return SparseTensor(*gen("SparseCountSparseOutput")(*parts(values), counted, **limits))
+        counted = _no_weights(values) if weights is None else weights
+        return SparseTensor(*gen("DenseCountSparseOutput")(values, counted, **limits))
+
+
+def _no_weights(values: Any) -> Any:
+    """Without weights an occurrence counts as 1, of the values' type where that is int64."""
+    return tf.constant([], dtypes.int64 if values.dtype is dtypes.int64 else dtypes.int32)
