@@ -13,7 +13,7 @@ from placesim.graph.graph import TensorRef
 from placesim.tf1.exports.optimizers import KINDS
 from placesim.tf1.file_graph import file_graph
 from placesim.tf1.gradients.aggregation import sum_slices
-from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Tensor
 
 
