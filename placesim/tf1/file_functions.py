@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.body_entries import OuterTensor
@@ -124,7 +124,7 @@ class Functions:
         if isinstance(item, TensorRef):
             return self._graph.operation(item.node) if item.slot < 0 else self._tensor(item)
         if isinstance(item, OuterTensor):
-            return item.functions._value(item.tensor)
+            return cast("Functions", item.functions)._value(item.tensor)
         if isinstance(item, binding.Variable):
             return self._tensor(TensorRef(self.builder._read(item), 0))
         return item

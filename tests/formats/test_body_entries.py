@@ -26,7 +26,8 @@ def made_by(build: Callable[[], Any]) -> Graph:
             build()
         finally:
             tf.disable_control_flow_v2()
-    return graph.builder.graph
+    found: Graph = graph.builder.graph
+    return found
 
 
 def plain(text: Any) -> str:
