@@ -57,6 +57,7 @@ ROOMS = {
     "planned_files": "simulation loading options report graph_plans formats placement graph errors",
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
+    "examples": "suggestions errors",
     "options": "suggestions devices errors",
     "loading": "files options scripts formats checkpoints graph devices errors",
     "scripts": "options formats errors",
@@ -70,8 +71,8 @@ ROOMS = {
     ),
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked "
-        "formats devices errors placesim"
+        "planned_files sweeping loading scripts options manual examples inspection planning graph_plans prediction report "
+        "marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts machines simulation devices errors",
     "__main__": "cli interrupts",
