@@ -39,6 +39,7 @@ from placesim.errors import (
     UsageError,
 )
 from placesim.forecasts import plan, simulate, sweep
+from placesim.inspections import check, convert, diff, explain, show
 from placesim.machines import machine
 from placesim.simulation import devices, memory, place, run
 
@@ -67,12 +68,17 @@ __all__ = [
     "UnimplementedError",
     "UnknownError",
     "UsageError",
+    "check",
+    "convert",
     "devices",
+    "diff",
+    "explain",
     "machine",
     "memory",
     "place",
     "plan",
     "run",
+    "show",
     "simulate",
     "sweep",
 ]

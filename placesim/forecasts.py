@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from placesim.errors import UsageError
-from placesim.loading import load, run_script
-from placesim.options import Options, OptionValues, make_options
+from placesim.loading import kept_source, load, source_again, source_name
+from placesim.options import OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
     from placesim.loading import Loaded, Source
@@ -22,6 +22,7 @@ Kind = TypeVar("Kind", bound=Enum)
 Number = TypeVar("Number", int, float)
 
 
+@with_options
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
     """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
 
@@ -33,8 +34,8 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
     from placesim.timing import study_time
 
     chosen = make_options(options)
-    data = _kept(source, chosen)
-    study = study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps, is_traced=True)
+    data = kept_source(source, chosen)
+    study = study_time(lambda: load(source_again(data), None, chosen), chosen, source_name(source), steps, is_traced=True)
     report = TimeReport(study)
     if report.error is not None:
         report.error.report = report
@@ -42,6 +43,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
     return report
 
 
+@with_options
 def sweep(
     source: Source,
     over: Mapping[str, Any],
@@ -65,10 +67,11 @@ def sweep(
     axes = make_axes(over.items())
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
-    run = SweepRun(Job(_kept(source, chosen), _name(source), keys, dict(options), steps, examples), axes)
+    run = SweepRun(Job(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
     return (row_document(keys, row) for row in run.in_order(jobs))
 
 
+@with_options
 def plan(
     source: Source,
     *,
@@ -81,6 +84,7 @@ def plan(
     evaluations: int | None = None,
     seed: int = 0,
     jobs: int = 2,
+    page: bool = False,
     **options: Unpack[OptionValues],
 ) -> PlanReport:
     """The best placement of a graph that is found, beside TensorFlow's own, the annotations, one device and round robin.
@@ -88,8 +92,10 @@ def plan(
     `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
     `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`
     in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
-    caller's script.  Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose
-    `report` says what would; UsageError for a value that means nothing.
+    caller's script.  With `page` the report has one.
+
+    Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose `report` says what would;
+    UsageError for a value that means nothing.
     """
     from placesim.errors import ResourceExhaustedError
     from placesim.graph_plans.study import Aim, Sought
@@ -100,19 +106,19 @@ def plan(
     from placesim.report.text.planning import way_out
 
     chosen = make_options(options)
-    data = _kept(source, chosen)
+    data = kept_source(source, chosen)
     check_method(method)
-    aim = Aim(_one_of("objective", objective, Sought), contiguous, explain)
+    aim = Aim(_one_of("objective", objective, Sought), contiguous, explain, page)
     effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
     if evaluations is not None:
         _above_zero("evaluations", evaluations)
     patterns = (free,) if isinstance(free, str) else tuple(free)
 
     def again() -> Loaded:
-        return load(_again(data), None, chosen)
+        return load(source_again(data), None, chosen)
 
-    study = study_plan(again, chosen, _name(source), effort, patterns, aim=aim)
-    report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path))
+    study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
+    report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path), has_page=page)
     if study.plan is None:
         error = ResourceExhaustedError(f"no plan fits: {way_out(study)}")
         error.report = report
@@ -131,25 +137,3 @@ def _above_zero(name: str, given: Number) -> Number:
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
         raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
     return given
-
-
-def _kept(source: Any, options: Options) -> Any:
-    """What can be read as often as it takes: an open file's bytes in its place, and in a script's what it built."""
-    if not hasattr(source, "read"):
-        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
-        return run_script(source, options) if is_path and str(source).endswith(".py") else source
-    data = source.read()
-    return data.encode() if isinstance(data, str) else data
-
-
-def _again(data: Any) -> Any:
-    from io import BytesIO
-
-    return BytesIO(data) if isinstance(data, bytes) else data
-
-
-def _name(source: Any) -> str:
-    """What the report calls the graph."""
-    if isinstance(source, Mapping):
-        return "<mapping>"
-    return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)

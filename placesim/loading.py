@@ -144,6 +144,32 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
             yield name, replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
 
 
+# --- what is read as often as it takes -------------------------------------------------------------------------------
+
+
+def kept_source(source: Any, options: Options) -> Any:
+    """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
+    if not hasattr(source, "read"):
+        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+        return run_script(source, options) if is_path and str(source).endswith(".py") else source
+    data = source.read()
+    return data.encode() if isinstance(data, str) else data
+
+
+def source_again(kept: Any) -> Any:
+    """A source to load, of what was kept."""
+    from io import BytesIO
+
+    return BytesIO(kept) if isinstance(kept, bytes) else kept
+
+
+def source_name(source: Any) -> str:
+    """What reports call a graph."""
+    if isinstance(source, Mapping):
+        return "<mapping>"
+    return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)
+
+
 # --- files of ours --------------------------------------------------------------------------------------------------
 
 

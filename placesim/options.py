@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import Parameter, cleandoc, signature
 from pathlib import PurePath
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from placesim.devices.gpu_memory import GpuProcess
 from placesim.devices.inventory import MAX_COUNT
@@ -152,6 +153,29 @@ class OptionValues(TypedDict, total=False):
     arguments: Sequence[str]
     environment: Mapping[str, str]
     process: GpuProcess | None
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_OPTION_PARAMETERS: list[Parameter] = []
+
+
+def with_options(function: Function) -> Function:
+    """A function of `**options` with all of them in its signature and its docstring, where `help` and notebooks look.
+
+    An editor that reads the text has them from `OptionValues`.
+    """
+    own = signature(function)
+    if not _OPTION_PARAMETERS:
+        for option in fields(Options):
+            default = option.default if option.default_factory is MISSING else option.default_factory()
+            _OPTION_PARAMETERS.append(Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type))
+    kept = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    names = {parameter.name for parameter in kept}
+    more = [parameter for parameter in _OPTION_PARAMETERS if parameter.name not in names]
+    function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]  # what `inspect` looks for
+    if function.__doc__ and Options.__doc__:  # there are none under `-OO`
+        function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(Options.__doc__)}\n"
+    return function
 
 
 def make_options(values: Mapping[str, Any]) -> Options:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placesim.errors import InternalError, PlacesimError, UsageError
+from placesim.files.writing import gathered
 from placesim.formats.annotations import assign_devices
 from placesim.graph_plans.writing import freed
 from placesim.simulation import Stage, machine_of, session_config, simulate
@@ -53,7 +54,7 @@ def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Se
             pieces = json_text(graph_file_parts(full) if text is None else read_tree(text, full.graph.file))
         case _:
             pieces = yaml_lines(full) if text is None else iter([text])
-    return (piece.encode() for piece in _gathered(pieces))
+    return (piece.encode() for piece in gathered(pieces))
 
 
 def _planned_for(file: GraphFile, options: Options) -> GraphFile:
@@ -120,11 +121,3 @@ def _files(file: GraphFile) -> list[str]:
     from placesim.graph.steps import FromFile
 
     return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FromFile)]
-
-
-def _gathered(pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces, many at once: they are short, and there may be millions."""
-    from itertools import islice
-
-    while some := list(islice(pieces, 1 << 12)):
-        yield "".join(some)

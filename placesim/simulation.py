@@ -22,7 +22,7 @@ from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_d
 from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import DeadlineExceededError, GraphFileError, PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
-from placesim.options import Options, OptionValues, make_options
+from placesim.options import Options, OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -71,6 +71,7 @@ class Stage(IntEnum):
 # --- for Python callers ---------------------------------------------------------------------------------------------
 
 
+@with_options
 def run(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Load, place and execute a graph: a path, an open file, or the mapping itself.
 
@@ -81,12 +82,14 @@ def run(source: Source, **options: Unpack[OptionValues]) -> Report:
     return _checked(simulate(load(source, None, chosen), chosen, Stage.EXECUTED if chosen.execute else Stage.PARTITIONED))
 
 
+@with_options
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """The same without execution: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
     return _checked(simulate(load(source, None, chosen), chosen, Stage.PARTITIONED))
 
 
+@with_options
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
 
@@ -247,6 +250,7 @@ class _Simulation:
             self._options.log_style,
             self._shows_log,
             annotations=self._loaded.annotations,
+            file=self._loaded.file,
         )
 
     def close(self) -> None:

@@ -48,13 +48,18 @@ ROOMS = {
     "timing": "collector walks simulation loading options prediction runtime graph errors",
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
+    "subjects": "known sizing timing simulation loading options inspection prediction files errors",
+    "conversions": "files simulation report formats graph errors",
+    "inspections": (
+        "subjects conversions simulation loading options inspection prediction report formats files deadlines errors placesim"
+    ),
     "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions processes timing simulation loading options report formats graph prediction devices errors",
     "planned": (
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"
     ),
-    "planned_files": "simulation loading options report graph_plans formats placement graph errors",
+    "planned_files": "files simulation loading options report graph_plans formats placement graph errors",
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
     "examples": "suggestions errors",
@@ -70,11 +75,11 @@ ROOMS = {
         "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading scripts options manual examples inspection planning graph_plans prediction report "
-        "marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known sizing "
+        "timing planned planned_files sweeping loading scripts options manual examples inspection planning graph_plans "
+        "prediction report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts forecasts machines simulation devices errors",
+    "__init__": "interrupts forecasts inspections machines simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""

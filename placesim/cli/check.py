@@ -93,11 +93,12 @@ def check_command(
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_styled
     from placesim.deadlines import run_within
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
+    from placesim.subjects import Wish, Wishes
 
     if lists_rules:
         write(describe_rules())

@@ -5,74 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, form_option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
+from placesim.conversions import ENDINGS, NODES, WRITERS, content_of, form_of
 from placesim.errors import UsageError
 
-if TYPE_CHECKING:
-    from placesim.graph.steps import GraphFile
-    from placesim.report.report import Report
-
-
-def _yaml(file: GraphFile) -> Iterator[bytes]:
-    from placesim.cli.output import gathered
-    from placesim.formats.graph_file.scoped_writer import scoped_lines
-    from placesim.simulation import is_as_python_builds
-
-    written = scoped_lines(file, accepts=is_as_python_builds)
-    return _raw_yaml(file) if written is None else (piece.encode() for piece in gathered(iter(written)))
-
-
-def _short_yaml(file: GraphFile) -> Iterator[bytes]:
-    from placesim.cli.output import complain, gathered
-    from placesim.formats.graph_file.scoped_writer import scoped_lines
-    from placesim.simulation import is_as_python_builds
-
-    written = scoped_lines(file, leaves_defaults=True, accepts=is_as_python_builds)
-    if written is None:
-        complain("scopes cannot say this graph: its nodes are written as they stand\n")
-        return _raw_yaml(file)
-    return (piece.encode() for piece in gathered(iter(written)))
-
-
-def _raw_yaml(file: GraphFile) -> Iterator[bytes]:
-    from placesim.cli.output import gathered
-    from placesim.formats.graph_file.writer import yaml_lines
-
-    return (piece.encode() for piece in gathered(yaml_lines(file)))
-
-
-def _json(file: GraphFile) -> Iterator[bytes]:
-    from placesim.cli.output import gathered
-    from placesim.formats.graph_file.writer import graph_file_parts
-    from placesim.report.document import json_text
-
-    return (piece.encode() for piece in gathered(json_text(graph_file_parts(file))))
-
-
-def _pb(file: GraphFile) -> Iterator[bytes]:
-    from placesim.formats.tensorflow.graph_def import write_graph_def
-
-    yield write_graph_def(file, text=False)
-
-
-def _pbtxt(file: GraphFile) -> Iterator[bytes]:
-    from placesim.formats.tensorflow.graph_def import write_graph_def
-
-    yield write_graph_def(file, text=True)
-
-
-FORMS = (
-    Form("yaml", _yaml, (".yaml", ".yml")),
-    Form("json", _json, (".json",)),
-    Form("pb", _pb, (".pb",)),
-    Form("pbtxt", _pbtxt, (".pbtxt",)),
-)
+FORMS = tuple(Form(name, write, ENDINGS[name]) for name, write in WRITERS.items())
 
 
 @command("convert")
@@ -114,7 +57,7 @@ def convert_command(
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
     """
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import write_files
+    from placesim.cli.output import complain, write_files
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -132,26 +75,28 @@ def convert_command(
         if report.error is not None:
             raise report.error
         if partitioned is not None:
-            written |= _partition_files(report, Path(partitioned), is_text=form == "pbtxt")
+            from placesim.conversions import partition_files
+
+            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
         if placed:
-            from placesim.formats.annotations import assign_devices
+            from placesim.conversions import placed_file
 
-            file = assign_devices(file, {row.node: row.device for row in report.placements})
-    content: Iterator[bytes] = iter(())
-    if out is not None:
-        from placesim.formats.graph_file.writer import with_feeds_from
+            file = placed_file(file, report)
+    if out is None:
+        write_files(written, makes_folders=True)
+        return 0
+    from placesim.formats.graph_file.writer import with_feeds_from
 
-        writers = {"raw": _raw_yaml, "scopes": _short_yaml} if form == "yaml" else {}
-        content = writers.get(nodes or "", find_form(FORMS, form).write)(
-            with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent)
-        )
-    if out is not None and out != "-":
-        written[Path(out)] = content
+    content = content_of(
+        with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent), form, nodes or NODES[0]
+    )
+    if out != "-":
+        written[Path(out)] = content.pieces
     write_files(written, makes_folders=True)
     if out == "-":
-        _print(content, form)
-    if out is not None:
-        _name_losses(file, form)
+        _print(content.pieces, form)
+    for note in content.notes:
+        complain(f"{note}\n")
     return 0
 
 
@@ -160,13 +105,7 @@ def _form(out: str | None, form: str | None) -> str:
         return form
     if out is None:
         return "pb"
-    if out == "-":
-        return "yaml"
-    found = form_of_file(FORMS, out)
-    if found is None:
-        endings = ", ".join(ending for form in FORMS for ending in form.endings)
-        raise UsageError(f"unknown ending: got '{out}', expected one of {endings}, or --format")
-    return found
+    return "yaml" if out == "-" else form_of(out)
 
 
 def _print(content: Iterator[bytes], form: str) -> None:
@@ -175,29 +114,3 @@ def _print(content: Iterator[bytes], form: str) -> None:
     if sys.stdout.isatty() and form == "pb":
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
     all(map(write_result, content))  # as far as it is read
-
-
-def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Path, Iterable[bytes]]:
-    """A file a device; in a folder for each step where steps differ."""
-    from placesim.formats.tensorflow.graph_def import write_partitions
-
-    found: dict[Path, Iterable[bytes]] = {}
-    for number, prepared in enumerate(report.prepared):
-        folder = directory / f"step-{number}" if len(report.prepared) > 1 else directory
-        parts = {part.device.name: part.graph for part in prepared.partitions.parts}
-        for device, content in write_partitions(parts, is_text).items():
-            name = device.strip("/").replace("/", ".").replace(":", "_")
-            found[folder / f"{name}.{'pbtxt' if is_text else 'pb'}"] = (content,)
-    return found
-
-
-def _name_losses(file: GraphFile, form: str) -> None:
-    """Say what the form has no place for."""
-    from placesim.cli.output import complain
-    from placesim.formats.tensorflow.graph_def import left_out
-
-    lost = left_out(file) if form in ("pb", "pbtxt") else []
-    if file.initial_values:
-        lost.append("the values of its variables")
-    if lost:
-        complain(f"not in {form}: {', '.join(lost)}\n")

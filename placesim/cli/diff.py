@@ -80,11 +80,12 @@ def diff_command(
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
       placesim diff old.yaml new.yaml --html difference.html
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain, write_styled
     from placesim.inspection.difference import compare
     from placesim.report.document import json_text
     from placesim.report.text.difference import difference_document, format_difference
+    from placesim.subjects import Wish, Wishes
 
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,11 +16,6 @@ from placesim.cli.options import (
     size_options,
     source_options,
 )
-from placesim.marked import Marked, joined
-
-if TYPE_CHECKING:
-    from placesim.inspection.explaining.inquiry import Inquiry
-    from placesim.inspection.snapshot import Snapshot
 
 
 @command("explain")
@@ -53,50 +47,14 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool |
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
       placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write_styled
     from placesim.deadlines import run_within
+    from placesim.report.explain_report import explain_snapshot
+    from placesim.subjects import Wish, Wishes
 
     wish = Wish.of(cost, values, by_itself=True) if nodes else Wish.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=Wishes(costs=wish))
-    write_styled(run_within(values["timeout"], lambda: _said(snapshot, nodes, edits, form)))
+    report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
+    write_styled(report.marked() if form == "text" else report.json())
     return 0 if snapshot.error is None else 1
-
-
-def _said(snapshot: Snapshot, patterns: tuple[str, ...], edits: int, form: str) -> str | Iterator[str]:
-    from placesim.inspection.explaining.inquiry import inquire
-
-    inquiry = inquire(snapshot)
-    return _recorded(snapshot, patterns, form) if inquiry is None else _explained(snapshot, inquiry, patterns, edits, form)
-
-
-def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str | Iterator[str]:
-    from placesim.inspection.explaining.inquiry import selected
-    from placesim.report.document import json_text
-    from placesim.report.text.explanation import format_recorded, recorded_document
-
-    was_placed = bool(snapshot.nodes) or snapshot.error is None
-    names = set(selected(snapshot, patterns)) if patterns and was_placed else None
-    nodes = [node for node in snapshot.nodes if names is None or node.name in names]
-    if form == "json":
-        return json_text(recorded_document(nodes, snapshot.error))
-    failure = () if snapshot.error is None else (snapshot.error.summary, "\n")
-    if snapshot.error is not None and snapshot.error.node is None and snapshot.error.location is not None:
-        failure = (*failure, f"  at {snapshot.error.location}\n")
-    return Marked(*map(format_recorded, nodes), *failure)
-
-
-def _explained(snapshot: Snapshot, inquiry: Inquiry, patterns: tuple[str, ...], edits: int, form: str) -> str | Iterator[str]:
-    from placesim.inspection.explaining.inquiry import selected
-    from placesim.report.document import json_text
-    from placesim.report.text.explanation import explained_document, format_brief, format_error_explained, format_explained
-
-    names = selected(snapshot, patterns) if patterns else []
-    error = inquiry.explained_error(snapshot, bool(edits))
-    if form == "json":
-        found = inquiry.explained(names, bool(edits)) if patterns else inquiry.explained_briefly()
-        return json_text(explained_document(list(found), error))
-    if not patterns and error is None:
-        return Marked(*(format_brief(node.proof) for node in inquiry.explained_briefly()))
-    told = [format_explained(node, edits) for node in inquiry.explained(names, bool(edits))]
-    return joined("\n", told if error is None else [*told, format_error_explained(error, max(edits, 1))])

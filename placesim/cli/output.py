@@ -12,7 +12,7 @@ from placesim.cli.command import current_settings
 from placesim.cli.streams import write_complaint, write_result
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape, escape_line
-from placesim.files.writing import WholeFiles
+from placesim.files.writing import WholeFiles, gathered
 from placesim.marked import Marked
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ def is_terminal(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
-PIECE_LETTERS = 1 << 16
-"""Written at a time, where the work is faster than a look at the clock."""
-
-
 def write(text: str, is_styled: bool = False) -> bool:
     """A result, without control characters but those of a style; False where nobody reads it any more."""
     return write_result(text if is_styled else escape(text))
@@ -36,20 +32,6 @@ def write(text: str, is_styled: bool = False) -> bool:
 def write_pieces(pieces: Iterable[str]) -> bool:
     """A long result, as it comes about; False where nobody reads it any more, and then the rest is not made."""
     return all(write(text) for text in gathered(pieces))
-
-
-def gathered(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces that are worth a call each."""
-    some: list[str] = []
-    letters = 0
-    for piece in pieces:
-        some.append(piece)
-        letters += len(piece)
-        if letters >= PIECE_LETTERS:
-            yield "".join(some)
-            some, letters = [], 0
-    if some:
-        yield "".join(some)
 
 
 def complain(text: str) -> None:

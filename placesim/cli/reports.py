@@ -11,7 +11,6 @@ from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.cli.output import (
-    PIECE_LETTERS,
     complain,
     is_terminal,
     unmet_filters,
@@ -23,6 +22,7 @@ from placesim.cli.output import (
 from placesim.cli.streams import reader_is_gone
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
+from placesim.files.writing import PIECE_LETTERS
 
 if TYPE_CHECKING:
     from placesim.report.report import Report

@@ -102,10 +102,12 @@ def show_command(
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
-    from placesim.cli.output import gathered, is_terminal, write, write_error_text, write_files, write_pieces
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import is_terminal, write, write_error_text, write_files, write_pieces
     from placesim.deadlines import run_within
+    from placesim.files.writing import gathered
     from placesim.inspection.picturing.picture import picture_of
+    from placesim.subjects import Wish, Wishes
 
     if signatures:
         return _show_signatures(graph, form or "text", output, values)

@@ -9,6 +9,7 @@ from typing import Any
 
 from placesim.graph_plans.study import Move, Placed, PlanStudy
 from placesim.planning.bounds import Bound
+from placesim.report.reading import Reading
 from placesim.report.text.planning import format_lines, plan_document
 from placesim.report.time_report import TimeReport
 
@@ -16,11 +17,12 @@ TOP = 10
 """How many groups of nodes that move the text has unless told otherwise."""
 
 
-class PlanReport:
+class PlanReport(Reading):
     """A plan beside what it was held against; times in seconds, and `value` in bytes where the least memory was sought."""
 
-    def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]]) -> None:
+    def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
         self.study = study
+        self._has_page = has_page
         self._content = content
 
     def __repr__(self) -> str:
@@ -96,6 +98,12 @@ class PlanReport:
     def document(self) -> dict[str, Any]:
         """The JSON object, as plain values."""
         return plan_document(self.study)
+
+    def page(self) -> str | None:
+        """The page: the plan beside what it was held against; None unless `plan` was told that there shall be a page."""
+        from placesim.report.pictures.comparison_page import plan_page
+
+        return plan_page(self.study) if self._has_page else None
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices; the ending tells how: .yaml, .yml, .json, .pb or .pbtxt.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.marked import Marked
 from placesim.placement.placer import Placement
 from placesim.report.document import device_document, error_document, result_document
+from placesim.report.reading import Reading, counted
 from placesim.report.results import Results, format_results
 from placesim.report.text.complaint import find_locations, format_classic_error, format_error
 from placesim.report.text.log import (
@@ -25,6 +26,10 @@ from placesim.report.text.log import (
 )
 from placesim.runtime.outcome import Outcome
 
+if TYPE_CHECKING:
+    from placesim.graph.steps import GraphFile
+    from placesim.inspection.snapshot import Snapshot
+
 
 class PlacementRow(NamedTuple):
     """A node's line of the log: its op, the device that it was placed on, and what it had asked for."""
@@ -36,12 +41,13 @@ class PlacementRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report(Outcome):
+class Report(Reading, Outcome):
     """An outcome and how it is told.
 
     `results` are what was fetched; `fetches` the names of the fetched nodes; `style` and `shows_log` say how the text is
     printed, `shows_node` which nodes are logged (None: all).  `annotations` are the devices that came with a file of
-    TensorFlow's, each with the number of nodes that ask for it (None for any other file).
+    TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is what was simulated,
+    None where it could not be read.
     """
 
     results: Results = field(default_factory=Results)
@@ -50,6 +56,34 @@ class Report(Outcome):
     shows_log: bool = True
     shows_node: Shows | None = None
     annotations: Mapping[str, int] | None = None
+    file: GraphFile | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        nodes = counted(len({row.node for row in self.placements}), "node")
+        where = f"{nodes} on {counted(len(self.devices), 'device')}" if self.placed else "not placed"
+        results = f", {counted(len(self.results), 'result')}" if self.results else ""
+        failure = "" if self.error is None else f", {self.error.type_name}"
+        return f"<placesim.Report of {self.name}: {where}{results}{failure}>"
+
+    @property
+    def name(self) -> str:
+        """What the graph is called."""
+        return "a graph" if self.file is None else self.file.name
+
+    def snapshot(self) -> Snapshot:
+        """The placement as inspections read it."""
+        from placesim.inspection.snapshot import snapshot_of
+
+        return snapshot_of(self.name, self, self.file)
+
+    def page(self) -> str | None:
+        """The page of the placement, as `show` writes it; None where nothing was placed."""
+        if not self.placed:
+            return None
+        from placesim.inspection.picturing.picture import picture_of
+        from placesim.report.pictures.html_page import html_page
+
+        return html_page(picture_of(self.snapshot()))
 
     @property
     def mapping(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.errors import PlacesimError
 from placesim.prediction.study import Bound, DeviceTime, LinkTime, NodeRun, PathPart, StepTime, TimeStudy, TransferRun
+from placesim.report.reading import Reading
 from placesim.report.text.timing import device_labels, format_lines, time_document
 from placesim.report.trace import Event, trace_events
 
@@ -27,7 +28,7 @@ class Span(NamedTuple):
     is_transfer: bool
 
 
-class TimeReport:
+class TimeReport(Reading):
     """How long the steps take; all but `steps` is of the last one, in its steady state, with times in seconds.
 
     `error` is TensorFlow's where a device runs out of memory: the times are then those without limits.
@@ -116,6 +117,12 @@ class TimeReport:
     def document(self) -> dict[str, Any]:
         """The JSON object, as plain values."""
         return time_document(self.study)
+
+    def page(self) -> str:
+        """The page: what ran when, the critical path, memory over time."""
+        from placesim.report.pictures.timing_page import timing_page
+
+        return timing_page(self.study, TOP)
 
     def trace(self) -> list[Event]:
         """The events of the last step in Chrome's trace event format; `json.dump({"traceEvents": ...})` opens in Perfetto."""

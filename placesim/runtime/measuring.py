@@ -23,6 +23,7 @@ from placesim.traces import STEPS, Arrow, Lanes, Slice, TraceRecord, Track, arro
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.describing import Output
     from placesim.runtime.program import Program, TransferKey
 
 RECEIVED = "RecvTensor"
@@ -51,10 +52,10 @@ class Way(NamedTuple):
 class Measurements:
     """Everything that ran, as numbers; times are nanoseconds of `perf_counter_ns`.
 
-    A kernel's run takes 32 bytes, and so does a transfer.
+    A kernel's run takes 32 bytes, and so does a transfer; those that `describe` what kernels gave take more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, describes: bool = False) -> None:
         self.nodes: list[MeasuredNode] = []
         self.ways: list[Way] = []
         self.runs = array("q")
@@ -64,6 +65,8 @@ class Measurements:
         self.steps = array("q")
         """Number, start and end."""
         self.threads: dict[int, str] = {}
+        self.outputs: dict[tuple[int, int], tuple[Output, ...]] | None = {} if describes else None
+        """By node and start, what that run gave."""
         self._ledger: Ledger | None = None
         self._numbers: dict[tuple[int, int], int] = {}
         self._ways: dict[int, tuple[Program, dict[Hashable, int]]] = {}
@@ -92,6 +95,7 @@ class Measurements:
         number = self._numbers[id(graph), node.id] = len(self.nodes)
         self.nodes.append(MeasuredNode(device, graph, node))
         compute, runs, threads, now = kernel.compute, self.runs, self.threads, perf_counter_ns
+        described = self.outputs
 
         def measured(*given: Any) -> Sequence[Any]:
             thread = get_ident()
@@ -105,7 +109,12 @@ class Measurements:
             except BaseException:
                 runs.extend((number, start, now(), thread))
                 raise
-            runs.extend((number, start, now(), thread))
+            end = now()
+            runs.extend((number, start, end, thread))
+            if described is not None:
+                from placesim.runtime.describing import describe  # few runs are described
+
+                described[number, start] = describe(node, given[0], outputs, end)
             return outputs
 
         return kernel._replace(compute=measured, direct=None)

@@ -196,7 +196,7 @@ def out_of_memory(shape: Sequence[int], dtype: str, device: str = "") -> Resourc
     if math.prod(shape) > MAX_ELEMENTS:
         return InvalidArgumentError(f"Shape {shown} would have more than 2**63 - 1 elements")
     text = f"OOM when allocating tensor with shape{shown} and type {dtype}"
-    return _with_help(ResourceExhaustedError(f"{text} on {device or _CPU} by allocator {_allocator(device)}"))
+    return _with_help(ResourceExhaustedError(f"{text} on {device or _CPU} by allocator {allocator_name(device)}"))
 
 
 def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
@@ -204,7 +204,8 @@ def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
     return error
 
 
-def _allocator(device: str) -> str:
+def allocator_name(device: str) -> str:
+    """What TensorFlow calls the allocator of a device."""
     spec = parse_runtime_name(device) if device else None
     return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
 

@@ -16,6 +16,7 @@ import pytest
 import placesim
 from placesim.cli import output, reports
 from placesim.dtypes import parse_dtype
+from placesim.files.writing import PIECE_LETTERS
 from placesim.report import document
 from placesim.report.document import json_line, json_text, result_document, result_pieces
 from placesim.report.results import Result
@@ -196,6 +197,6 @@ def test_a_long_result_is_made_only_as_far_as_it_is_read(monkeypatch: pytest.Mon
         return False
 
     monkeypatch.setattr(output, "write", write)
-    pieces = iter(["x" * output.PIECE_LETTERS] * 9)
+    pieces = iter(["x" * PIECE_LETTERS] * 9)
     assert not output.write_pieces(pieces)
     assert (len(written), len(list(pieces))) == (1, 8)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+from placesim.cli.graph_arguments import open_subject
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
@@ -20,6 +20,7 @@ from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
+from placesim.subjects import Wish, Wishes
 from tests.browser.chromium import Browser, Page, open_browser
 from tests.inspection.pictures import picture, snapshot, towers_text
 

@@ -91,3 +91,13 @@ def test_words_of_a_command_line() -> None:
     assert list(flag_kinds.flag_dict_to_args(given, multi_flags={"e"})) == [
         *("--a", "--nob", "--c=text", "--d=1,2", "--e=3", "--e=4", "--f"),
     ]
+
+
+def test_flags_take_absls_keywords_and_the_older_ones() -> None:
+    """TensorFlow 2.21 takes both; what is missing is told by absl's names."""
+    flags.DEFINE_integer("width", default=3, help="")
+    flags.DEFINE_float(flag_name="rate", default_value=0.5, docstring="")
+    flags.FLAGS(["script"])
+    assert (flags.FLAGS.width, flags.FLAGS.rate) == (3, 0.5)
+    with pytest.raises(TypeError, match="'default' and 'help'"):
+        flags.DEFINE_integer("depth")

@@ -452,3 +452,31 @@ def test_a_defun_keeps_switch_and_merge_and_its_own_gradient() -> None:
     assert tf.gradients(made, x)[0].name == "gradients/Chosen_grad/mul:0"
     with pytest.raises(ValueError, match="Expected number of arguments: 1, received: 2"):
         chosen(x, x)
+
+
+def test_a_defun_without_types_has_a_function_for_each_list_of_types() -> None:
+    from placesim.tf1.functions.defun import Defun
+
+    @Defun()
+    def doubled(a: Any) -> Any:
+        return a * 2
+
+    found = [doubled(tf.constant(1.5)), doubled(tf.constant(2)), doubled(tf.constant(2.5))]
+    assert [tensor.dtype for tensor in found] == [tf.float32, tf.int32, tf.float32]
+    assert len({tensor.op.type for tensor in found}) == 2
+    with sessions.Session() as session:
+        assert session.run(found) == [3.0, 4, 5.0]
+
+
+def test_a_defun_says_what_it_does_not_take() -> None:
+    """Types are positional: TensorFlow takes what is named for an attribute, and knows no such one."""
+    from placesim.tf1.functions.defun import Defun
+
+    @Defun(x=tf.float32)
+    def named(x: Any) -> Any:
+        return x
+
+    with pytest.raises(ValueError, match=r"Unknown keyword arguments: dict_keys\(\['x'\]\)"):
+        named(tf.constant(1.0))
+    with pytest.raises(ValueError, match="have 2 input types, while the python function allows minimum 1 and maximum 1"):
+        Defun(tf.float32, tf.float32)(lambda x: x)

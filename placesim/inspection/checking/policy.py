@@ -37,7 +37,11 @@ ENDS = ("middle", "high")
 
 def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
     """The rules of a policy file; GraphFileError with everything that is wrong with it."""
-    tree = read_tree(decode_utf8(data, name), name)
+    return policy_from_tree(read_tree(decode_utf8(data, name), name), name)
+
+
+def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
+    """The rules of a policy as a tree, which may be a mapping of Python's; raises as `read_policy`."""
     problems = Problems(name)
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
     problems.unknown_keys(root, _KEYS, "a policy")

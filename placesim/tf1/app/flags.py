@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
@@ -243,24 +245,46 @@ def _list(separator: str | None) -> Callable[[Any], list[str]]:
     return parse
 
 
-def DEFINE_string(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
+_OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
+
+
+def _with_old_names(define_flag: Callable[..., FlagHolder]) -> Callable[..., FlagHolder]:
+    """Takes what TensorFlow called a flag's parameters before it took them from absl, and warns of them."""
+
+    @wraps(define_flag)
+    def call(*args: Any, **kwargs: Any) -> FlagHolder:
+        if _OLD_NAMES.keys() & kwargs.keys():
+            logging.warning(
+                "Use of the keyword argument names (flag_name, default_value, docstring) is deprecated, "
+                "please use (name, default, help) instead."
+            )
+        return define_flag(*args, **{_OLD_NAMES.get(key, key): value for key, value in kwargs.items()})
+
+    return call
+
+
+@_with_old_names
+def DEFINE_string(name: str, default: Any, help: str | None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of text."""
-    return define(flag_name, default_value, docstring or kwargs.get("help"), str)
+    return define(name, default, help, str)
 
 
-def DEFINE_integer(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
+@_with_old_names
+def DEFINE_integer(name: str, default: Any, help: str | None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is a whole number."""
-    return define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(int), *args, **_bounds(kwargs)))
+    return define(name, default, help, _bounded(_number(int), *args, **_bounds(kwargs)))
 
 
-def DEFINE_float(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
+@_with_old_names
+def DEFINE_float(name: str, default: Any, help: str | None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is a number."""
-    return define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(float), *args, **_bounds(kwargs)))
+    return define(name, default, help, _bounded(_number(float), *args, **_bounds(kwargs)))
 
 
-def DEFINE_boolean(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
+@_with_old_names
+def DEFINE_boolean(name: str, default: Any, help: str | None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is set, or with `no` before its name, not."""
-    return define(flag_name, default_value, docstring or kwargs.get("help"), _boolean, is_bool=True)
+    return define(name, default, help, _boolean, is_bool=True)
 
 
 DEFINE_bool = DEFINE_boolean

@@ -189,7 +189,7 @@ class WhileContext(ControlFlowContext):
             for leaf, flow in zip(arrays, exits, strict=True)
         ]
         packed = nest.pack_sequence_as(original, found, expand_composites=True)
-        return packed if keeps_structure or len(packed) > 1 else packed[0]
+        return packed[0] if len(exits) == 1 and not keeps_structure else packed
 
     def _build(
         self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, flat: list[Tensor], invariants: Any

@@ -11,7 +11,8 @@ ROWS = {
         "random.stateless_binomial=stateless_random_binomial random.stateless_parameterized_truncated_normal "
         "random.stateless_gamma=stateless_random_gamma random.experimental.stateless_shuffle "
         "random.fold_in=stateless_fold_in "
-        "random.experimental.stateless_fold_in random.split=stateless_split random.experimental.stateless_split"
+        "random.experimental.stateless_fold_in random.split=stateless_split random.experimental.stateless_split "
+        "random.Algorithm random.experimental.Algorithm"
     ),
     "random.drawing": (
         "random_normal random.normal=random_normal truncated_normal random.truncated_normal=truncated_normal random_uniform "

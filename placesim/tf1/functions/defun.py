@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -94,7 +95,7 @@ class DefinedFunction:
                 given = [] if result is None or isinstance(result, Operation) else result
                 given = list(given) if isinstance(given, list | tuple) else [given]
                 body.outputs = [body.capture(convert_to_tensor(value)) for value in given]
-            defined = define(body, _CALL_ATTRS | self._attrs, self._out_names)
+            defined = define(body, _CALL_ATTRS | {f"_{key}": value for key, value in self._attrs.items()}, self._out_names)
             attrs = {key: value for key, value in defined.attrs.items() if key != "_construction_context"}
             defined = replace(defined, attrs=attrs)
             if self._func_name is None:
@@ -116,6 +117,9 @@ class DefinedFunction:
         name = kwargs.pop("name", None)
         if kwargs:
             raise ValueError(f"Unknown keyword arguments: {kwargs.keys()}.")
+        unknown = {key: value for key, value in self._attrs.items() if key not in _KNOWN_ATTRS}
+        if unknown:
+            raise ValueError(f"Unknown keyword arguments: {unknown.keys()}.")
         body, defined = self._made()
         if len(args) != len(self._types):
             raise ValueError(f"Expected number of arguments: {len(self._types)}, received: {len(args)}")
@@ -150,6 +154,30 @@ def _hash(function: Function) -> str:
     return base64.b64encode(digest[:8], b"aA").decode().rstrip("=")
 
 
+_KNOWN_ATTRS = frozenset(["noinline", "compiled", "separate_compiled_gradients"])
+
+
+class _OverloadedFunction:
+    """A Python function of arguments of any types: each list of types that it is called with has a function of its own."""
+
+    def __init__(self, function: Callable[..., Any], define_for: Callable[[Sequence[Any]], DefinedFunction]) -> None:
+        self._define_for = define_for
+        self._by_types: dict[tuple[dtypes.DType, ...], DefinedFunction] = {}
+        self.__name__ = getattr(function, "__name__", "lambda")
+
+    def instantiate(self, input_types: Sequence[Any]) -> DefinedFunction:
+        """The function for these types."""
+        types = tuple(dtypes.as_dtype(each).base_dtype for each in input_types)
+        if types not in self._by_types:
+            self._by_types[types] = self._define_for(types)
+        return self._by_types[types]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of a call, as a DefinedFunction's."""
+        tensors = [convert_to_tensor(arg) for arg in args]
+        return self.instantiate([tensor.dtype for tensor in tensors])(*tensors, **kwargs)
+
+
 class Defun:
     """The decorator: `Defun(*types, func_name=..., grad_func=..., python_grad_func=..., out_names=..., shape_func=...)`."""
 
@@ -160,15 +188,30 @@ class Defun:
         self._python_grad_func = kwargs.pop("python_grad_func", None)
         self._out_names = kwargs.pop("out_names", None)
         self._shape_func = kwargs.pop("shape_func", None)
-        self._attrs = {f"_{key}": value for key, value in kwargs.items()}
+        self._attrs = kwargs
 
-    def __call__(self, function: Callable[..., Any]) -> DefinedFunction:
-        """The function.  Raises ValueError for what can't be called."""
+    def __call__(self, function: Callable[..., Any]) -> DefinedFunction | _OverloadedFunction:
+        """The function; without types, one of any types.  Raises ValueError for what can't be called with so many arguments."""
         if not callable(function):
             raise ValueError(f"function {function} must be callable.")
+        parameters = inspect.signature(function).parameters.values()
+        positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        least = sum(one.default is one.empty for one in positional)
+        most: float = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(positional)
+        if not self._types and most > 0:
+            return _OverloadedFunction(function, lambda types: self._defined(function, types))
+        if not least <= len(self._types) <= most:
+            raise ValueError(
+                "The number of tf.function input types is not compatible with the allowed arguments of "
+                f"{function}. The tf.function have {len(self._types)} input types, while the python function allows minimum "
+                f"{least} and maximum {most} arguments."
+            )
+        return self._defined(function, self._types)
+
+    def _defined(self, function: Callable[..., Any], types: Sequence[Any]) -> DefinedFunction:
         return DefinedFunction(
             function,
-            self._types,
+            types,
             self._func_name,
             self._grad_func,
             self._python_grad_func,

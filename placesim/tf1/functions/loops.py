@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
@@ -94,11 +94,8 @@ def while_loop(
         # an Identity can be fetched without all that a lowered loop makes
         outputs = op.outputs if get_default_graph().building_function else list(map(gen("Identity"), op.outputs))
         found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
-    return (
-        found
-        if return_same_structure or len(found) != 1
-        else next(iter(found.values() if isinstance(found, Mapping) else found))
-    )
+    leaves = nest.flatten(found, expand_composites=True)
+    return leaves[0] if len(leaves) == 1 and not return_same_structure else found
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:

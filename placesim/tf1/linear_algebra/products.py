@@ -10,7 +10,9 @@ from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
 from placesim.tf1.array.creation import matrix_diag_part, range, zeros_like
 from placesim.tf1.array.shaping import concat, expand_dims, reshape, squeeze, stack, transpose, where_v2
+from placesim.tf1.array.shaping import rank as array_rank
 from placesim.tf1.array.shaping import shape as array_shape
+from placesim.tf1.array.shaping import where as where_of_one_shape
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.math.elementwise import abs, conj, matmul
@@ -92,32 +94,39 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
         return found
 
 
-def _contracted(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
+    """The axes of each that are summed over: lists where they are known, tensors where a rank is not."""
     if isinstance(axes, int | np.integer):
         count = a.shape.rank
         if axes < 0:
             raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
         if count is None:
-            raise NotImplementedError("tf.tensordot of a tensor of unknown rank is not there; give the axes as lists")
+            last = array_rank(a)
+            return range(last - axes, last, dtype=dtypes.int32), range(axes, dtype=dtypes.int32)
         if axes > count:
             raise ValueError(
                 f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
                 f"dimensions {count}."
             )
         return [int(i) for i in np.arange(count - axes, count)], [int(i) for i in np.arange(axes)]
+    if isinstance(axes, Tensor):
+        first: Any = axes
+        return first[0], first[1]
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
-    one, two = ([part] if isinstance(part, int | np.integer) else list(part) for part in axes)
+    one, two = ([part] if isinstance(part, int | np.integer) else part for part in axes)
+    if isinstance(one, Tensor) or isinstance(two, Tensor):
+        return one, two
     if len(one) != len(two):
         raise ValueError(f"Different number of contraction axes `a` and `b`, {len(one)} != {len(two)}.")
     return [int(axis) for axis in one], [int(axis) for axis in two]
 
 
-def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any]:
+def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
     """A tensor with its contracted axes last (first where flipped) as a matrix; what is left, as sizes or as a tensor."""
     rank = x.shape.rank
-    if rank is None:
-        raise NotImplementedError("tf.tensordot of a tensor of unknown rank is not there; set its shape")
+    if rank is None or isinstance(axes, Tensor):
+        return _as_matrix_when_run(x, axes, flipped)
     axes = [int(axis) if axis >= 0 else int(axis) + rank for axis in axes]
     free = [i for i in np.arange(rank).tolist() if i not in axes]
     perm = axes + free if flipped else free + axes
@@ -132,16 +141,28 @@ def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any
     static = [sizes[i] for i in free]
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     free_tensor = convert_to_tensor(free, dtypes.int32, name="free")
-    measured: Any = array_shape(x)
-    free_dims = gen("GatherV2")(measured, free_tensor, 0)
-    axes_dims = gen("GatherV2")(measured, axes_tensor, 0)
+    return *_rearranged(x, array_shape(x), free_tensor, axes_tensor, flipped), static
+
+
+def _as_matrix_when_run(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
+    """The same of a tensor whose rank, or whose axes, only the run knows."""
+    measured, rank = array_shape(x), array_rank(x)
+    axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
+    axes_tensor = where_of_one_shape(gen("GreaterEqual")(axes_tensor, 0), axes_tensor, axes_tensor + rank)
+    free_tensor = gen("ListDiff")(range(rank), axes_tensor)[0]
+    return *_rearranged(x, measured, free_tensor, axes_tensor, flipped), None
+
+
+def _rearranged(x: Tensor, measured: Any, free: Any, axes: Any, flipped: bool) -> tuple[Any, Any]:
+    """The matrix, and the sizes of the free dimensions."""
+    free_dims = gen("GatherV2")(measured, free, 0)
+    axes_dims = gen("GatherV2")(measured, axes, 0)
     from placesim.tf1.math.reductions import reduce_prod
 
     outer_size, inner_size = reduce_prod(free_dims), reduce_prod(axes_dims)
-    order = [axes_tensor, free_tensor] if flipped else [free_tensor, axes_tensor]
-    all_axes = concat(order, 0)
+    all_axes = concat([axes, free] if flipped else [free, axes], 0)
     wanted_shape = stack([inner_size, outer_size] if flipped else [outer_size, inner_size])
-    return reshape(transpose(x, all_axes), wanted_shape), free_dims, static
+    return reshape(transpose(x, all_axes), wanted_shape), free_dims
 
 
 def einsum(equation: Any, *inputs: Any, **kwargs: Any) -> Any:

@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array.creation import set_static_shape, shape_tensor
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.array.creation import set_static_shape, shape_tensor, zeros
+from placesim.tf1.array.shaping import reshape, stack
+from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
+from placesim.tf1.math.elementwise import cast
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 
-_AUTO_SELECT = 3
+
+class Algorithm(enum.Enum):
+    """`tf.random.Algorithm`: how numbers are made of a key and a counter."""
+
+    PHILOX = 1
+    THREEFRY = 2
+    AUTO_SELECT = 3
 
 
-def _key_counter(seed: Any) -> tuple[Any, Any, Any]:
-    """The key and counter of a seed, and the algorithm: any."""
+_ALGORITHMS = {"philox": 1, "threefry": 2, "auto_select": 3}
+_PHILOX_KEY = 0x02461E293EC8F720
+"""With it Philox mixes a seed into a key and a counter; TensorFlow writes it into each such graph."""
+
+
+def _algorithm(alg: Any) -> Any:
+    """The number of an algorithm.  Raises ValueError in TensorFlow's words."""
+    if isinstance(alg, Algorithm):
+        return alg.value
+    if isinstance(alg, Tensor):
+        return alg
+    known: dict[Any, int] = _ALGORITHMS if isinstance(alg, str) else {number: number for number in _ALGORITHMS.values()}
+    if alg not in known:
+        philox, threefry, automatic = known
+        raise ValueError(
+            f"Argument `alg` got unsupported value {alg}. Supported values are {philox} for the Philox algorithm, "
+            f"{threefry} for the ThreeFry algorithm, and {automatic} for auto-selection."
+        )
+    return known[alg]
+
+
+def _key_counter(seed: Any, alg: Any = "auto_select") -> tuple[Any, Any, Any]:
+    """The key and counter of a seed, and the algorithm that they are for."""
+    number = _algorithm(alg)
+    if number == Algorithm.PHILOX.value:
+        key = constant([_PHILOX_KEY], dtypes.uint64)
+        mixed = gen("StatelessRandomUniformFullIntV2")([4], key, cast(seed, dtypes.uint64), number, dtype=dtypes.uint32)
+        return reshape(_joined(mixed[:2]), [1]), stack([0, _joined(mixed[2:])], axis=0), number
+    if number == Algorithm.THREEFRY.value:
+        return reshape(_joined(cast(seed, dtypes.uint32)), [1]), zeros([1], dtypes.uint64), number
     found = gen("StatelessRandomGetKeyCounter")(seed)
-    return found[0], found[1], _AUTO_SELECT
+    return found[0], found[1], number
+
+
+def _joined(halves: Any) -> Any:
+    """Two numbers of 32 bits as one of 64, the lower half first."""
+    low = cast(halves[0], dtypes.uint64)
+    high = cast(halves[1], dtypes.uint64)
+    return gen("BitwiseOr")(low, gen("LeftShift")(high, constant(32, dtypes.uint64)))
 
 
 def _normal(op: str, word: str) -> Any:
@@ -28,13 +72,13 @@ def _normal(op: str, word: str) -> Any:
         stddev: Any = 1.0,
         dtype: Any = dtypes.float32,
         name: str | None = None,
-        alg: str = "auto_select",
+        alg: Any = "auto_select",
     ) -> Tensor:
         with name_scope(name, word, [shape, seed, mean, stddev]) as scope:
             dims = shape_tensor(shape)
             middle = convert_to_tensor(mean, dtype, name="mean")
             deviation = convert_to_tensor(stddev, dtype, name="stddev")
-            drawn = gen(op)(dims, *_key_counter(seed), dtype=dtype)
+            drawn = gen(op)(dims, *_key_counter(seed, alg), dtype=dtype)
             found: Tensor = gen("AddV2")(drawn * deviation, middle, name=scope)
             set_static_shape(found, shape)
             return found
@@ -53,7 +97,7 @@ def stateless_random_uniform(
     maxval: Any = None,
     dtype: Any = dtypes.float32,
     name: str | None = None,
-    alg: str = "auto_select",
+    alg: Any = "auto_select",
 ) -> Tensor:
     """`tf.random.stateless_uniform`."""
     kind = dtypes.as_dtype(dtype)
@@ -67,12 +111,12 @@ def stateless_random_uniform(
             low = convert_to_tensor(minval, kind, name="min")
             high = convert_to_tensor(maxval, kind, name="max")
         if kind.is_integer and minval is None:
-            found: Tensor = gen("StatelessRandomUniformFullIntV2")(dims, *_key_counter(seed), dtype=kind, name=scope)
+            found: Tensor = gen("StatelessRandomUniformFullIntV2")(dims, *_key_counter(seed, alg), dtype=kind, name=scope)
         elif kind.is_integer:
-            key, counter, algorithm = _key_counter(seed)
+            key, counter, algorithm = _key_counter(seed, alg)
             found = gen("StatelessRandomUniformIntV2")(dims, key, counter, algorithm, low, high, name=scope)
         else:
-            drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed), dtype=kind)
+            drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed, alg), dtype=kind)
             found = gen("AddV2")(drawn * (high - low), low, name=scope)  # type: ignore[operator]
         set_static_shape(found, shape)
         return found
@@ -166,23 +210,21 @@ def stateless_random_gamma(
         return found
 
 
-def stateless_shuffle(value: Any, seed: Any, alg: str = "auto_select", name: str | None = None) -> Any:
+def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Any:
     """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
     with name_scope(name, "stateless_shuffle", [value, seed]):
-        key, counter, algorithm = _key_counter(seed)
+        key, counter, algorithm = _key_counter(seed, alg)
         return gen("StatelessShuffle")(value, key, counter, algorithm)
 
 
-def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Any:
+def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
     """`tf.random.fold_in`: another seed, of a seed and a number."""
-    from placesim.tf1.array.shaping import stack
-
     data = convert_to_tensor(data)
-    first = stateless_random_uniform([], seed, None, None, data.dtype)
+    first = stateless_random_uniform([], seed, None, None, data.dtype, alg=alg)
     return stack([first, data])
 
 
-def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Any:
+def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
     """`tf.random.split`: so many other seeds."""
     seed = convert_to_tensor(seed)
-    return stateless_random_uniform([num, 2], seed, None, None, seed.dtype)
+    return stateless_random_uniform([num, 2], seed, None, None, seed.dtype, alg=alg)

@@ -240,7 +240,7 @@ class BaseSession:
             return None
         from placesim.runtime.measuring import Measurements
 
-        return Measurements()
+        return Measurements(describes=True)
 
 
 class Session(BaseSession):

@@ -1,15 +1,18 @@
-"""What a step did -> the RunMetadata that a script asked for: when each kernel really ran, and what each device was given."""
+"""What a step did -> the RunMetadata that a script asked for: when kernels really ran, what they gave, what devices had."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from placesim.runtime.describing import PERSISTENT
 from placesim.runtime.measuring import RECEIVED
+from placesim.runtime.process_memory import allocator_name
 
 if TYPE_CHECKING:
     from placesim.graph.graph import TensorRef
+    from placesim.runtime.describing import Output
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.requests import Fetched
     from placesim.runtime.session import Session
@@ -36,36 +39,83 @@ def fill_metadata(
 def write_step_stats(message: Any, measurements: Measurements) -> None:
     """The kernels that ran, by device in the order of their starts, with times since the epoch as TensorFlow has them."""
     since_epoch = time.time_ns() - time.perf_counter_ns()
-    by_device: dict[str, list[tuple[int, int, int, str, str]]] = {}
+    by_device: dict[str, list[_Run]] = {}
     runs, moved = measurements.runs, measurements.transfers
     for i in range(0, len(runs), 4):
         number, start, end, thread = runs[i : i + 4]
         device, graph, node = measurements.nodes[number]
         label = f"{node.name} = {node.op}({', '.join(graph.input_texts(node))})"
-        by_device.setdefault(device, []).append((start, end, thread, node.name, label))
+        outputs = (measurements.outputs or {}).get((number, start), ())
+        by_device.setdefault(device, []).append(_Run(start, end, thread, node.name, label, node.op, outputs))
     for i in range(0, len(moved), 4):
         way, start, end, _ = moved[i : i + 4]
         tensor, sender, receiver, _, _ = measurements.ways[way]
         label = f"{tensor} = {RECEIVED}({sender} to {receiver})"
-        by_device.setdefault(receiver, []).append((start, end, 0, tensor, label))
+        by_device.setdefault(receiver, []).append(_Run(start, end, 0, tensor, label))
     threads = {thread: number for number, thread in enumerate(measurements.threads)}
     for device in sorted(by_device):
         stats = message.dev_stats.add(device=device)
-        for start, end, thread, name, label in sorted(by_device[device]):
-            began, took = start + since_epoch, end - start
-            stats.node_stats.add(
-                node_name=name,
+        allocator = allocator_name(device)
+        for run in sorted(by_device[device], key=lambda run: run[:5]):
+            began, took = run.start + since_epoch, run.end - run.start
+            node = stats.node_stats.add(
+                node_name=run.name,
                 all_start_micros=began // _MICRO,
                 op_end_rel_micros=took // _MICRO,
                 all_end_rel_micros=took // _MICRO,
-                timeline_label=label,
+                timeline_label=run.label,
                 scheduled_micros=began // _MICRO,
-                thread_id=threads.get(thread, 0),
+                thread_id=threads.get(run.thread, 0),
                 all_start_nanos=began,
                 op_end_rel_nanos=took,
                 all_end_rel_nanos=took,
                 scheduled_nanos=began,
             )
+            _write_outputs(node, run, allocator)
+            _write_memory(node, run, allocator, since_epoch)
+
+
+class _Run(NamedTuple):
+    """A kernel's run, or a tensor's way; moments are nanoseconds of `perf_counter_ns`."""
+
+    start: int
+    end: int
+    thread: int
+    name: str
+    label: str
+    op: str = RECEIVED
+    outputs: tuple[Output, ...] = ()
+
+
+def _write_outputs(stats: Any, run: _Run, allocator: str) -> None:
+    for output in run.outputs:
+        described = stats.output.add(slot=output.slot).tensor_description
+        described.dtype = output.dtype.number
+        described.shape.SetInParent()
+        for size in output.shape:
+            described.shape.dim.add(size=size)
+        allocated = described.allocation_description
+        allocated.requested_bytes, allocated.allocator_name, allocated.ptr = output.size, allocator, output.address
+        if output.allocation is not None:
+            allocated.allocated_bytes = output.size
+
+
+def _write_memory(stats: Any, run: _Run, allocator: str, since_epoch: int) -> None:
+    """What the run allocated, and what of that was freed before the step's end; what an op keeps is persistent."""
+    stats.memory_stats.SetInParent()
+    if run.op in PERSISTENT:
+        stats.memory_stats.persistent_memory_size = sum(output.size for output in run.outputs)
+    made = [output.allocation for output in run.outputs if output.allocation is not None]
+    if not made:
+        return
+    total = sum(allocation.size for allocation in made)
+    used = stats.memory.add(allocator_name=allocator, total_bytes=total, peak_bytes=total, live_bytes=total)
+    for allocation in made:
+        used.allocation_records.add(alloc_micros=(allocation.made + since_epoch) // _MICRO, alloc_bytes=allocation.size)
+    for allocation in made:
+        if allocation.freed is not None:
+            moment = (allocation.freed + since_epoch) // _MICRO
+            used.allocation_records.add(alloc_micros=moment, alloc_bytes=-allocation.size)
 
 
 def _write_partitions(metadata: Any, session: Session, fetched: Sequence[Fetched], feeds: Mapping[TensorRef, Any]) -> None:

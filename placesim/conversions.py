@@ -1,0 +1,125 @@
+"""A loaded graph -> a file in another form: YAML, JSON, or TensorFlow's GraphDef, binary or text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.errors import UsageError
+from placesim.files.writing import gathered
+
+if TYPE_CHECKING:
+    from placesim.graph.steps import GraphFile
+    from placesim.report.report import Report
+
+NODES = ("exact", "raw", "scopes")
+"""How YAML says nodes: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+
+
+class Content(NamedTuple):
+    """A graph in a form: the bytes in pieces, and what the form has no place for, as it is known once they are written."""
+
+    pieces: Iterator[bytes]
+    notes: tuple[str, ...]
+
+
+def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
+    from placesim.formats.graph_file.scoped_writer import scoped_lines
+    from placesim.simulation import is_as_python_builds
+
+    written = scoped_lines(file, leaves_defaults=leaves_defaults, accepts=is_as_python_builds)
+    return None if written is None else iter(written)
+
+
+def _raw(file: GraphFile) -> Iterator[str]:
+    from placesim.formats.graph_file.writer import yaml_lines
+
+    return yaml_lines(file)
+
+
+def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
+    """YAML with its nodes as one of `NODES` says; raw where scopes can't say them, which `scopes` notes."""
+    written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
+    notes = (
+        ("scopes cannot say this graph: its nodes are written as they stand",) if nodes == "scopes" and written is None else ()
+    )
+    return Content(_encoded(_raw(file) if written is None else written), notes)
+
+
+def _json(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.graph_file.writer import graph_file_parts
+    from placesim.report.document import json_text
+
+    return _encoded(json_text(graph_file_parts(file)))
+
+
+def _pb(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    yield write_graph_def(file, text=False)
+
+
+def _pbtxt(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    yield write_graph_def(file, text=True)
+
+
+def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
+    return (piece.encode() for piece in gathered(pieces))
+
+
+WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
+    "yaml": lambda file: yaml_content(file).pieces,
+    "json": _json,
+    "pb": _pb,
+    "pbtxt": _pbtxt,
+}
+"""Each form, and what writes it."""
+ENDINGS: Mapping[str, tuple[str, ...]] = {"yaml": (".yaml", ".yml"), "json": (".json",), "pb": (".pb",), "pbtxt": (".pbtxt",)}
+"""The endings of files in each form."""
+
+
+def form_of(path: str | PurePath) -> str:
+    """The form that a path's ending tells.  Raises UsageError for one that tells none."""
+    ending = PurePath(path).suffix.lower()
+    found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
+    if found is None:
+        known = ", ".join(ending for endings in ENDINGS.values() for ending in endings)
+        raise UsageError(f"unknown ending: got '{path}', expected one of {known}, or --format")
+    return found
+
+
+def content_of(file: GraphFile, form: str, nodes: str = NODES[0]) -> Content:
+    """A graph in a form; the notes are of what gets lost."""
+    written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
+    lost = lost_in(file, form)
+    return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
+
+
+def lost_in(file: GraphFile, form: str) -> list[str]:
+    """What a form has no place for."""
+    from placesim.formats.tensorflow.graph_def import left_out
+
+    lost = left_out(file) if form in ("pb", "pbtxt") else []
+    return [*lost, "the values of its variables"] if file.initial_values else lost
+
+
+def placed_file(file: GraphFile, report: Report) -> GraphFile:
+    """The file with the devices that its nodes were placed on in the place of those they ask for."""
+    from placesim.formats.annotations import assign_devices
+
+    return assign_devices(file, {row.node: row.device for row in report.placements})
+
+
+def partition_files(report: Report, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
+    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    from placesim.formats.tensorflow.graph_def import write_partitions
+
+    for number, prepared in enumerate(report.prepared):
+        folder = PurePath(f"step-{number}") if len(report.prepared) > 1 else PurePath()
+        parts = {part.device.name: part.graph for part in prepared.partitions.parts}
+        for device, content in write_partitions(parts, is_text).items():
+            name = device.strip("/").replace("/", ".").replace(":", "_")
+            yield folder / f"{name}.{'pbtxt' if is_text else 'pb'}", content

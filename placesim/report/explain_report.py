@@ -1,0 +1,123 @@
+"""Why nodes are where they are, for the command line and Python callers: a snapshot and patterns -> a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, selected
+from placesim.inspection.snapshot import Failure, PlacedNode, Snapshot
+from placesim.marked import Marked, joined
+from placesim.report.document import json_text
+from placesim.report.reading import Reading, counted, plain
+from placesim.report.text.explanation import (
+    explained_document,
+    format_brief,
+    format_error_explained,
+    format_explained,
+    format_recorded,
+    recorded_document,
+)
+
+
+class ExplainReport(Reading):
+    """Nodes in log order, each with the proof of its device and what would change it; `error` where the graph can't be placed.
+
+    `nodes` are `ExplainedNode`s.  Of a written report they are `PlacedNode`s, and `error` is a `Failure`: it says what was
+    asked for, and not why.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        explained: Sequence[ExplainedNode],
+        recorded: Sequence[PlacedNode],
+        error: ExplainedError | None,
+        edits: int,
+        *,
+        is_brief: bool,
+        is_live: bool,
+    ) -> None:
+        self.name = snapshot.name
+        self._explained = tuple(explained)
+        self._recorded = tuple(recorded)
+        self._error = error
+        self._failure = snapshot.error
+        self._edits = edits
+        self._is_brief = is_brief
+        self._is_live = is_live
+
+    @property
+    def nodes(self) -> tuple[ExplainedNode, ...] | tuple[PlacedNode, ...]:
+        """What is explained, or of a written report what it says."""
+        return self._explained if self._is_live else self._recorded
+
+    @property
+    def error(self) -> ExplainedError | Failure | None:
+        """Why the graph can't be placed, or of a written report that it could not."""
+        return self._error if self._is_live else self._failure
+
+    def __repr__(self) -> str:
+        failure = "" if self._failure is None else f", {self._failure.type}"
+        return f"<placesim.ExplainReport of {self.name}: {counted(len(self.nodes), 'node')}{failure}>"
+
+    def __getitem__(self, name: str) -> ExplainedNode | PlacedNode:
+        """The node of that name.  Raises KeyError for one that is not explained."""
+        for node in self.nodes:
+            if (node.proof.node if isinstance(node, ExplainedNode) else node.name) == name:
+                return node
+        raise KeyError(name)
+
+    def marked(self) -> Marked:
+        """The text with its parts marked."""
+        error = self._error
+        if not self._is_live:
+            return Marked(*map(format_recorded, self._recorded), *self._failed())
+        if self._is_brief and error is None:
+            return Marked(*(format_brief(node.proof) for node in self._explained))
+        told = [] if self._is_brief else [format_explained(node, self._edits) for node in self._explained]
+        return joined("\n", told if error is None else [*told, format_error_explained(error, max(self._edits, 1))])
+
+    def _failed(self) -> Iterator[str]:
+        if self._failure is None:
+            return
+        yield from (self._failure.summary, "\n")
+        if self._failure.node is None and self._failure.location is not None:
+            yield f"  at {self._failure.location}\n"
+
+    def text(self) -> str:
+        """What the command writes into a pipe."""
+        return str(self.marked())
+
+    def _pieces(self) -> dict[str, Any]:
+        return (
+            explained_document(self._explained, self._error)
+            if self._is_live
+            else recorded_document(self._recorded, self._failure)
+        )
+
+    def json(self) -> Iterator[str]:
+        """One line of JSON, piece by piece."""
+        return json_text(self._pieces())
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object: `nodes`, the `groups` that they are in, and the `error`, as plain values."""
+        found: dict[str, Any] = plain(self._pieces())
+        return found
+
+
+def explain_snapshot(snapshot: Snapshot, patterns: Sequence[str], edits: int) -> ExplainReport:
+    """The nodes that the patterns match, with edits tried unless `edits` is 0; without a pattern all of them, briefly.
+
+    Raises UsageError, with the nearest name, for a pattern that matches none.
+    """
+    inquiry = inquire(snapshot)
+    if inquiry is None:
+        was_placed = bool(snapshot.nodes) or snapshot.error is None
+        names = set(selected(snapshot, patterns)) if patterns and was_placed else None
+        recorded = [node for node in snapshot.nodes if names is None or node.name in names]
+        return ExplainReport(snapshot, (), recorded, None, edits, is_brief=not patterns, is_live=False)
+    wanted = selected(snapshot, patterns) if patterns else []
+    error = inquiry.explained_error(snapshot, bool(edits))
+    nodes = inquiry.explained(wanted, bool(edits)) if patterns else inquiry.explained_briefly()
+    return ExplainReport(snapshot, tuple(nodes), (), error, edits, is_brief=not patterns, is_live=True)

@@ -1,0 +1,126 @@
+"""What `check`, `diff` and `show` find out, for Python callers: the records of `inspection/` with their readings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.inspection.checking.findings import Finding
+from placesim.inspection.checking.rules import RuleUse
+from placesim.inspection.difference import Difference
+from placesim.inspection.picturing.picture import Picture
+from placesim.report.reading import Reading, counted, plain
+from placesim.report.text.difference import difference_document, format_difference
+from placesim.report.text.findings import findings_document, format_findings, format_github
+from placesim.report.text.sarif import sarif_document
+
+
+class CheckReport(Reading):
+    """Where a placement breaks the rules that it was held to; `rules` are their names."""
+
+    def __init__(self, name: str, findings: Sequence[Finding], uses: Sequence[RuleUse], version: str) -> None:
+        self.name = name
+        self.findings = tuple(findings)
+        self.rules = tuple(dict.fromkeys(use.rule.name for use in uses))
+        self._help = {use.rule.name: use.rule.help for use in uses}
+        self._version = version
+
+    def __repr__(self) -> str:
+        found = f"keeps {counted(len(self.rules), 'rule')}" if self.is_kept else counted(len(self.findings), "finding")
+        return f"<placesim.CheckReport of {self.name}: {found}>"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the graph can be placed and no rule is broken."""
+        return not self.findings
+
+    def text(self) -> str:
+        """`FILE:LINE:COL: rule: message`, a line for each finding."""
+        return str(format_findings(self.findings))
+
+    def github(self) -> str:
+        """Workflow commands, which GitHub shows at the lines of the file."""
+        return format_github(self.findings)
+
+    def sarif(self) -> dict[str, Any]:
+        """A log in SARIF 2.1.0, which code scanning tools read."""
+        found: dict[str, Any] = plain(sarif_document(self.findings, self._help, self._version))
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object: `findings`, as plain values."""
+        found: dict[str, Any] = plain(findings_document(self.findings))
+        return found
+
+
+class DiffReport(Reading):
+    """What differs between two placements; `before` and `after` are what they are called."""
+
+    def __init__(self, difference: Difference, before: str, after: str) -> None:
+        self.difference = difference
+        self.before = before
+        self.after = after
+
+    def __repr__(self) -> str:
+        found = self.difference
+        moved, added, removed = (len(part) for part in (found.moved, found.added, found.removed))
+        said = f"{counted(moved, 'node')} moved, {added} added, {removed} removed" if found else "the same"
+        return f"<placesim.DiffReport of {self.before} and {self.after}: {said}>"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs that was compared."""
+        return not self.difference
+
+    def text(self) -> str:
+        """The lines of a unified difference: what moved, came and went."""
+        return str(format_difference(self.difference, self.before, self.after))
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        found: dict[str, Any] = plain(difference_document(self.difference))
+        return found
+
+
+class ShowReport(Reading):
+    """A placement to be looked at; a notebook shows its page."""
+
+    def __init__(self, picture: Picture, depth: int | None = None) -> None:
+        self.picture = picture
+        self.depth = depth
+
+    def __repr__(self) -> str:
+        nodes, devices = len(self.picture.nodes), len(self.picture.devices)
+        failure = ", which can't be placed" if self.picture.error else ""
+        return f"<placesim.ShowReport of {self.picture.name}: {counted(nodes, 'node')}, {counted(devices, 'device')}{failure}>"
+
+    def text(self) -> str:
+        """A line for each scope and each pair of devices, with tabs between, scopes down to `depth`."""
+        from placesim.report.text.scopes import format_lines
+
+        return "".join(format_lines(self.picture, self.depth))
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object: `scopes` by device, `transfers`, `memory`, as plain values."""
+        from placesim.report.text.scopes import scopes_document
+
+        found: dict[str, Any] = plain(scopes_document(self.picture, self.depth))
+        return found
+
+    def dot(self) -> str:
+        """The picture for Graphviz."""
+        from placesim.report.pictures.dot import format_dot
+
+        return format_dot(self.picture, self.depth)
+
+    def mermaid(self) -> str:
+        """The picture as Mermaid, for Markdown."""
+        from placesim.report.pictures.mermaid import format_mermaid
+
+        return format_mermaid(self.picture, self.depth)
+
+    def page(self) -> str:
+        """The page, to open scopes, search, and click on an op for its explanation."""
+        from placesim.report.pictures.html_page import html_page
+
+        return html_page(self.picture)

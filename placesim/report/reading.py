@@ -1,0 +1,57 @@
+"""What all reports for Python callers have: `to_dict`, and their page where a notebook shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PAGE_HEIGHT = 600
+"""How high a notebook shows a page, in CSS pixels."""
+
+
+class Reading:
+    """A report's readings that follow from its others: `document` gives the JSON object, `page` the whole page in HTML.
+
+    A report without a page, and one that has nothing to show, gives None for it; a notebook then has its `text`.
+    """
+
+    __slots__ = ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """The lines that the command writes into a pipe."""
+        raise NotImplementedError
+
+    def page(self) -> str | None:
+        """The page that the command writes as `html`, which needs no network; None where there is none."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `document` gives, by the name that data frames and serializers look for."""
+        return self.document()
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its styles and scripts stay apart from the notebook's."""
+        from html import escape
+
+        page = self.page()
+        if page is None:
+            return f"<pre>{escape(self.text(), quote=False)}</pre>"
+        return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
+
+
+def plain(value: Any) -> Any:
+    """A document's value without iterators and without texts that know their parts: what `json.loads` would give."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, Iterator | list | tuple) else value
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,233 @@
+"""`placesim.explain`, `check`, `diff`, `show` and `convert`: what the commands say, for Python callers."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import placesim
+from placesim.options import Options
+from tests.cli.shell import ROOT, Shell
+
+TOWERS = str(ROOT / "graphs" / "towers.yaml")
+MISSING = str(ROOT / "graphs" / "missing-gpu.yaml")
+GRAPH: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": 2},
+    "nodes": [
+        {"op": "Const", "name": "a", "value": [1.0, 2.0], "device": "/cpu:0"},
+        {"op": "Square", "name": "b", "inputs": ["a"], "device": "/gpu:1"},
+    ],
+    "fetch": ["b"],
+}
+BARE: dict[str, Any] = {**GRAPH, "devices": {"cpu": 1}}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(placesim, name)
+    for name in ("run", "place", "memory", "simulate", "sweep", "plan", "explain", "check", "diff", "show", "convert")
+}
+
+
+class Frame(HTMLParser):
+    """The page in a notebook's frame, as a browser reads it."""
+
+    page = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.page = dict(attrs).get("srcdoc") or self.page
+
+
+def page_in(html: str) -> str:
+    frame = Frame()
+    frame.feed(html)
+    return frame.page
+
+
+@pytest.mark.parametrize(
+    ("command", "report"),
+    [
+        (["explain", TOWERS, "--gpu", "4"], lambda: placesim.explain(TOWERS, gpu=4)),
+        (["explain", TOWERS, "MatMul*", "--gpu", "4"], lambda: placesim.explain(TOWERS, "MatMul*", gpu=4)),
+        (["explain", TOWERS, "Const", "--gpu", "4", "--edits", "0"], lambda: placesim.explain(TOWERS, "Const", gpu=4, edits=0)),
+        (["explain", MISSING], lambda: placesim.explain(MISSING)),
+        (
+            ["check", TOWERS, "--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback", "--rule", "max-transfers=1"],
+            lambda: placesim.check(TOWERS, "no-soft-fallback", {"max-transfers": 1}, gpu=1, soft_placement=True),
+        ),
+        (["check", MISSING], lambda: placesim.check(MISSING)),
+        (
+            ["check", TOWERS, "--gpu", "4", "--rule", "max-peak-memory=1KiB", "--rule", "max-step-time=1us"],
+            lambda: placesim.check(TOWERS, "max-peak-memory=1KiB", "max-step-time=1us", gpu=4),
+        ),
+        (["diff", TOWERS, MISSING, "--gpu", "4"], lambda: placesim.diff(TOWERS, MISSING, gpu=4)),
+        (["diff", TOWERS, TOWERS, "--gpu", "4"], lambda: placesim.diff(TOWERS, TOWERS, gpu=4)),
+        (
+            ["diff", TOWERS, "--soft-placement", "--a-gpu", "4", "--b-gpu", "1"],
+            lambda: placesim.diff(TOWERS, soft_placement=True, before_options={"gpu": 4}, after_options={"gpu": 1}),
+        ),
+        (["show", TOWERS, "--gpu", "4", "--memory"], lambda: placesim.show(TOWERS, gpu=4, memory=True)),
+        (["show", TOWERS, "--no-memory", "--depth", "1"], lambda: placesim.show(TOWERS, depth=1, memory=False)),
+    ],
+    ids=lambda case: " ".join(case[:1]) if isinstance(case, list) else "",
+)
+def test_a_report_says_what_the_command_says(shell: Shell, command: list[str], report: Callable[[], Any]) -> None:
+    found = report()
+    assert shell(*command).output == found.text()
+    document = json.loads(shell(*command, "--format", "json").output)
+    assert found.document() == document
+    assert found.to_dict() == document
+    assert json.loads(json.dumps(document)) == document
+    assert "\n" not in repr(found)
+    assert len(repr(found)) < 200
+
+
+def test_rules_are_texts_or_mappings_and_a_policy_a_file_or_its_content(tmp_path: Path) -> None:
+    rules = ["no-soft-fallback", {"max-transfers": 0}]
+    (tmp_path / "policy.yaml").write_text(json.dumps({"rules": rules}))
+    found = [
+        placesim.check(GRAPH, *rules),  # type: ignore[arg-type]  # a list of both kinds
+        placesim.check(GRAPH, policy={"rules": rules}),
+        placesim.check(GRAPH, policy=tmp_path / "policy.yaml"),
+        placesim.check(GRAPH, "no-soft-fallback", "max-transfers=0"),
+    ]
+    assert [report.rules for report in found] == [("no-soft-fallback", "max-transfers")] * 4
+    assert [[str(finding.message) for finding in report.findings] for report in found] == [
+        ["2 transfers, at most 0 are allowed"]
+    ] * 4
+    assert not found[0].is_kept
+    assert found[0].sarif()["runs"][0]["results"][0]["ruleId"] == "max-transfers"
+    assert found[0].github().startswith("::error file=")
+    with pytest.raises(placesim.UsageError, match="did you mean 'max-transfers'"):
+        placesim.check(GRAPH, "max-transfer=1")
+    with pytest.raises(placesim.GraphFileError, match="unknown rule"):
+        placesim.check(GRAPH, {"max-transfer": 1})
+    with pytest.raises(placesim.GraphFileError, match="no rules"):
+        placesim.check(GRAPH, policy={})
+
+
+def test_an_explanation_by_name() -> None:
+    found = placesim.explain(GRAPH, "b")
+    assert found["b"].proof.device == "/job:localhost/replica:0/task:0/device:GPU:1"  # type: ignore[union-attr]
+    with pytest.raises(KeyError):
+        found["a"]
+    with pytest.raises(placesim.UsageError, match="did you mean 'b'"):
+        placesim.explain(GRAPH, "B")
+    with pytest.raises(placesim.UsageError, match="wrong edits: got -1"):
+        placesim.explain(GRAPH, "b", edits=-1)
+
+
+def test_what_run_and_place_give_is_a_source_as_is_a_written_report(tmp_path: Path) -> None:
+    placed = placesim.place(GRAPH)
+    (tmp_path / "placed.json").write_text(json.dumps(placed.document()))
+    written = str(tmp_path / "placed.json")
+    assert placesim.diff(placed, GRAPH).is_same
+    assert placesim.diff(written, placed).is_same
+    assert placesim.explain(placed, "b").text() == placesim.explain(GRAPH, "b", cost=False).text()
+    assert placesim.explain(written, "b").to_dict()["nodes"][0]["requested"] == "/device:GPU:1"
+    assert placesim.check(placed, "max-transfers=1").text() == placesim.check(GRAPH, "max-transfers=1").text()
+    assert placesim.show(placed).to_dict()["scopes"] == placesim.show(GRAPH).to_dict()["scopes"]
+    with pytest.raises(placesim.UsageError, match="a report keeps no memory: got a report, expected the graph itself"):
+        placesim.check(placed, "max-peak-memory=1KiB")
+    with pytest.raises(placesim.UsageError, match="nothing to compare"):
+        placesim.diff(GRAPH)
+
+
+def test_an_open_file_is_read_once() -> None:
+    text = json.dumps(GRAPH)
+    assert not placesim.diff(io.StringIO(text), before_options={"gpu": 2}, after_options={"gpu": 3}).difference.moved
+    assert placesim.check(io.BytesIO(text.encode()), "max-peak-memory=4GiB", "max-step-time=1s").is_kept
+
+
+def test_a_graph_that_cannot_be_placed_is_an_answer() -> None:
+    assert placesim.explain(BARE).to_dict()["error"]["type"] == "InvalidArgumentError"
+    assert [finding.rule for finding in placesim.check(BARE, "no-soft-fallback").findings] == ["placeable"]
+    assert placesim.diff(GRAPH, BARE).difference.error_after is not None
+    assert "can't be placed" in repr(placesim.show(BARE))
+    with pytest.raises(placesim.InvalidArgumentError):
+        placesim.convert(BARE, placed=True)
+
+
+@pytest.mark.parametrize("form", ["yaml", "json", "pb", "pbtxt"])
+def test_a_converted_graph_is_the_same_graph(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / f"graph.{form}"
+    written = placesim.convert(GRAPH, path)
+    assert written.content == path.read_bytes() == placesim.convert(GRAPH, format=form).content
+    assert written.form == form
+    assert placesim.place(path, gpu=2).placements == placesim.place(GRAPH).placements
+    assert bool(written.notes) == (form in ("pb", "pbtxt"))  # its devices and steps
+    if form == "pb":
+        with pytest.raises(placesim.UsageError, match="no text: got a binary GraphDef"):
+            written.text()
+    else:
+        assert written.text().encode() == written.content
+
+
+def test_a_converted_graph_may_ask_for_the_devices_of_its_placement() -> None:
+    graph = {**GRAPH, "nodes": [{**node, "device": None} for node in GRAPH["nodes"]]}
+    assert "/gpu:0" in placesim.convert(graph, placed=True).text()
+    assert "/gpu:" not in placesim.convert(graph).text()
+    assert "raw: true" in placesim.convert(graph, nodes="raw").text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"out": "graph.txt"}, "unknown ending: got 'graph.txt', expected one of .yaml"),
+        ({"format": "xml"}, "wrong format: got 'xml', expected one of yaml, json, pb, pbtxt"),
+        ({"nodes": "flat"}, "wrong nodes: got 'flat', expected one of exact, raw, scopes"),
+        ({"out": "/proc/no/graph.pb"}, "cannot write /proc/no/graph.pb"),
+        ({"gpus": 1}, "no such option: got gpus.*did you mean 'gpu'"),
+    ],
+)
+def test_a_wrong_conversion_is_a_usage_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(placesim.UsageError, match=message):
+        placesim.convert(GRAPH, **options)
+
+
+def test_a_notebook_shows_the_page_in_a_frame_and_the_text_where_there_is_none() -> None:
+    shown, placed, timed = placesim.show(GRAPH), placesim.place(GRAPH), placesim.simulate(GRAPH)
+    assert page_in(shown._repr_html_()) == shown.page()
+    assert page_in(placed._repr_html_()) == placed.page()
+    assert page_in(timed._repr_html_()) == timed.page()
+    assert shown.page().lower().startswith("<!doctype html>")
+    assert placesim.check(GRAPH, "max-transfers=0")._repr_html_().startswith("<pre>&lt;mapping&gt;:1:1: max-transfers")
+    planned = placesim.plan(GRAPH, evaluations=2, jobs=1)
+    assert planned.page() is None
+    assert page_in(placesim.plan(GRAPH, evaluations=2, jobs=1, page=True)._repr_html_()) != ""
+
+
+def test_a_report_is_told_in_a_line() -> None:
+    assert repr(placesim.place(TOWERS, gpu=4)) == "<placesim.Report of towers: 7 nodes on 5 devices>"
+    assert repr(placesim.run(GRAPH)) == "<placesim.Report of <mapping>: 2 nodes on 3 devices, 1 result>"
+    with pytest.raises(placesim.InvalidArgumentError) as caught:
+        placesim.run(BARE)
+    assert repr(caught.value.report).endswith(", InvalidArgumentError>")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_tells_its_options(name: str) -> None:
+    function = FUNCTIONS[name]
+    parameters = inspect.signature(function).parameters
+    assert set(Options.__dataclass_fields__) <= set(parameters)
+    assert not [p for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    for option in Options.__dataclass_fields__:
+        assert parameters[option].annotation == Options.__dataclass_fields__[option].type
+    assert function.__doc__ is not None
+    assert "`inventory` is a file with a `devices:` document" in function.__doc__
+
+
+def test_every_parameter_is_in_the_manual() -> None:
+    from placesim.manual.pages import read_page
+
+    page = read_page("python")
+    documented = {
+        name.strip(" `") for row in page.splitlines() if row.startswith("| `") for name in row.split("|")[1].split(",")
+    }
+    for name, function in FUNCTIONS.items():
+        taken = {p.name for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        assert taken <= documented, (name, taken - documented)
