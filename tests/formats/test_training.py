@@ -265,6 +265,17 @@ def test_an_id_stands_for_the_output_that_the_gradient_is() -> None:
     report = placesim.run({"nodes": nodes, "fetch": ["d_a", "d_b", "same", "sum", "after"]})
     values = [row["value"] for row in report.document()["results"]]
     assert values == [[1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [4.0, 6.0]]
+    asked = placesim.run({"nodes": nodes}, fetch=["d_b", "d_a", "all"])
+    assert [row["value"] for row in asked.document()["results"]] == [[3.0, 4.0], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]
+
+
+def test_a_loop_of_single_ops_has_no_gradient() -> None:
+    text = Path(__file__).parents[2].joinpath("placesim/manual/graph-file.md").read_text()
+    loop = text.partition("# loop.yaml\n")[2].partition("fetch:")[0].replace("value: 2", "value: 2.0").replace("[0]", "[0.0]")
+    added = loop.replace("value: 5", "value: 5.0") + "  - {gradients: {of: end, with_respect_to: [start]}}\n"
+    with pytest.raises(GraphFileError, match=r"g.yaml:\d+:\d+: no gradient through a loop .* got 'end'") as caught:
+        read_graph_file(added, "g.yaml")
+    assert len(caught.value.problems) == 1
 
 
 def test_rows_of_a_gathered_variable_stay_rows() -> None:

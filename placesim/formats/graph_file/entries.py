@@ -156,7 +156,7 @@ class Entries:
         self._references.settle()
         self._training.finish()
         graph = self._builder.graph
-        graph.handles = self._names.handles()
+        graph.handles, graph.tensors = self._names.handles(), self._names.tensors()
         variables = self._builder.variables.items()
         graph.values = {
             graph.nodes[node_id].name: graph.nodes[variable.value].name
