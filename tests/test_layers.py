@@ -53,6 +53,7 @@ ROOMS = {
     "inspections": (
         "subjects conversions simulation loading options inspection prediction report formats files deadlines errors placesim"
     ),
+    "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions processes timing simulation loading options report formats graph prediction devices errors",
     "planned": (
@@ -110,6 +111,7 @@ THIRD_PARTY = {
     "scipy": ("runtime/kernels/", "planning/", "graph_plans/"),
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
+    "pytest": ("testing",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import MACHINE, REPORT, command, option
+from placesim.cli.forms import check_page_file
 from placesim.cli.options import (
     Command,
     format_option,
@@ -93,6 +94,7 @@ def diff_command(
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
+    check_page_file("--html", html)
     if html is not None:
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}

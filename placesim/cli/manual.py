@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
-from placesim.cli.command import command
+from placesim.cli.command import Word, command
 from placesim.errors import UsageError
 from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
 from placesim.suggestions import did_you_mean
 
 
+def _graph_schema() -> dict[str, Any]:
+    from placesim.formats.graph_file.schema import graph_file_schema
+
+    return graph_file_schema()
+
+
+def _policy_schema() -> dict[str, Any]:
+    from placesim.inspection.checking.policy import policy_schema
+
+    return policy_schema()
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "policy": _policy_schema}
+
+
 @command("manual")
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
-def manual_command(topic: str | None, section: tuple[str, ...]) -> int:
+@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of a graph file or a policy, for editors.")
+def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
     """Read the manual: its topics, a page, or a section of one.
 
     SECTION is the number of a section or a rule, as explanations cite them, or a part of a heading.  In a pipe: Markdown.
@@ -27,9 +45,17 @@ def manual_command(topic: str | None, section: tuple[str, ...]) -> int:
       placesim manual graph-file scopes
       placesim manual placement 7.2c i
       placesim manual kernels | less
+      placesim manual --schema graph > graph.schema.json
     """
     from placesim.cli.output import is_terminal, write
 
+    if schema is not None:
+        if topic is not None:
+            raise UsageError(f"a schema and a topic: got --schema {schema} and '{topic}', expected one of them")
+        import json
+
+        write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")
+        return 0
     is_styled = is_terminal(sys.stdout)
     if topic is None:
         write(_topics(is_styled), is_styled)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -52,7 +52,7 @@ def _html(study: MemoryStudy, top: int) -> str:
 
 
 FORMS = (
-    Form("text", _text),
+    Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
@@ -99,6 +99,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option()
+@open_option
 def memory_command(
     graph: str,
     batch: int | str | None,
@@ -108,6 +109,7 @@ def memory_command(
     top: int,
     form: str | None,
     output: str | None,
+    opens: bool,
     **values: Any,
 ) -> int:
     """Tell what a graph's steps hold of each device's memory, and what it would take to fit.
@@ -130,8 +132,8 @@ def memory_command(
     from placesim.options import make_options
     from placesim.sizing import Wanted, study_memory
 
-    form = form or form_of_file(FORMS, output or "") or "text"
-    check_page_target(form, output)
+    target = find_target(FORMS, form, output, opens)
+    form, output = target.form, target.output
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     found = Wanted(execute, batch == AUTO, dumps)
@@ -142,6 +144,7 @@ def memory_command(
     else:
         text = find_form(FORMS, form).write(study, top)
         write(text) if output is None else write_files({Path(output): [text.encode()]})
+        show_opened(target)
     if study.error is not None:
         write_error_text(study.error.report.error_text())
         return study.error.exit_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import REPORT, command, current_settings, option
-from placesim.cli.forms import Form, find_form, form_option
+from placesim.cli.forms import Form, check_page_file, find_form, form_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -171,6 +171,7 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
+    check_page_file("--html", html)
     aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
     given,
     machine_options,
@@ -59,7 +59,7 @@ def _html(picture: Picture, depth: int | None) -> Iterator[str]:
 
 
 FORMS = (
-    Form("text", _text),
+    Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
@@ -78,6 +78,7 @@ FORMS = (
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
 @output_option()
+@open_option
 def show_command(
     graph: str,
     depth: int | None,
@@ -85,6 +86,7 @@ def show_command(
     signatures: bool,
     form: str | None,
     output: str | None,
+    opens: bool,
     **values: Any,
 ) -> int:
     """Show a placement: its name scopes by device, and what is copied between devices.
@@ -110,9 +112,9 @@ def show_command(
     from placesim.subjects import Wish, Wishes
 
     if signatures:
-        return _show_signatures(graph, form or "text", output, values)
-    form = form or form_of_file(FORMS, output or "") or "text"
-    check_page_target(form, output)
+        return _show_signatures(graph, form or "text", output or ("a page" if opens else None), values)
+    target = find_target(FORMS, form, output, opens)
+    form, output = target.form, target.output
     wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form == "html" else Wish.NONE))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
@@ -121,6 +123,7 @@ def show_command(
     else:
         pieces = gathered(find_form(FORMS, form).write(picture, depth))
         write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
+        show_opened(target)
     if picture.error:
         write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
     return 1 if picture.error else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -56,7 +56,7 @@ def _html(study: TimeStudy, top: int) -> str:
 
 
 FORMS = (
-    Form("text", _text),
+    Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
@@ -85,6 +85,7 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option()
+@open_option
 @trace_option("simulated step")
 @collector_paused()
 def simulate_command(
@@ -95,6 +96,7 @@ def simulate_command(
     top: int,
     form: str | None,
     output: str | None,
+    opens: bool,
     trace: str | None,
     **values: Any,
 ) -> int:
@@ -119,8 +121,8 @@ def simulate_command(
     from placesim.options import make_options
     from placesim.timing import study_time
 
-    form = form or form_of_file(FORMS, output or "") or "text"
-    check_page_target(form, output)
+    target = find_target(FORMS, form, output, opens)
+    form, output = target.form, target.output
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
@@ -143,6 +145,7 @@ def simulate_command(
     else:
         text = find_form(FORMS, form).write(study, top)
         write(text) if output is None else write_files({Path(output): [text.encode()]})
+        show_opened(target)
     if study.error is not None:
         report = study.error.report
         if report is not None:

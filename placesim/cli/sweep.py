@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import MACHINE, command, option
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
     Command,
     feed_option,
@@ -25,7 +25,6 @@ from placesim.cli.options import (
     shell_environment,
     source_options,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.prediction.sweeps import Sweep
@@ -48,6 +47,12 @@ def _csv(sweep: Sweep) -> str:
     return sweep_csv(sweep)
 
 
+def _markdown(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_markdown
+
+    return sweep_markdown(sweep)
+
+
 def _json(sweep: Sweep) -> str:
     from placesim.report.document import json_line
     from placesim.report.text.sweep import sweep_document
@@ -62,8 +67,9 @@ def _html(sweep: Sweep) -> str:
 
 
 FORMS = (
-    Form("text", _text),
+    Form("text", _text, (".txt", ".tsv")),
     Form("csv", _csv, (".csv",)),
+    Form("markdown", _markdown, (".md",)),
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
@@ -103,6 +109,7 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @file_access_options
 @form_option(FORMS, "The form of the table.")
 @output_option()
+@open_option
 def sweep_command(
     graph: str,
     gpu: str | None,
@@ -117,6 +124,7 @@ def sweep_command(
     feeds: tuple[str, ...],
     form: str | None,
     output: str | None,
+    opens: bool,
     **values: Any,
 ) -> int:
     """Simulate a graph under every combination of options, and tell how long each takes.
@@ -141,9 +149,8 @@ def sweep_command(
     from placesim.sweeping.store import identity_of, read_kept
     from placesim.sweeping.sweep import SweepRun
 
-    form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    target = find_target(FORMS, form, output, opens)
+    form, output = target.form, target.output
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
     axes = make_axes(
         [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
@@ -167,6 +174,7 @@ def sweep_command(
         return Sweep(job.name, keys, (*run.ordered, *others), identity)
 
     _run(run, jobs, _Output(sweep, form, output))
+    show_opened(target)
     return run.exit_code
 
 

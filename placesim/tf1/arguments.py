@@ -1,4 +1,4 @@
-"""Arguments that have an old name beside the new one."""
+"""Arguments as scripts give them: under an old name or the new one, one value or several."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ def renamed(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any
     if new_value is not None:
         raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'.")
     return old_value
+
+
+def as_list(value: Any) -> list[Any]:
+    """The values of a list or tuple; of anything else a list of it alone."""
+    return list(value) if isinstance(value, list | tuple) else [value]

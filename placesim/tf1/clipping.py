@@ -26,7 +26,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """`tf.clip_by_norm`."""
     from placesim.tf1.array.creation import ones_like
-    from placesim.tf1.array.shaping import where
+    from placesim.tf1.array.parts import where
     from placesim.tf1.math.reductions import reduce_sum
 
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
@@ -45,7 +45,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
     """`tf.clip_by_average_norm`."""
     from placesim.tf1.array.creation import range
     from placesim.tf1.array.shaping import rank, size
-    from placesim.tf1.math.elementwise import cast
+    from placesim.tf1.math.casting import cast
     from placesim.tf1.math.reductions import reduce_sum
 
     with name_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:

@@ -157,7 +157,7 @@ def _cast_tensors(value: Any, dtype: dtypes.DType) -> Any:
     if isinstance(value, list | tuple):
         return [_cast_tensors(item, dtype) for item in value]
     if is_tensor_like(value) and value.dtype.base_dtype is not dtype:
-        from placesim.tf1.math.elementwise import cast
+        from placesim.tf1.math.casting import cast
 
         return cast(value, dtype)
     return value

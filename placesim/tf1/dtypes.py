@@ -10,8 +10,6 @@ from placesim.dtypes import DType as ElementType
 if TYPE_CHECKING:
     import numpy as np
 
-_UNLIMITED = ("string", "resource", "variant")
-
 
 class DType:
     """One element type, or a reference to one; there is one object for each.  `element` is placesim's own record of it."""

@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from placesim.devices.names import DeviceSpec as ParsedDevice
 from placesim.errors import GraphBuildError
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import COLUMNS, FILE_POSITIONS, Node
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import load_registry
 from placesim.runtime.graph_shapes import GraphShapes
-from placesim.tf1 import device_spec
+from placesim.tf1.graphs.collections import Collections
+from placesim.tf1.graphs.elements import Elements
+from placesim.tf1.graphs.scopes import Scopes, python_error
 from placesim.tf1.sources import beside, is_users
 from placesim.tf1.tensor import Operation, Tensor, uid
 
-_PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
-
-class Graph:
+class Graph(Scopes, Collections, Elements):
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
@@ -189,103 +188,6 @@ class Graph:
     def _forget_consumers(self) -> None:
         self._consumers = None
 
-    # --- scopes -----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
-        """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
-        if name and not isinstance(name, str):
-            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
-        builder = self.builder
-        saved = builder.prefix
-        try:
-            builder.prefix = builder.open_scope(name)
-        except GraphBuildError as error:
-            raise python_error(error) from None
-        try:
-            yield builder.prefix
-        finally:
-            builder.prefix = saved
-
-    def get_name_scope(self) -> str:
-        """The current scope, without its slash."""
-        return self.builder.prefix.rstrip("/")
-
-    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """The name that an op or scope would get here."""
-        used = self.builder._names_in_use
-        before = dict(used) if not mark_as_used else used
-        found = self.builder.unique_name(name)
-        self.builder._names_in_use = before
-        return found
-
-    @property
-    def _name_stack(self) -> str:
-        return self.builder.prefix.rstrip("/")
-
-    @contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """`tf.device` on this graph.  Raises ValueError for what is no device."""
-        with self.builder.device(self._device_scope(device_name_or_function)):
-            yield
-
-    def _device_scope(self, device: Any) -> Any:
-        if device is None:
-            return None
-        if hasattr(device, "spec") and isinstance(device.spec, ParsedDevice):
-            return device.spec
-        if isinstance(device, device_spec.DeviceSpec):
-            return device.parsed
-        if callable(device):
-            return _DeviceFunction(self, device)
-        return device_spec.parse(device)
-
-    def _colocation_op(self, target: Any) -> Operation:
-        if isinstance(target, Operation):
-            return target
-        found = _operation_of(target)
-        if found is None:
-            from placesim.tf1.conversion import convert_to_tensor
-
-            found = convert_to_tensor(target).op
-        return found
-
-    @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """`tf.colocate_with` on this graph."""
-        if op is None and not ignore_existing:
-            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
-        nodes = () if op is None else (self._colocation_op(op).node,)
-        with self.builder.colocate_with(nodes, ignore_existing):
-            yield
-
-    _colocate_with_for_gradient = colocate_with
-
-    @contextmanager
-    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """`tf.control_dependencies` on this graph; None also leaves the control flow context."""
-        if control_inputs is None:
-            saved = self._control_flow_context
-            self._control_flow_context = None
-            try:
-                with self.builder.control_dependencies(None):
-                    yield
-            finally:
-                self._control_flow_context = saved
-            return
-        waited = {i for controller in self.builder._controllers for i in controller.inputs}
-        ids = [i for i in dict.fromkeys(self._control_op(item).node.id for item in control_inputs) if i not in waited]
-        self.builder.mark_awaited(ids)
-        with self.builder.control_dependencies(ids):
-            yield
-
-    def _control_op(self, item: Any) -> Operation:
-        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
-        if hasattr(item, "_handle") and hasattr(item, "op"):
-            item = item.op
-        element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
-        return element.op if isinstance(element, Tensor) else element
-
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Makes this the default graph; the name scope starts at its own root."""
@@ -300,135 +202,6 @@ class Graph:
                 stack.pop()
             else:
                 raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
-
-    @contextmanager
-    def init_scope(self) -> Iterator[None]:
-        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
-
-        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
-        back, unless the graph is the one at the bottom, which nothing made the default.
-        """
-        depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
-        with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
-            yield
-
-    @contextmanager
-    def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
-        saved = self._extra_attrs
-        self._extra_attrs = (*[(name, _always(value)) for name, value in attrs.items()], *saved)
-        try:
-            yield
-        finally:
-            self._extra_attrs = saved
-
-    @contextmanager
-    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
-        """Gradients of ops of these types are those registered under the names given."""
-        if not isinstance(op_type_map, dict):
-            raise TypeError("op_type_map must be a dictionary mapping strings to strings")
-        with self._by_type("_gradient_op_type", op_type_map):
-            yield
-
-    @contextmanager
-    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
-        with self._by_type("_kernel", op_to_kernel_label_map):
-            yield
-
-    @contextmanager
-    def _by_type(self, attr: str, values: dict[str, str]) -> Iterator[None]:
-        saved = self._extra_attrs
-        self._extra_attrs = ((attr, lambda node: values.get(node.op)), *saved)
-        try:
-            yield
-        finally:
-            self._extra_attrs = saved
-
-    @contextmanager
-    def container(self, container_name: str) -> Iterator[str]:
-        """Stateful ops inside have this container."""
-        saved = self._extra_attrs, self._container
-        self._container = container_name
-
-        def find(node: Node) -> str | None:
-            definition = node.signature.definition
-            has_container = definition is not None and definition.is_stateful and "container" in definition.attrs
-            return container_name if has_container else None
-
-        self._extra_attrs = (("container", find), *self._extra_attrs)
-        try:
-            yield container_name
-        finally:
-            self._extra_attrs, self._container = saved
-
-    # --- finding ----------------------------------------------------------------------------------------------------
-
-    def get_operations(self) -> list[Operation]:
-        """All operations, in the order they were made."""
-        return list(self._operations)
-
-    def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
-        if not isinstance(name, str):
-            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
-        return self.as_graph_element(name, allow_tensor=False, allow_operation=True)  # type: ignore[no-any-return]
-
-    def get_tensor_by_name(self, name: str) -> Tensor:
-        """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
-        if not isinstance(name, str):
-            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
-        return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]
-
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
-        from placesim.tf1.graph_elements import find_element
-
-        return find_element(self, obj, allow_tensor, allow_operation)
-
-    _as_graph_element_locked = as_graph_element
-
-    def _get_operation_by_name(self, name: str) -> Operation:
-        return self._operations[self.builder.graph.ids[name]]
-
-    _get_operation_by_name_unsafe = _get_operation_by_name
-
-    # --- collections ------------------------------------------------------------------------------------------------
-
-    def add_to_collection(self, name: Any, value: Any) -> None:
-        """Adds a value to a collection."""
-        self._check_not_finalized()
-        self._collections.setdefault(name, []).append(value)
-
-    def add_to_collections(self, names: Any, value: Any) -> None:
-        """Adds a value to each of some collections."""
-        for name in (names,) if isinstance(names, str) else sorted(set(names)):
-            self.add_to_collection(name, value)
-
-    def get_collection_ref(self, name: Any) -> list[Any]:
-        """The collection itself, made if there is none."""
-        return self._collections.setdefault(name, [])
-
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """A copy of a collection; with `scope` those whose names the pattern matches from the start."""
-        found = self._collections.get(name, [])
-        if scope is None:
-            return list(found)
-        import re
-
-        pattern = re.compile(scope)
-        return [item for item in found if hasattr(item, "name") and pattern.match(item.name)]
-
-    def get_all_collection_keys(self) -> list[Any]:
-        """The names of all collections that are texts."""
-        return [name for name in self._collections if isinstance(name, str)]
-
-    @property
-    def collections(self) -> list[Any]:
-        return list(self._collections)
-
-    def clear_collection(self, name: Any) -> None:
-        """Takes a collection away."""
-        self._check_not_finalized()
-        self._collections.pop(name, None)
 
     # --- state ------------------------------------------------------------------------------------------------------
 
@@ -499,48 +272,6 @@ class Graph:
 
 PRODUCER = 2474
 """The version that TensorFlow 2.21 writes into its GraphDefs."""
-
-
-def _always(value: Any) -> Callable[[Node], Any]:
-    return lambda node: value
-
-
-def python_error(error: GraphBuildError) -> Exception:
-    """What TensorFlow's Python raises for it."""
-    return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
-
-
-def as_text(value: Any) -> str:
-    """A text of what must be one.  Raises TypeError."""
-    if isinstance(value, bytes):
-        return value.decode()
-    if not isinstance(value, str):
-        raise TypeError(f"Expected binary or unicode string, got {value!r}")
-    return value
-
-
-class _DeviceFunction:
-    """A script's device function, asked about the nodes of one graph."""
-
-    def __init__(self, graph: Graph, device: Callable[[Operation], Any]) -> None:
-        self._graph = graph
-        self._device = device
-
-    def __call__(self, node: Node) -> str:
-        return _device_text(self._device(self._graph.operation(node)))
-
-    def of(self, graph: Graph) -> _DeviceFunction:
-        """The same function, asked about another graph's nodes."""
-        return _DeviceFunction(graph, self._device)
-
-
-def _device_text(found: Any) -> str:
-    return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
-
-
-def _operation_of(value: Any) -> Operation | None:
-    found = getattr(value, "op", None)
-    return found if isinstance(found, Operation) else None
 
 
 # --- the default graph ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 _LAYERS = "layers.core layers.convolutional layers.pooling layers.normalization layers.layer layers"
 _ROWS = {
-    "framework.ops": "tf graph tensor conversion scopes graph_keys graph_elements gradients.registry",
+    "framework.ops": "tf graph tensor conversion scopes graph_keys graphs.scopes graphs.elements gradients.registry",
     "framework.dtypes": "dtypes",
     "framework.tensor": "tensor tf",
     "framework.tensor_shape": "shapes dimensions",
@@ -29,8 +29,8 @@ _ROWS = {
     "framework.smart_cond": "contrib.framework",
     "framework.versions": "release",
     "framework.test_util": "test",
-    "ops.array_ops ops.array_ops_stack ops.gen_array_ops": "array.shaping array.creation tf",
-    "ops.math_ops": "math.elementwise math.reductions tf",
+    "ops.array_ops ops.array_ops_stack ops.gen_array_ops": "array.shaping array.parts array.creation tf",
+    "ops.math_ops": "math.elementwise math.casting math.products math.reductions tf",
     "ops.random_ops": "random.drawing tf",
     "ops.control_flow_ops": "grouping control_flow tf",
     "ops.cond ops.while_loop ops.control_flow_case": "tf",
@@ -41,7 +41,7 @@ _ROWS = {
     "ops.clip_ops": "clipping",
     "ops.rnn_cell ops.rnn_cell_impl": "nn.rnn_cell tf",
     "ops.rnn": "nn tf",
-    "ops.lookup_ops": "lookup.tables contrib.lookup tf",
+    "ops.lookup_ops": "lookup.initializers lookup.tables contrib.lookup tf",
     "training.device_setter": "cluster_spec train",
     "training.moving_averages": "train optimizers.averages",
     "training.slot_creator": "optimizers.slots",

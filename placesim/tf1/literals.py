@@ -90,7 +90,7 @@ def _encoded(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The elements as bytes."""
     texts = np.empty(array.shape, object)
     flat = []
-    for item in array.reshape(-1).tolist() if isinstance(value, np.ndarray | np.generic) else _leaves(value):
+    for item in array.reshape(-1).tolist() if isinstance(value, np.ndarray | np.generic) else leaves(value):
         if not isinstance(item, str | bytes):
             raise TypeError(_NO_ELEMENTS.format(value))
         flat.append(item.encode() if isinstance(item, str) else bytes(item))
@@ -98,9 +98,10 @@ def _encoded(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return texts
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves(value: Any) -> list[Any]:
+    """What is in lists within lists, in order."""
     if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in _leaves(item)]
+        return [leaf for item in value for leaf in leaves(item)]
     return [value]
 
 
@@ -137,11 +138,11 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 def _check_elements(value: Any, wanted: ElementType | None) -> None:
     """TypeError for the first element that is not of the type."""
     if wanted is None:
-        if any(isinstance(leaf, Tensor) for leaf in _leaves(value)):
+        if any(isinstance(leaf, Tensor) for leaf in leaves(value)):
             raise TypeError("Expected any non-tensor type, but got a tensor instead.")
         return
     fits = _FITS[_kind(wanted)]
-    for leaf in _leaves(value):
+    for leaf in leaves(value):
         if not fits(leaf) and not isinstance(leaf, np.ndarray):
             raise TypeError(f"Expected {wanted.python_name}, but got {leaf} of type '{type(leaf).__name__}'.")
 

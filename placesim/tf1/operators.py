@@ -37,7 +37,7 @@ _BINARY: dict[str, tuple[str, Binary]] = {
     "floordiv": ("floordiv", _op("FloorDiv")),
     "mod": ("mod", _op("FloorMod")),
     "pow": ("pow", _op("Pow")),
-    "matmul": ("matmul", _lazily("math.elementwise", "matmul")),
+    "matmul": ("matmul", _lazily("math.products", "matmul")),
     "and": ("and", _lazily("math.elementwise", "_and")),
     "or": ("or", _lazily("math.elementwise", "_or")),
     "xor": ("xor", _lazily("math.elementwise", "_xor")),

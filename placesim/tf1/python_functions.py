@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.arguments import as_list
 from placesim.tf1.generated import gen
 
 
@@ -24,7 +25,7 @@ def _called(op: str, func: Callable[..., Any], inp: Any, Tout: Any, name: str | 
     made = gen(op)(inp, register(func), types, name=name, **attrs)
     if not types:
         return []
-    found = list(made) if isinstance(made, list | tuple) else [made]
+    found = as_list(made)
     return found if is_list else found[0]
 
 

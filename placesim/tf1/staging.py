@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.arguments import as_list
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
 
@@ -78,7 +79,7 @@ class StagingArea:
             return [values[key] for key in self.names]
         if self.names:
             raise ValueError("You must enqueue a dictionary in a staging area with names")
-        listed = list(values) if isinstance(values, (list, tuple)) else [values]
+        listed = as_list(values)
         if len(listed) != len(self.dtypes):
             raise ValueError(f"Unexpected number of inputs {len(listed)} vs {len(self.dtypes)}")
         return listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -102,3 +103,20 @@ def test_it_starts_without_numpy(colour: str) -> None:
     environment = {"FORCE_COLOR": colour, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(("what", "key"), [("graph", "nodes"), ("policy", "rules")])
+def test_a_schema_for_editors(shell: Shell, what: str, key: str) -> None:
+    ended = shell("manual", "--schema", what)
+    schema = json.loads(ended.output)
+    assert ended.code == 0
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["required"] == [key]
+    assert key in schema["properties"]
+
+
+def test_a_schema_is_of_a_graph_or_a_policy_and_no_page(shell: Shell) -> None:
+    assert shell("manual", "--schema", "graf").code == 2
+    ended = shell("manual", "--schema", "graph", "placement")
+    assert (ended.code, ended.output) == (2, "")
+    assert "got --schema graph and 'placement', expected one of them" in ended.complaint

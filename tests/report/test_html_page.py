@@ -16,6 +16,9 @@ from placesim.cli.graph_arguments import open_subject
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
+from placesim.inspection.picturing.details import device_tasks
+from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.order import box_places
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
@@ -155,10 +158,21 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def opened(browser: Browser, seen: Picture, directory: Path, dark: bool = False) -> Page:
-    """A picture's page in the browser."""
+    """A picture's page in the browser, arranged by scope."""
     path = directory / "page.html"
     path.write_text(html_page(seen), "utf-8")
-    return browser.open(path, dark=dark)
+    return by_scope(browser.open(path, dark=dark))
+
+
+def by_scope(page: Page) -> Page:
+    if page.value("document.getElementById('arrangement').value") != "scopes":
+        page.press("v")
+    page.wait(
+        f"document.getElementById('graph')._cyreg !== undefined && {CY}.nodes().length > 0 || "
+        "document.querySelector('#tree .row') === null"
+    )
+    settled(page)
+    return page
 
 
 @pytest.fixture
@@ -368,7 +382,14 @@ def test_arrow_keys_walk_through_the_graph(towers: Page) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("mode", "legend"), [("device", "GPU:1"), ("op", "ReluGrad"), ("requested", "/device:GPU:1"), ("bytes", "< 32 KiB")]
+    ("mode", "legend"),
+    [
+        ("device", "GPU:1"),
+        ("op", "ReluGrad"),
+        ("requested", "/device:GPU:1"),
+        ("moved", "where it was requested"),
+        ("bytes", "< 32 KiB"),
+    ],
 )
 def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
     images = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => b.data('image')))"
@@ -377,7 +398,8 @@ def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
         f"document.getElementById('mode').value = '{mode}'; document.getElementById('mode').dispatchEvent(new Event('change'))"
     )
     assert legend in towers.text("#legend")
-    assert (towers.value(images) == device) == (mode == "device")
+    # all is where it was requested, and a device looks the same in a request
+    assert (towers.value(images) == device) == (mode in ("device", "requested"))
 
 
 @pytest.mark.browser
@@ -406,6 +428,132 @@ def test_light_and_dark_are_legible(browser: Browser, tmp_path: Path, dark: bool
     # WCAG 2.1: 4.5 to 1 for text
     assert min(page.value(CONTRAST)) >= 4.5
     assert page.complaints() == []
+
+
+# --- lanes by device
+
+
+def lanes(browser: Browser, seen: Picture, directory: Path, width: int = 1400) -> Page:
+    """A picture's page as it opens where ops are on several devices."""
+    path = directory / "page.html"
+    path.write_text(html_page(seen), "utf-8")
+    page = browser.open(path, width=width)
+    assert page.value("document.getElementById('arrangement').value") == "lanes"
+    return page
+
+
+PIECES = """[...document.querySelectorAll('.lane')].map(lane => [lane.getAttribute('aria-label'),
+  [...lane.querySelectorAll('.box')].map(box => box.innerText.split('\\n'))])"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 800, 400])
+def test_each_device_has_a_lane_with_what_it_runs(browser: Browser, tmp_path: Path, width: int) -> None:
+    page = lanes(browser, picture(TOWERS, gpu=2), tmp_path, width)
+    page.press("c")
+    pieces = dict(page.value(PIECES))
+    assert list(pieces) == ["CPU:0", "GPU:0", "GPU:1"]
+    assert pieces["GPU:1"] == [
+        ["images", "Placeholder"],
+        ["▸ layer_0", "3 ops"],
+        ["▸ layer_1", "3 ops"],
+        ["▸ gradients", "10 ops"],
+    ]
+    # a scope on two devices stands in both lanes
+    assert ["▸ layer_1", "4 of 5 ops"] in pieces["CPU:0"]
+    assert ["▸ layer_1", "1 of 5 ops"] in pieces["GPU:0"]
+    assert page.value("document.documentElement.scrollWidth") <= width
+    sizes = (
+        "[...document.querySelectorAll('#lanes *')].filter(e => e.innerText).map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(page.value(sizes)) >= 10
+    over = page.value(
+        "(() => { const at = e => e.getBoundingClientRect(), legend = at(document.getElementById('legend')); "
+        "return at(document.getElementById('canvas')).bottom <= legend.top + 0.5; })()"
+    )
+    assert over
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_between_lanes_is_what_is_copied(browser: Browser, tmp_path: Path) -> None:
+    seen = picture(TOWERS, gpu=2)
+    page = lanes(browser, seen, tmp_path)
+    assert page.value("document.querySelectorAll('.wire').length") > 0
+    totals = page.value("thePage.views.lanes.wires.flatMap(wire => [...wire.link.copies])")
+    known = copies_by_edge(seen)
+    # what is only fetched goes to no lane
+    read = {(source.node, source.slot, node.device) for node in seen.nodes for source in node.inputs}
+    assert set(totals) == {copy for key, copy in known.items() if key in read}
+    page.value("document.querySelector('.pill').click()")
+    assert "copied between devices" in page.text("#panel h2").lower()
+    page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'tower_1/gradients').click()")
+    assert page.text("#panel h3") == "tower_1/gradients"
+    lit = page.value(
+        "thePage.views.lanes.wires.filter(w => w.path.classList.contains('lit')).every(w => "
+        "[w.link.source, w.link.target].includes(thePage.chosen))"
+    )
+    assert lit
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_scope_opens_in_its_lanes_and_closes(browser: Browser, tmp_path: Path) -> None:
+    page = lanes(browser, picture(TOWERS, gpu=2), tmp_path)
+    page.press("/")
+    page.type("tower_1/layer_0/matmul")
+    page.press("Enter")
+    page.wait("document.querySelector('#panel h3').innerText === 'tower_1/layer_0/matmul'")
+    assert page.text(".box.chosen .name") == "matmul"
+    assert "Outputs" in page.text("#panel")
+    assert "float32 [32,64]" in page.text("#panel")
+    assert "transpose_a" in page.text("#panel")
+    assert "Requested\n/device:GPU:1\nAssigned" in page.text("#panel dl")
+    page.value("[...document.querySelectorAll('.open button')].find(b => b.innerText.startsWith('tower_1 ')).click()")
+    page.wait("[...document.querySelectorAll('.box')].some(box => box.title === 'tower_1')")
+    page.press("c")
+    page.wait("document.querySelector('.box.chosen') === null")
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_boxes_have_the_places_of_the_rule(browser: Browser, tmp_path: Path) -> None:
+    page = lanes(browser, picture(TOWERS, gpu=2), tmp_path)
+    depths, links, places = page.value(
+        "(({pieces, links}) => [pieces.map(p => p.depth), links, pieces.map(p => p.place)])(thePage.views.lanes)"
+    )
+    assert places == box_places(depths, [(source, target) for source, target in links])
+    assert len(set(places)) > 2
+
+
+@pytest.mark.browser
+def test_what_was_moved_from_its_request_is_told(browser: Browser, tmp_path: Path) -> None:
+    nodes = "{op: NoOp, name: a, device: /gpu:7}, {op: NoOp, name: b, device: /cpu:0}"
+    text = f"config: {{allow_soft_placement: true}}\nnodes: [{nodes}]"
+    page = lanes(browser, picture(text, gpu=1), tmp_path)
+    page.value(
+        "document.getElementById('mode').value = 'moved'; document.getElementById('mode').dispatchEvent(new Event('change'))"
+    )
+    assert page.text("#legend").split("\n")[:2] == ["moved from its request", "where it was requested"]
+    page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'a').click()")
+    assert "moved from its request" in page.text("#panel")
+
+
+@pytest.mark.browser
+def test_a_cluster_is_grouped_by_task(browser: Browser, tmp_path: Path) -> None:
+    text = """
+devices: [{job: ps, tasks: 1, cpu: 1}, {job: worker, tasks: 1, cpu: 1, gpu: 1}]
+config: {master: /job:ps/replica:0/task:0}
+nodes:
+  - {op: Const, name: a, value: 1.0, device: /job:ps/task:0}
+  - {op: Neg, name: b, inputs: [a], device: "/job:worker/task:0/gpu:0"}
+fetch: [b]
+"""
+    page = lanes(browser, picture(text), tmp_path)
+    shown = page.value("[...document.querySelectorAll('.task')].map(t => t.innerText)")
+    assert shown == list(dict.fromkeys(device_tasks(picture(text).devices)))
+    assert set(shown) == {"/job:ps/task:0", "/job:worker/task:0"}
+    assert page.value("document.querySelectorAll('.wire').length") == 1
 
 
 @pytest.mark.browser

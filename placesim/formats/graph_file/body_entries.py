@@ -23,9 +23,11 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 MAKER = "placesim.tf1.file_functions"
 """The module whose `Functions` make the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
-_COND_KEYS = ("if", "then", "else", "outputs")
+CONDITIONAL_KEYS = ("cond", *_AROUND)
+LOOP_KEYS = ("while", *_AROUND)
+COND_KEYS = ("if", "then", "else", "outputs")
 _OPTIONS = ("maximum_iterations", "parallel_iterations")
-_WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)
+WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)
 OP_ITSELF = -1
 """The slot of a TensorRef that means a node which gives nothing."""
 _INT32_MAX = (1 << 31) - 1
@@ -194,7 +196,7 @@ class BodyEntries:
 
     def _take_cond(self, entry: dict[Any, Any]) -> list[TensorRef]:
         before, waits = len(self._problems), list[Unresolved]()
-        name, tree = self._head(entry, "cond", _COND_KEYS)
+        name, tree = self._head(entry, "cond", COND_KEYS)
         outputs = self._outputs(tree)
         for key in ("if", "then", "else"):
             if key not in tree and (key == "if" or outputs is None) and isinstance(entry["cond"], dict):
@@ -228,7 +230,7 @@ class BodyEntries:
 
     def _take_while(self, entry: dict[Any, Any]) -> list[TensorRef]:
         before, waits = len(self._problems), list[Unresolved]()
-        name, tree = self._head(entry, "while", _WHILE_KEYS)
+        name, tree = self._head(entry, "while", WHILE_KEYS)
         for key in ("loop_vars", "cond", "body"):
             if key not in tree and isinstance(entry["while"], dict):
                 self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected one")
@@ -279,7 +281,7 @@ class BodyEntries:
 
     def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
         """The entry's name, and what is under its kind."""
-        self._problems.unknown_keys(entry, (kind, *_AROUND), f"an entry of {kind}")
+        self._problems.unknown_keys(entry, CONDITIONAL_KEYS if kind == "cond" else LOOP_KEYS, f"an entry of {kind}")
         tree = self._problems.mapping(entry[kind], value_position(entry, kind), f"'{kind}'")
         self._problems.unknown_keys(tree, keys, f"'{kind}'")
         for key in ("name", "id"):

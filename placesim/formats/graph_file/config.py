@@ -18,7 +18,7 @@ MAX_THREADS = 1 << 16
 """The most threads that a pool may have."""
 _INT32 = 1 << 31
 _INT64 = 1 << 63
-_FIELDS = (
+CONFIG_FIELDS = (
     "allow_soft_placement",
     "log_device_placement",
     "device_count",
@@ -32,7 +32,7 @@ _FIELDS = (
     "graph_options",
     "master",
 )
-_GRAPH_OPTIONS = ("place_pruned_graph",)
+GRAPH_OPTIONS = ("place_pruned_graph",)
 MAX_MEMORY_MIB = 1 << 24
 """The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
 
@@ -40,13 +40,13 @@ MAX_MEMORY_MIB = 1 << 24
 def read_config(tree: Any, position: int, problems: Problems) -> Config:
     """What is wrong is reported, and its default taken."""
     fields = problems.mapping(tree, position, "'config'")
-    problems.unknown_keys(fields, _FIELDS, "'config'")
+    problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
     values: dict[str, Any] = {}
     for key in fields:
-        if key in _FIELDS and key in _READERS:
+        if key in CONFIG_FIELDS and key in FIELD_READERS:
             _read(fields, key, key, values, problems)
     if "graph_options" in fields:
-        _read_all(fields, "graph_options", _GRAPH_OPTIONS, values, problems)
+        _read_all(fields, "graph_options", GRAPH_OPTIONS, values, problems)
     if "gpu_options" in fields:
         values["gpu_options"] = _gpu_options(fields, problems)
         values["gpu_options_location"] = problems.location(value_position(fields, "gpu_options"))
@@ -60,9 +60,9 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
     """
     problems, found = Problems("config"), dict[str, Any]()
     for name in values:
-        if name not in _READERS:
+        if name not in FIELD_READERS:
             raise UsageError(
-                f"unknown key of a config: got '{name}', expected a field of ConfigProto{did_you_mean(name, _READERS)}"
+                f"unknown key of a config: got '{name}', expected a field of ConfigProto{did_you_mean(name, FIELD_READERS)}"
             )
         _read(dict(values), name, name, found, problems)
     try:
@@ -88,14 +88,14 @@ def _read_all(
     fields = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
     problems.unknown_keys(fields, known, f"'{key}'")
     for name in fields:
-        if name in known and name in _READERS:
+        if name in known and name in FIELD_READERS:
             _read(fields, name, name, values, problems)
     return fields
 
 
 def _read(tree: dict[Any, Any], key: str, field: str, values: dict[str, Any], problems: Problems) -> None:
     try:
-        values[field] = _READERS[field](tree[key], f"'{key}'", tree, problems)
+        values[field] = FIELD_READERS[field](tree[key], f"'{key}'", tree, problems)
     except Wrong as wrong:
         problems.add(value_position(tree, key), str(wrong))
 
@@ -205,7 +205,7 @@ def _thread_pools(value: Any, what: str, tree: Any, problems: Problems) -> tuple
     return tuple(pools)
 
 
-_READERS = {
+FIELD_READERS = {
     "allow_soft_placement": _bool,
     "log_device_placement": _bool,
     "device_count": _device_count,

@@ -13,11 +13,11 @@ from placesim.formats.graph_file.hosts import read_value as _read
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 
-_COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu", "host")
-_TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
-_CPU_KEYS = ("count", "memory")
-_GPU_KEYS = ("count", "model", "memory")
-_MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth", "rates", "launch")
+COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu", "host")
+TASK_KEYS = ("job", "tasks", *COUNT_KEYS)
+CPU_KEYS = ("count", "memory")
+GPU_KEYS = ("count", "model", "memory")
+MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth", "rates", "launch")
 _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
@@ -30,12 +30,12 @@ def read_devices(tree: Any, position: int, problems: Problems) -> tuple[TaskInve
             problems.add(position, f"too many devices: got {count}, expected at most {MAX_DEVICES} in all tasks together")
             return found[:0]
         return found
-    return (_read_counts(problems.mapping(tree, position, "'devices'"), _COUNT_KEYS, problems),)
+    return (_read_counts(problems.mapping(tree, position, "'devices'"), COUNT_KEYS, problems),)
 
 
 def _read_task(tree: Any, index: int, problems: Problems) -> TaskInventory:
     task = problems.mapping(tree[index], value_position(tree, index), "an entry of 'devices'")
-    entry = _read_counts(task, _TASK_KEYS, problems)
+    entry = _read_counts(task, TASK_KEYS, problems)
     job = _read(task, "job", _job, "localhost", problems)
     tasks = _read(task, "tasks", lambda value: int_value(value, 0, MAX_COUNT, "'tasks'"), 1, problems)
     return entry._replace(job=job, tasks=tasks)
@@ -67,13 +67,13 @@ def count_value(value: Any, what: str) -> int:
 
 
 def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
-    problems.unknown_keys(tree, _CPU_KEYS, "'cpu'")
+    problems.unknown_keys(tree, CPU_KEYS, "'cpu'")
     count = _read(tree, "count", lambda value: count_value(value, "cpu"), 1, problems)
     return entry._replace(cpu=count, cpu_memory=_read(tree, "memory", size_value, None, problems))
 
 
 def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
-    problems.unknown_keys(tree, _GPU_KEYS, "'gpu'")
+    problems.unknown_keys(tree, GPU_KEYS, "'gpu'")
     count = _read(tree, "count", lambda value: count_value(value, "gpu"), 1, problems)
     if isinstance(tree.get("model"), dict):
         model = _read_model(tree["model"], value_position(tree, "model"), problems)
@@ -94,7 +94,7 @@ def model_value(value: Any) -> GpuModel:
 
 
 def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuModel:
-    problems.unknown_keys(tree, _MODEL_KEYS, "a GPU model")
+    problems.unknown_keys(tree, MODEL_KEYS, "a GPU model")
     if "name" not in tree:
         problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
     name = _read(tree, "name", lambda value: text_value(value, "'name'"), "", problems)

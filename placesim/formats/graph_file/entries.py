@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from placesim.formats.graph_file.body_entries import OP_ITSELF, BodyEntries, Functions, Level, Surroundings
+from placesim.formats.graph_file.body_entries import (
+    CONDITIONAL_KEYS,
+    LOOP_KEYS,
+    OP_ITSELF,
+    BodyEntries,
+    Functions,
+    Level,
+    Surroundings,
+)
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scope_entries import ScopeEntries
+from placesim.formats.graph_file.scope_entries import SCOPE_KEYS, ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved, slot_of
-from placesim.formats.graph_file.training_entries import TrainingEntries
-from placesim.formats.graph_file.variable_entries import VariableEntries
+from placesim.formats.graph_file.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
+from placesim.formats.graph_file.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
 from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
@@ -21,6 +29,17 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
 _NOT_IN_BODIES = ("variable", "initializer", "gradients", "train", "raw")
+ENTRY_KEYS: Mapping[str, Collection[str]] = {
+    "op": NODE_KEYS,
+    "nodes": SCOPE_KEYS,
+    "variable": VARIABLE_KEYS,
+    "initializer": INITIALIZER_KEYS,
+    "gradients": GRADIENTS_KEYS,
+    "train": TRAIN_KEYS,
+    "cond": CONDITIONAL_KEYS,
+    "while": LOOP_KEYS,
+}
+"""Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
 
 class Entries:

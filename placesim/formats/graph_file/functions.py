@@ -14,7 +14,7 @@ from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
 
-_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
+FUNCTION_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
 
 
 class FunctionReader:
@@ -44,7 +44,7 @@ class FunctionReader:
         return self._functions
 
     def _read_head(self, entry: dict[Any, Any]) -> Function | None:
-        self._problems.unknown_keys(entry, _KEYS, "a function")
+        self._problems.unknown_keys(entry, FUNCTION_KEYS, "a function")
         name = entry.get("name")
         if not isinstance(name, str) or not name:
             message = f"no name of a function: got {shown(name)}, expected 'name'"

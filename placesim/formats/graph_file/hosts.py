@@ -21,8 +21,8 @@ from placesim.devices.host_models import (
 from placesim.formats.graph_file.plain_values import int_value, number_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 
-_HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "profile")
-_PROFILE_KEYS = ("version", "about", "caches", "seconds", "families")
+HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "profile")
+PROFILE_KEYS = ("version", "about", "caches", "seconds", "families")
 _FAMILY_KEYS = ("factor", "low", "high")
 _FIGURE_KEYS = ("seconds", "spread")
 _MAX_CORES = 1 << 12
@@ -58,7 +58,7 @@ def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
 def read_host(tree: Any, position: int, problems: Problems) -> HostModel:
     """All of `host`; what is wrong is reported, and its default taken."""
     host = problems.mapping(tree, position, "'host'")
-    problems.unknown_keys(host, _HOST_KEYS, "'host'")
+    problems.unknown_keys(host, HOST_KEYS, "'host'")
 
     def rate(key: str) -> float:
         return float(read_value(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0, problems))
@@ -90,7 +90,7 @@ def read_rates(tree: dict[Any, Any], problems: Problems) -> dict[str, float]:
 
 def _read_profile(tree: Any, position: int, problems: Problems) -> HostProfile | None:
     profile = problems.mapping(tree, position, "'profile'")
-    problems.unknown_keys(profile, _PROFILE_KEYS, "'profile'")
+    problems.unknown_keys(profile, PROFILE_KEYS, "'profile'")
     version = profile.get("version")
     if version != PROFILE_VERSION:
         place = value_position(profile, "version") if "version" in profile else position

@@ -32,7 +32,7 @@ from placesim.formats.graph_file.plain_values import INT64_END, number_value, te
 from placesim.formats.problems import WRONG, Problems, Wrong, one_of, own_position, shown, value_position
 from placesim.suggestions import did_you_mean
 
-_KEYS = ("between", "shared_by", "bandwidth", "latency", "ways", "kind", "name")
+LINK_KEYS = ("between", "shared_by", "bandwidth", "latency", "ways", "kind", "name")
 _PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _RATES = {
     **{f"{prefix}B/s": factor for prefix, factor in _PREFIXES.items()},
@@ -79,7 +79,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[Task, TaskDevices], proble
     entry = problems.mapping(tree, position, "an entry of 'links'")
     if not isinstance(tree, dict):
         return None
-    is_wrong = problems.unknown_keys(entry, _KEYS, "an entry of 'links'")
+    is_wrong = problems.unknown_keys(entry, LINK_KEYS, "an entry of 'links'")
     written = [key for key in ("between", "shared_by") if key in entry]
     if len(written) != 1:
         got = "both" if written else "neither"

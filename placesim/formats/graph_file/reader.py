@@ -29,7 +29,7 @@ from placesim.graph.graph import Graph
 from placesim.graph.steps import Config, GraphFile, Step
 from placesim.ops.registry import Registry, load_registry
 
-_KEYS = (
+FILE_KEYS = (
     "name",
     "description",
     "devices",
@@ -45,7 +45,7 @@ _KEYS = (
     "rest",
     "marks",
 )
-_VERSION_KEYS = ("producer", "min_consumer")
+VERSION_KEYS = ("producer", "min_consumer")
 _INT32 = 1 << 31
 
 
@@ -153,7 +153,7 @@ class _Content:
         self._check_root(tree)
         if not self.is_begun:
             self.begin(tree, tree.get("raw") is True)
-        problems.unknown_keys(tree, _KEYS, "a graph file")
+        problems.unknown_keys(tree, FILE_KEYS, "a graph file")
         for key in ("raw", "marks"):
             if key in tree and not isinstance(tree[key], bool):
                 message = f"wrong type of '{key}': got {shown(tree[key])}, expected true or false"
@@ -220,9 +220,9 @@ class _Content:
         if "versions" not in tree:
             return {}
         versions = self._problems.mapping(tree["versions"], value_position(tree, "versions"), "'versions'")
-        self._problems.unknown_keys(versions, _VERSION_KEYS, "'versions'")
+        self._problems.unknown_keys(versions, VERSION_KEYS, "'versions'")
         found = {}
-        for key in _VERSION_KEYS:
+        for key in VERSION_KEYS:
             if key in versions:
                 try:
                     found[key] = int_value(versions[key], 0, _INT32 - 1, f"'{key}'")

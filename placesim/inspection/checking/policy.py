@@ -23,12 +23,13 @@ from placesim.files.reading import read_file
 from placesim.formats.graph_file.plain_values import int_value, number_value, seconds_value, size_value, text_value
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
+from placesim.formats.schemas import DIALECT, TEXT, Schema, closed, either, keyed, listed, one_of_words, taken_by
 from placesim.inspection.baseline import read_baseline
 from placesim.inspection.checking.rule import Parameter, PolicyRule
 from placesim.inspection.checking.rules import RULES, RuleUse
 from placesim.suggestions import did_you_mean
 
-_KEYS = ("description", "rules")
+POLICY_KEYS = ("description", "rules")
 _MAX = 1 << 62
 _RULE_NAME = re.compile(r"[a-z][a-z-]*")
 MEASURES = ("nodes", "bytes", "operations")
@@ -44,7 +45,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
     """The rules of a policy as a tree, which may be a mapping of Python's; raises as `read_policy`."""
     problems = Problems(name)
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
-    problems.unknown_keys(root, _KEYS, "a policy")
+    problems.unknown_keys(root, POLICY_KEYS, "a policy")
     if not problems and "rules" not in root:
         problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected one")
     if isinstance(root.get("description", ""), str) is False:
@@ -228,3 +229,40 @@ def _described(rule: PolicyRule) -> str:
 def _default(parameter: Parameter) -> str:
     value = parameter.default
     return "none" if value is None or value == () else ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+# --- for editors ----------------------------------------------------------------------------------------------------
+
+_WORDS: Mapping[str, Sequence[str]] = {"measure": MEASURES, "end": ENDS}
+
+
+def policy_schema() -> Schema:
+    """The JSON Schema of a policy, made of the rules and of what their readers take."""
+    alone = [rule.name for rule in RULES.values() if not any(parameter.required for parameter in rule.parameters)]
+    told = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": False}
+    entry = either({"enum": alone}, {**told, "properties": {rule.name: _rule_schema(rule) for rule in RULES.values()}})
+    known = {"description": TEXT, "rules": listed(entry)}
+    return {"$schema": DIALECT, "title": "A policy of placesim", **keyed(POLICY_KEYS, known, ["rules"])}
+
+
+def _rule_schema(rule: PolicyRule) -> Schema:
+    """What a rule can be told: by name, its first thing alone, or nothing where it needs nothing."""
+    parameters = {parameter.name: _parameter_schema(parameter) for parameter in rule.parameters}
+    required = [parameter.name for parameter in rule.parameters if parameter.required]
+    forms = [closed(parameters, required)]
+    if rule.parameters and required in ([], [rule.parameters[0].name]):
+        forms.append(parameters[rule.parameters[0].name])
+    if not required:
+        forms.append({"enum": [None, True]})
+    return either(*forms) | {"description": rule.help}
+
+
+def _parameter_schema(parameter: Parameter) -> Schema:
+    kind = parameter.kind
+    if kind == "report":
+        found = dict(TEXT)
+    elif kind in _WORDS:
+        found = one_of_words(_WORDS[kind])
+    else:
+        found = taken_by(lambda value: READERS[kind](value, kind))
+    return found | {"description": parameter.help}

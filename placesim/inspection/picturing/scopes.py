@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from placesim.inspection.amounts import Amount, summed
+from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
 
 FOLD_LIMIT = 60
@@ -30,7 +31,8 @@ class Scope:
 
     `name` is its path, empty at the root; `label` what to call it under its parent.  `children` are scopes, and nodes by their
     ids, in the order in which they first come in the graph; `first` is the id of the first node inside.  `by_device` has the
-    devices by index, in order, each with its nodes and the bytes of their outputs.
+    devices by index, in order, each with its nodes and the bytes of their outputs.  `copies` is the number of those alike that
+    a folded scope stands for, 0 for any other.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Scope:
     first: int
     by_device: dict[int, Amount]
     is_folded: bool = False
+    copies: int = 0
 
     @property
     def total(self) -> Amount:
@@ -64,15 +67,18 @@ class Scope:
             yield from (child for child in scope.children if isinstance(child, int))
 
 
-def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT) -> Scope:
-    """The tree of all nodes; without `fold_limit` nothing is folded, and every scope stands by itself."""
+def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT, folds_alike: bool = False) -> Scope:
+    """The tree of all nodes; without `fold_limit` nothing is folded, and every scope stands by itself.
+
+    With `folds_alike` also siblings of one shape are folded, whatever they are called.
+    """
     root = _ScopeDraft("")
     drafts = {"": root}
     scopes = _scope_names(nodes)
     for node_id, node in enumerate(nodes):
         name = node.name if node.name in scopes else node.name.rpartition("/")[0]
         _draft_of(name, drafts).children.append(node_id)
-    return _Grower(nodes, fold_limit).grow(root)
+    return _Grower(nodes, fold_limit, folds_alike).grow(root)
 
 
 class _ScopeDraft:
@@ -113,9 +119,10 @@ def _draft_of(name: str, drafts: dict[str, _ScopeDraft]) -> _ScopeDraft:
 class _Grower:
     """Makes scopes of drafts, the innermost first: nesting may be deeper than Python's stack."""
 
-    def __init__(self, nodes: Sequence[PictureNode], fold_limit: int | None) -> None:
+    def __init__(self, nodes: Sequence[PictureNode], fold_limit: int | None, folds_alike: bool) -> None:
         self._nodes = nodes
         self._limit = fold_limit
+        self._likeness = Likeness(nodes, lambda child: _stem(self._label(child))) if folds_alike else None
 
     def grow(self, root: _ScopeDraft) -> Scope:
         order, waiting = [], [root]
@@ -135,15 +142,15 @@ class _Grower:
         label = draft.name.rpartition("/")[2]
         if self._limit is not None and isinstance(only, Scope) and draft.name and not only.is_folded:
             return Scope(only.name, f"{label}/{only.label}", only.children, only.first, only.by_device)
-        return self._made(draft.name, label, self._folded(draft.name, children))
+        return self._made(draft.name, label, self._folded(draft.name, self._alike(draft.name, children)))
 
-    def _made(self, name: str, label: str, children: Sequence[Scope | int], is_folded: bool = False) -> Scope:
+    def _made(self, name: str, label: str, children: Sequence[Scope | int], is_folded: bool = False, copies: int = 0) -> Scope:
         found: dict[int, Amount] = {}
         first = min((self._first(child) for child in children), default=0)
         for child in children:
             for device, amount in self._amounts(child):
                 found[device] = found.get(device, Amount()).combined(amount)
-        return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded)
+        return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded, copies)
 
     def _first(self, child: Scope | int) -> int:
         return child if isinstance(child, int) else child.first
@@ -156,6 +163,18 @@ class _Grower:
             yield node.device, Amount(1, node.bytes or 0, node.bytes is None)
 
     # --- folding what is too much
+
+    def _alike(self, name: str, children: list[Scope | int]) -> list[Scope | int]:
+        """The children, one folded scope for those of each shape that several have."""
+        if self._likeness is None:
+            return children
+        groups = self._likeness.groups(children, lambda child: child.node_ids() if isinstance(child, Scope) else (child,))
+        return [self._copies(name, group) if len(group) > 1 else group[0] for group in groups]
+
+    def _copies(self, name: str, members: list[Scope | int]) -> Scope:
+        stems = {_stem(self._label(member)) for member in members}
+        label = f"{stems.pop()}_*" if len(stems) == 1 else f"{self._label(members[0])} … {self._label(members[-1])}"
+        return self._made(_under(name, label), label, self._ranges(name, members), True, len(members))
 
     def _folded(self, name: str, children: list[Scope | int]) -> Sequence[Scope | int]:
         if self._limit is None or len(children) <= min(SERIES_FROM, self._limit):

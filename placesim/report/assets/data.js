@@ -36,6 +36,19 @@ function bytesText(bytes) {
   return `${value.toFixed(value < 9.95 ? 1 : 0)} ${["", "K", "M", "G", "T", "P"][power]}iB`;
 }
 
+const SECOND_UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+
+/** `0.0015862` -> `1.59 ms`: three digits, or as many as are asked for. */
+function secondsText(seconds, digits = 3) {
+  if (!seconds) return "0 s";
+  // what would be rounded to a thousand of a unit is one of the next
+  const least = 1 - 0.5 * 10 ** -digits;
+  const [unit, name] = SECOND_UNITS.find(([each]) => Math.abs(seconds) >= least * each) ?? SECOND_UNITS.at(-1);
+  const value = seconds / unit;
+  if (Math.abs(value) >= 1000) return `${Math.round(value).toLocaleString("en")} ${name}`;
+  return `${Number(value.toPrecision(digits))} ${name}`;
+}
+
 const shareText = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
 const countText = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -133,6 +146,11 @@ class Model {
       }
     }
     return this._readers;
+  }
+
+  /** A list of texts by its number. */
+  list(number) {
+    return this.lists[number].map((value) => this.values[value]);
   }
 
   deviceText(device) {

@@ -1,7 +1,7 @@
 // The drawing: what is seen goes to ELK, which lays it out in a worker, and then to Cytoscape, which draws it.
 
 const FONT = "12px system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
-const LABEL_FONT = FONT.replace("12px", "11px");
+const LABEL_FONT = FONT;
 const LINE = 16;
 const MAX_LABEL = 34;
 /** With more transfers than this in sight, their bytes are shown on a click only: there is no room for so many labels. */
@@ -9,6 +9,9 @@ const MAX_SIZES = 80;
 /** From so many links on, ELK is told to look less long for fewer crossings. */
 const MANY_LINKS = 150;
 const BAND = 9;
+/** The zoom at which text has 10 pixels; below it there is none. */
+const LEGIBLE = 10 / 12;
+const MARGIN = 24;
 const LAYOUT = {
   "elk.algorithm": "layered",
   "elk.direction": "DOWN",
@@ -130,7 +133,8 @@ class GraphView {
     const { nodes } = model.sizes[scopeOf(item)];
     const devices = new Set(Array.from(model.nodesIn(item), (node) => model.nodes.device[node]));
     const where = devices.size === 1 ? model.deviceText([...devices][0]) : `${devices.size} devices`;
-    return `▸ ${label}\n${countText(nodes, "op")} · ${where}`;
+    const copies = model.scopes.copies[scopeOf(item)];
+    return `▸ ${label}\n${copies ? `×${copies} · ` : ""}${countText(nodes, "op")} · ${where}`;
   }
 
   // --- from ELK
@@ -257,7 +261,7 @@ class GraphView {
   style() {
     const c = this.colours;
     const family = "system-ui, Segoe UI, Roboto, Liberation Sans, sans-serif";
-    const text = { label: "data(text)", "font-family": family, "font-size": 12, color: c.text, "min-zoomed-font-size": 5 };
+    const text = { label: "data(text)", "font-family": family, "font-size": 12, color: c.text, "min-zoomed-font-size": 10 };
     const image = { "background-image": "data(image)", "background-fit": "none", "background-image-containment": "inside", "background-clip": "none" };
     return [
       { selector: "node", style: { shape: "round-rectangle", width: "data(width)", height: "data(height)", "z-index-compare": "manual", "overlay-opacity": 0 } },
@@ -294,7 +298,7 @@ class GraphView {
       {
         selector: "node.size",
         style: {
-          ...text, "font-size": 11, "font-weight": 600, color: c.copy, "text-valign": "center", "background-color": c.ground, "z-index": 450,
+          ...text, "font-weight": 600, color: c.copy, "text-valign": "center", "background-color": c.ground, "z-index": 450,
           "border-width": 1, "border-color": c.copy, "corner-radius": 8,
         },
       },
@@ -356,12 +360,13 @@ class GraphView {
     if (!inside || this.cy.zoom() < 0.4) this.centre(item);
   }
 
-  /** The whole picture, above the legend. */
+  /** The whole picture where its text stays legible; else its beginning. */
   fit() {
     const box = this.cy.elements().boundingBox();
-    const [width, height] = [this.cy.width(), this.cy.height() - byId("legend").offsetHeight];
-    const zoom = Math.max(this.cy.minZoom(), Math.min(1.25, (width - 80) / (box.w || 1), (height - 80) / (box.h || 1)));
-    this.cy.viewport({ zoom, pan: { x: width / 2 - (zoom * (box.x1 + box.x2)) / 2, y: height / 2 - (zoom * (box.y1 + box.y2)) / 2 } });
+    const [width, height] = [this.cy.width(), this.cy.height()];
+    const zoom = Math.max(LEGIBLE, Math.min(1.5, (width - 2 * MARGIN) / (box.w || 1), (height - 2 * MARGIN) / (box.h || 1)));
+    const pan = (size, room, start) => (zoom * size > room - MARGIN ? MARGIN / 2 - zoom * start : (room - zoom * size) / 2 - zoom * start);
+    this.cy.viewport({ zoom, pan: { x: pan(box.w, width, box.x1), y: pan(box.h, height, box.y1) } });
   }
 
   zoomBy(factor) {
@@ -373,15 +378,8 @@ class GraphView {
     const boxes = this.cy.nodes(".node, .scope");
     const from = item === null ? null : this.cy.getElementById(String(item));
     if (!from || from.empty()) return boxes.empty() ? null : Number(boxes.min((box) => box.position("y") * 1e4 + box.position("x")).ele.id());
-    const start = from.position();
-    let best = null;
-    let least = Infinity;
-    boxes.forEach((box) => {
-      const [x, y] = [box.position("x") - start.x, box.position("y") - start.y];
-      const ahead = x * dx + y * dy;
-      const distance = ahead + 2.5 * Math.abs(x * dy + y * dx);
-      if (ahead > 1 && !(box.hasClass("open") && item !== null && this.model.ancestors(item).includes(Number(box.id()))) && distance < least) [best, least] = [box, distance];
-    });
-    return best && Number(best.id());
+    const around = new Set(this.model.ancestors(item));
+    const others = boxes.map((box) => ({ key: Number(box.id()), ...box.position() })).filter(({ key }) => !around.has(key));
+    return nearest(from.position(), others, dx, dy);
   }
 }

@@ -73,12 +73,17 @@ class Mode {
   parts(item) {
     let found = this._parts.get(item);
     if (!found) {
-      const counts = new Map();
-      for (const node of this._model.nodesIn(item)) counts.set(this.kindOf(node), (counts.get(this.kindOf(node)) ?? 0) + 1);
-      found = [...counts].sort((a, b) => a[0] - b[0]).map(([kind, count]) => [this.looks[kind], count]);
+      found = this.count(this._model.nodesIn(item));
       this._parts.set(item, found);
     }
     return found;
+  }
+
+  /** The same of any nodes. */
+  count(nodes) {
+    const counts = new Map();
+    for (const node of nodes) counts.set(this.kindOf(node), (counts.get(this.kindOf(node)) ?? 0) + 1);
+    return [...counts].sort((a, b) => a[0] - b[0]).map(([kind, count]) => [this.looks[kind], count]);
   }
 }
 
@@ -100,9 +105,28 @@ function opMode(model) {
   return new Mode(looks, (node) => kinds.get(model.nodes.op[node]) ?? looks.length - 1, model);
 }
 
+/** A request that allows one device has that device's look, wherever it is seen; the others follow after the devices. */
 function requestedMode(model) {
-  const looks = model.requests.map((request, i) => (request ? look(i, request) : { label: "no device", colour: GREY, pattern: 0 }));
+  const devices = deviceMode(model).looks;
+  let others = model.devices.length;
+  const looks = model.requests.map(([request, ...allowed]) =>
+    !request ? { label: "no device", colour: "#FFFFFF", pattern: 0 } : allowed.length === 1 ? { ...devices[allowed[0]], label: request } : look(others++, request));
   return new Mode(looks, (node) => model.nodes.requested[node], model);
+}
+
+const MOVED = [
+  { label: "moved from its request", colour: "#E69F00", pattern: 1 },
+  { label: "where it was requested", colour: "#56B4E9", pattern: 0 },
+  { label: "no device requested", colour: GREY, pattern: 0 },
+  { label: "not placed", colour: "#FFFFFF", pattern: 6 },
+];
+
+function movedMode(model) {
+  return new Mode(MOVED, (node) => {
+    const [request, ...allowed] = model.requests[model.nodes.requested[node]];
+    const device = model.nodes.device[node];
+    return device < 0 ? 3 : !request ? 2 : allowed.includes(device) ? 1 : 0;
+  }, model);
 }
 
 function bytesMode(model) {
@@ -117,4 +141,4 @@ function bytesMode(model) {
   return new Mode(looks, (node) => kind(model.nodes.bytes[node]), model);
 }
 
-const MODES = { device: deviceMode, op: opMode, requested: requestedMode, bytes: bytesMode };
+const MODES = { device: deviceMode, moved: movedMode, op: opMode, requested: requestedMode, bytes: bytesMode };

@@ -4,7 +4,7 @@
 const MAX_BOXES = 80;
 
 class Page {
-  constructor(model, elk) {
+  constructor(model) {
     this.model = model;
     this.first = new Set(model.scopes.opened.map((scope) => -1 - scope));
     this.opened = new Set(this.first);
@@ -16,7 +16,10 @@ class Page {
       reveal: (item) => this.reveal(item),
       busy: (text) => (byId("status").textContent = text),
     };
-    this.graph = new GraphView(byId("graph"), model, elk, actions);
+    this.views = { lanes: new LaneView(byId("lanes"), model, actions) };
+    this.makeGraph = (elk) => new GraphView(byId("graph"), model, elk, actions);
+    // where all ops are on one device nothing passes between lanes
+    byId("arrangement").value = new Set(model.nodes.device).size > 1 ? "lanes" : "scopes";
     this.tree = new TreeView(byId("tree"), model, actions);
     this.panel = new Panel(byId("panel"), model, actions);
     const finder = new ItemFinder(model, () => this.mode);
@@ -24,10 +27,32 @@ class Page {
       find: (words) => finder.find(words),
       row: (item, words) => finder.row(item, words),
       take: (item) => this.reveal(item),
-      focused: () => byId("graph"),
+      focused: () => this.graph.container,
     });
     this.theme = new Theme(() => this.repaint());
     this.listen();
+  }
+
+  /** The arrangement that is seen. */
+  get graph() {
+    return this.views[byId("arrangement").value];
+  }
+
+  /** Makes the arrangement that is chosen the one that is seen; the libraries that lay out and draw scopes are unpacked when they are first needed. */
+  async arrange() {
+    const chosen = byId("arrangement").value;
+    if (!this.views[chosen]) {
+      byId("status").textContent = "unpacking …";
+      this.loading ??= loadLibraries();
+      const elk = await this.loading;
+      this.views[chosen] ??= this.makeGraph(elk);
+    }
+    byId("lanes").hidden = chosen !== "lanes";
+    byId("graph").hidden = chosen === "lanes";
+    this.repaint();
+    if (await this.graph.show(this.opened)) this.graph.mark(this.chosen);
+    if (typeof this.chosen === "number") this.graph.bringIntoSight(this.chosen);
+    byId("status").textContent = "";
   }
 
   get mode() {
@@ -42,8 +67,7 @@ class Page {
     byId("facts").textContent = `${countText(model.count, "op")} on ${countText(model.devices.length, "device")} · ` +
       (total.copies ? `${countText(total.copies, "transfer")}, ${total.unknown ? "≥ " : ""}${bytesText(total.bytes)}` : "no transfers");
     showError(model.error);
-    this.repaint();
-    await this.graph.show(this.opened);
+    await this.arrange();
     await this.followAddress();
   }
 
@@ -104,8 +128,8 @@ class Page {
     const colour = (name) => css.getPropertyValue(name).trim();
     const names = ["ground", "surface", "line", "text", "soft", "link", "copy", "accent"];
     const colours = Object.fromEntries(names.map((name) => [name, colour(`--${name}`)]));
-    this.graph.setMode(this.mode, { ...colours, open: colour("--wash") });
-    this.graph.mark(this.chosen);
+    this.graph?.setMode(this.mode, { ...colours, open: colour("--wash") });
+    this.graph?.mark(this.chosen);
     this.tree.show(this.opened, this.mode, typeof this.chosen === "number" ? this.chosen : null);
     this.panel.show(this.chosen, this.mode, this.opened);
     const present = new Set(this.mode.parts(ROOT).map(([look]) => look));
@@ -118,9 +142,10 @@ class Page {
 
   listen() {
     byId("mode").addEventListener("change", () => this.repaint());
+    byId("arrangement").addEventListener("change", () => this.arrange());
     listenToClicks({ fit: () => this.graph.fit(), fold: () => this.fold(), help: () => byId("keys").showModal() });
     addEventListener("hashchange", () => this.followAddress());
-    byId("graph").addEventListener("keydown", (event) => this.pressedInGraph(event));
+    for (const id of ["graph", "lanes"]) byId(id).addEventListener("keydown", (event) => this.pressedInGraph(event));
     listenToKeys({
       "/": () => byId("search").focus(),
       "?": () => byId("keys").showModal(),
@@ -128,9 +153,15 @@ class Page {
       "=": () => this.graph.zoomBy(1.25),
       "-": () => this.graph.zoomBy(0.8),
       f: () => this.graph.fit(),
+      v: () => this.turnArrangement(),
       c: () => this.fold(),
       Escape: () => this.select(null),
     });
+  }
+
+  turnArrangement() {
+    byId("arrangement").value = byId("arrangement").value === "lanes" ? "scopes" : "lanes";
+    this.arrange();
   }
 
   pressedInGraph(event) {
@@ -183,12 +214,17 @@ function marked(name, words) {
   return name.split(pattern).map((piece, i) => (i % 2 ? element("mark", {}, [piece]) : piece));
 }
 
-async function main() {
-  const [data, core, api, worker] = await Promise.all(["packed-data", "packed-cytoscape", "packed-elk-api", "packed-elk-worker"].map(unpack));
+/** What lays out and draws the graph by scope: gives ELK, and leaves Cytoscape in its global name. */
+async function loadLibraries() {
+  const [core, api, worker] = await Promise.all(["packed-cytoscape", "packed-elk-api", "packed-elk-worker"].map(unpack));
   await runScript(core);
   await runScript(api);
-  const page = new Page(new Model(JSON.parse(data)), new ELK({ workerUrl: scriptUrl(worker) }));
-  await page.start();
+  return new ELK({ workerUrl: scriptUrl(worker) });
+}
+
+async function main() {
+  globalThis.thePage = new Page(new Model(JSON.parse(await unpack("packed-data"))));
+  await thePage.start();
 }
 
 begin(main());

@@ -53,12 +53,14 @@ class Panel {
     const { nodes } = model;
     const [[look]] = mode.parts(node);
     const device = nodes.device[node];
-    const facts = [["Device", device < 0 ? "not placed" : model.devices[device].name]];
-    if (!model.has_graph) facts.push(["Requested", model.requests[nodes.requested[node]] || "no device"]);
-    else facts.push(["Bytes", `${bytesText(nodes.bytes[node])}${nodes.bytes[node] === null ? "" : " of output"}`]);
+    const [request, ...allowed] = model.requests[nodes.requested[node]];
+    const isMoved = device >= 0 && request && !allowed.includes(device);
+    const facts = [["Requested", request || "no device"], ["Assigned", [device < 0 ? "not placed" : model.devices[device].name, isMoved ? element("div", { className: "copied" }, ["moved from its request"]) : ""]]];
+    if (model.has_graph) facts.push(["Outputs", this.lines(model.list(nodes.outputs[node]))], ["Bytes", `${bytesText(nodes.bytes[node])}${nodes.bytes[node] === null ? "" : " of output"}`]);
     const held = model.held(node);
     if (held.length) facts.push(["At the peak", held.map(([device, bytes]) => element("div", {}, [`${bytesText(bytes)} held on ${model.deviceText(device)}`]))]);
     if (nodes.place[node]) facts.push(["Defined", nodes.place[node]]);
+    const attrs = model.list(nodes.attrs[node]).map((text) => text.split(/: (.*)/s));
     return [
       element("h3", {}, [nodes.name[node]]),
       element("p", { className: "sub" }, [model.ops[nodes.op[node]]]),
@@ -66,7 +68,12 @@ class Panel {
       this.rows(facts),
       this.proof(node),
       ...this.neighbours(node),
+      attrs.length ? this.section("Attributes", this.rows(attrs.map(([name, value]) => [name, value]))) : null,
     ];
+  }
+
+  lines(texts) {
+    return texts.length ? texts.map((text) => element("div", {}, [text])) : "none";
   }
 
   /** Why it is where it is: the paragraphs of its proof, with the nodes that they name as links. */
@@ -113,7 +120,8 @@ class Panel {
     const frequent = [...ops].sort((a, b) => b[1] - a[1]);
     return [
       element("h3", {}, [model.name(scope)]),
-      element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · folded here for its length, not a scope of the graph" : "")]),
+      element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · folded here, not a scope of the graph" : "")]),
+      model.scopes.copies[scopeOf(scope)] ? element("p", { className: "sub" }, [`Stands for ${model.scopes.copies[scopeOf(scope)]} alike: the same ops on the same devices, at the same place in the order.`]) : null,
       element("p", {}, [button]),
       this.section("Holds", this.kinds(scope, mode)),
       ...this.holding(scope),

@@ -7,19 +7,6 @@ const spanOf = (box) => box >> 1;
 const isLaunch = (box) => (box & 1) === 1;
 const WAIT = { nothing: 0, input: 1, launch: 2, turn: 3 };
 
-const SECOND_UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
-
-/** `0.0015862` -> `1.59 ms`: three digits, or as many as are asked for. */
-function secondsText(seconds, digits = 3) {
-  if (!seconds) return "0 s";
-  // what would be rounded to a thousand of a unit is one of the next
-  const least = 1 - 0.5 * 10 ** -digits;
-  const [unit, name] = SECOND_UNITS.find(([each]) => Math.abs(seconds) >= least * each) ?? SECOND_UNITS.at(-1);
-  const value = seconds / unit;
-  if (Math.abs(value) >= 1000) return `${Math.round(value).toLocaleString("en")} ${name}`;
-  return `${Number(value.toPrecision(digits))} ${name}`;
-}
-
 /** Where a value stands in a rising array: how many entries are below it, or with `after`, not above it. */
 function placeOf(values, value, after = false) {
   let [low, high] = [0, values.length];

@@ -28,12 +28,6 @@ function roughText(value) {
   return `${Number((value / 1000 ** power).toPrecision(3))}${["", " k", " M", " G", " T"][power]}`;
 }
 
-/** `0.0015` -> `1.5 ms`. */
-function secondsText(seconds) {
-  const [factor, unit] = seconds >= 0.9995 ? [1, "s"] : seconds >= 0.0009995 ? [1e3, "ms"] : [1e6, "us"];
-  return `${Number((seconds * factor).toPrecision(3))} ${unit}`;
-}
-
 const settingText = (value) => (typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
 /** A setting by itself: a model needs no word before it. */
 const nameText = (key, value) => (key === "gpu-model" ? settingText(value) : `${key} ${settingText(value)}`);

@@ -26,7 +26,8 @@ class TreeView {
   row(item, mode) {
     const scope = isScope(item);
     const depth = this.model.ancestors(item).length;
-    const bar = element("img", { src: barImage(mode.parts(item), scope ? 44 : 14, 12), alt: "", width: scope ? 44 : 14, height: 12 });
+    const width = scope ? 28 : 14;
+    const bar = element("img", { src: barImage(mode.parts(item), width, 12), alt: "", width, height: 12 });
     const row = element("div", { className: "row", role: "treeitem", tabIndex: -1 }, [
       element("span", { className: "twisty" }, [scope ? (this.opened.has(item) ? "▾" : "▸") : ""]),
       bar,

@@ -16,10 +16,17 @@ SHELL = Shell(
     Cytoscape.js 3.34.4, MIT licence, https://github.com/cytoscape/cytoscape.js
     elkjs 0.12.1, Eclipse Public License 2.0 (https://www.eclipse.org/legal/epl-2.0/), source: https://github.com/kieler/elkjs""",
     main=("page.html",),
-    styles=(),
-    scripts=("looks.js", "graph.js", "tree.js", "panels.js", "page.js"),
+    styles=("show.css",),
+    scripts=("looks.js", "lane_places.js", "device_lanes.js", "graph.js", "tree.js", "panels.js", "page.js"),
     finds="Find an op or a scope",
-    colours=(("device", "device"), ("op", "op type"), ("requested", "requested device"), ("bytes", "bytes")),
+    colours=(
+        ("device", "device"),
+        ("requested", "requested device"),
+        ("moved", "moved from request"),
+        ("op", "op type"),
+        ("bytes", "bytes"),
+    ),
+    arrangements=(("lanes", "by device"), ("scopes", "by scope")),
     buttons=(
         Button("fit", "Fit", "Show the whole picture (f)"),
         Button("fold", "Fold", "Back to the first picture (c)"),

@@ -1,19 +1,22 @@
 """A picture -> the tables that the page draws from: columns of plain numbers and texts, each distinct text kept once.
 
 Nodes are numbered as in the picture, scopes as the tree is walked (0 is the root); a child of a scope is a node's number, or
-`-1 - n` for scope n.  An input is a pair of node and slot, slot -1 on a control edge.
+`-1 - n` for scope n.  An input is a pair of node and slot, slot -1 on a control edge.  A node's outputs and attributes are a
+number in `lists`, of numbers in `values`; a request is a row of its text and the devices that it allows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from placesim.inspection.device_names import short_names
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
 from placesim.inspection.memory_study import name_of
+from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
 
@@ -33,8 +36,13 @@ class _Table(dict[Value, int]):
 
 def page_document(picture: Picture) -> dict[str, Any]:
     """Everything that the page shows."""
-    root = scope_tree(picture.nodes)
+    root = scope_tree(picture.nodes, folds_alike=True)
     ops, requests = _Table[str](), _Table[str]()
+    values, lists = _Table[str](), _Table[tuple[int, ...]]()
+
+    def numbered(rows: Iterable[tuple[str, ...]]) -> list[int]:
+        return [lists.number(tuple(map(values.number, row))) for row in rows]
+
     nodes = {
         "name": [node.name for node in picture.nodes],
         "op": [ops.number(node.op) for node in picture.nodes],
@@ -43,12 +51,17 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "bytes": [node.bytes for node in picture.nodes],
         "place": [f"{node.location}" if node.location else "" for node in picture.nodes],
         "inputs": [[number for source in node.inputs for number in source] for node in picture.nodes],
+        "depth": node_depths(picture.nodes),
+        "outputs": numbered(output_texts(picture)),
+        "attrs": numbered(attr_texts(picture)),
     }
     return {
         "title": picture.name,
         "devices": _devices(picture),
         "ops": list(ops),
-        "requests": list(requests),
+        "requests": [[text, *allowed_devices(text, picture.devices)] for text in requests],
+        "values": list(values),
+        "lists": [list(row) for row in lists],
         "nodes": nodes,
         "scopes": _scopes(root),
         "copies": [list(copy) for copy in picture.copies],
@@ -61,9 +74,11 @@ def page_document(picture: Picture) -> dict[str, Any]:
     }
 
 
-def _devices(picture: Picture) -> list[dict[str, str]]:
-    short = short_names(picture.devices)
-    return [{"name": name, "short": label} for name, label in zip(picture.devices, short, strict=True)]
+def _devices(picture: Picture) -> list[dict[str, Any]]:
+    """The devices with the task of each, empty where there is one only, and the seconds of work that a step has for them."""
+    tasks, work = device_tasks(picture.devices), device_work(picture)
+    rows = zip(picture.devices, short_names(picture.devices), tasks, work, strict=True)
+    return [{"name": name, "short": short, "task": task, "work": seconds} for name, short, task, seconds in rows]
 
 
 def _memory(picture: Picture) -> dict[str, Any] | None:
@@ -104,6 +119,7 @@ def _scopes(root: Scope) -> dict[str, list[Any]]:
         "name": [scope.name for scope in scopes],
         "label": [scope.label for scope in scopes],
         "folded": [int(scope.is_folded) for scope in scopes],
+        "copies": [scope.copies for scope in scopes],
         "children": [[_child(child, numbers) for child in scope.children] for scope in scopes],
         "opened": [number for number, scope in enumerate(scopes) if scope in opened],
     }

@@ -38,7 +38,8 @@ class Shell(NamedTuple):
     """What of a page is the same whatever it shows.
 
     `kind` is its class in styles, `about` what the file says of itself, `finds` what its search field finds, `colours` what can
-    be told by colour: values and texts.  `styles` and `scripts` are files in `assets/` after those of all pages.
+    be told by colour, `arrangements` how it can be arranged: values and texts.  `styles` and `scripts` are files in `assets/`
+    after those of all pages.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Shell(NamedTuple):
     scripts: tuple[str, ...]
     finds: str = ""
     colours: tuple[tuple[str, str], ...] = ()
+    arrangements: tuple[tuple[str, str], ...] = ()
     buttons: tuple[Button, ...] = ()
     has_keys: bool = False
     needs_blobs: bool = False
@@ -71,7 +73,7 @@ class Shell(NamedTuple):
             style="".join(map(page_asset, ("page.css", *self.styles))),
             kind=self.kind,
             finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
-            tools=_choice(self.colours) if self.colours else "",
+            tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
             buttons="".join(map(_button, self.buttons)),
             help=_button(Button("help", "?", "Keys and signs (?)")) if self.has_keys else "",
             main="".join(map(page_asset, self.main)),
@@ -80,9 +82,10 @@ class Shell(NamedTuple):
         )
 
 
-def _choice(colours: Sequence[tuple[str, str]]) -> str:
-    options = "".join(f'      <option value="{value}">{text}</option>\n' for value, text in colours)
-    return f'  <label>Colour by\n    <select id="mode">\n{options}    </select>\n  </label>\n'
+def _choice(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
+    """A field to choose with, by its id; nothing where there is no choice."""
+    options = "".join(f'      <option value="{value}">{text}</option>\n' for value, text in choices)
+    return f'  <label>{label}\n    <select id="{name}">\n{options}    </select>\n  </label>\n' if choices else ""
 
 
 def _button(button: Button) -> str:

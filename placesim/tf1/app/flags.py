@@ -36,6 +36,8 @@ class ValidationError(Error):
 
 
 class Flag:
+    """One flag: how its texts are read, its default, and its value once the command line is read."""
+
     def __init__(
         self, name: str, default: Any, doc: str | None, parse: Callable[[Any], Any], is_bool: bool, is_multi: bool
     ) -> None:

@@ -134,7 +134,7 @@ _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
     """`tf.range`."""
-    from placesim.tf1.math.elementwise import cast
+    from placesim.tf1.math.casting import cast
 
     if limit is None:
         start, limit = 0, start

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
-from placesim.tf1.array.creation import ones, set_static_shape, zeros
+from placesim.tf1.array.creation import set_static_shape
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.dimensions import Dimension
@@ -32,7 +32,7 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
-            from placesim.tf1.math.elementwise import cast
+            from placesim.tf1.math.casting import cast
 
             return cast(input.dense_shape, kind)
         x = convert_to_tensor(input)
@@ -48,7 +48,7 @@ def size(input: Any, name: str | None = None, out_type: Any = None) -> Any:
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
         if isinstance(input, SparseTensor):
-            from placesim.tf1.math.elementwise import cast
+            from placesim.tf1.math.casting import cast
 
             return gen("Prod")(cast(input.dense_shape, kind), 0, name=scope)
         x = convert_to_tensor(input)
@@ -57,6 +57,12 @@ def size(input: Any, name: str | None = None, out_type: Any = None) -> Any:
         if x.sizes and 0 in x.sizes:
             return constant(0, kind, name=scope)
         return gen("Size")(x, kind, name=scope)
+
+
+def size_along(tensor: Tensor, axis: int) -> Any:
+    """The size of a dimension: a number where it is known, else a tensor."""
+    known = tensor.shape.as_list()[axis]
+    return shape(tensor)[axis] if known is None else known
 
 
 def rank(input: Any, name: str | None = None) -> Any:
@@ -218,133 +224,6 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     return gen("SplitV")(value=value, size_splits=sizes, axis=axis, num_split=num, name=name)
 
 
-# --- parts ----------------------------------------------------------------------------------------------------------
-
-
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
-    """`tf.slice`."""
-    return gen("Slice")(input_, begin, size, name=name)
-
-
-def gather(
-    params: Any,
-    indices: Any,
-    validate_indices: Any = None,
-    name: str | None = None,
-    axis: Any = None,
-    batch_dims: int = 0,
-) -> Any:
-    """`tf.gather`: a resource variable is read in part."""
-    if axis is None:
-        axis = batch_dims
-    known = constant_value(axis) if isinstance(axis, Tensor) else axis
-    if known != 0:
-        return gen("GatherV2")(params, indices, axis, batch_dims=batch_dims, name=name)
-    if hasattr(params, "sparse_read"):
-        try:
-            return params.sparse_read(indices, name=name)
-        except AttributeError:
-            pass  # a reference variable is gathered from as a tensor
-    return gen("GatherV2")(params, indices, axis, name=name)
-
-
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: Any = 0, bad_indices_policy: str = "") -> Any:
-    """`tf.gather_nd`."""
-    if batch_dims != 0:
-        raise NotImplementedError(
-            "tf.gather_nd with batch_dims is not there; gather along reshaped indices, or `convert` the "
-            "GraphDef that TensorFlow writes"
-        )
-    if hasattr(params, "gather_nd"):
-        try:
-            return params.gather_nd(indices, name=name)
-        except AttributeError:
-            pass
-    return gen("GatherNd")(params, indices, name=name, bad_indices_policy=bad_indices_policy)
-
-
-def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
-    """`tf.batch_gather`."""
-    with name_scope(name, "BatchGather", [params, indices]):
-        indices = convert_to_tensor(indices, name="indices")
-        params = convert_to_tensor(params, name="params")
-        if indices.shape.rank is None:
-            raise ValueError("batch_gather does not allow indices with unknown shape.")
-        return _gathered_in_batches(params, indices, indices.shape.rank)
-
-
-def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
-    """Gathers along axis `count - 1`, all before it being batches: by places in the flattened params."""
-    indices_shape, params_shape = shape(indices), shape(params)
-    kind = indices.dtype.base_dtype
-    places: Any = indices
-    step = ones((), kind)
-    sizes = gen("Cast")(params_shape, kind)
-    for axis in reversed(np.arange(1, count).tolist()):
-        length = sizes[axis - 1]
-        step *= sizes[axis]
-        start, one = zeros((), kind), ones((), kind)
-        starts = gen("Range")(start, length, one) * step
-        places += reshape(starts, stack([1] * (axis - 1) + [length] + [1] * (count - axis)))
-    flat = reshape(places, [-1])
-    outer = params_shape[count:]
-    inner = gen("Prod")(params_shape[:count], [0], False)
-    found = gather(reshape(params, concat([[inner], outer], 0)), flat)
-    found = reshape(found, concat([indices_shape, outer], 0))
-    static = indices.shape[: count - 1].merge_with(params.shape[: count - 1])
-    found.set_shape(static.concatenate(indices.shape[count - 1 : count]).concatenate(params.shape[count:]))
-    return found
-
-
-def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None) -> Any:
-    """`tf.boolean_mask`."""
-    with name_scope(name, values=[tensor, mask]):
-        tensor = convert_to_tensor(tensor, name="tensor")
-        mask = convert_to_tensor(mask, name="mask")
-        known = mask.shape.rank
-        if known == 0:
-            raise ValueError("mask cannot be scalar.")
-        if known is None:
-            raise ValueError(
-                "Number of mask dimensions must be specified, even if some dimensions are None.  E.g. shape=[None] is ok, but "
-                "shape=None is not."
-            )
-        axis = 0 if axis is None else axis
-        found = constant_value(axis) if isinstance(axis, Tensor) else axis
-        if found is not None:
-            axis = int(found)
-            tensor.shape[axis : axis + known].assert_is_compatible_with(mask.shape)
-        last = axis + known
-        static = tensor.shape
-        count = gen("Prod")(shape(tensor)[axis:last], [0])
-        tensor = reshape(tensor, concat([shape(tensor)[:axis], [count], shape(tensor)[last:]], 0))
-        first = static[axis:last].num_elements()
-        tensor.set_shape(TensorShape(static[:axis]).concatenate([first]).concatenate(static[last:]))
-        flat = reshape(mask, [-1])
-        places = squeeze(where_v2(flat), [1])
-        return gather(tensor, places, axis=axis)
-
-
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """`tf.where`."""
-    return _where("Select", condition, x, y, name)
-
-
-def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """`tf.where_v2`: as `where`, with shapes that are broadcast."""
-    return _where("SelectV2", condition, x, y, name)
-
-
-def _where(op: str, condition: Any, x: Any, y: Any, name: str | None) -> Any:
-    if x is None and y is None:
-        with name_scope(name, "Where", [condition]) as scope:
-            condition = convert_to_tensor(condition, preferred_dtype=dtypes.bool_, name="condition")
-            return gen("Where")(condition, name=scope)
-    if x is None or y is None:
-        raise ValueError("x and y must both be non-None or both be None.")
-    return gen(op)(condition, x, y, name=name)
-
-
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
     """`tf.pad`."""
     mode = mode.upper()
@@ -370,101 +249,9 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     return found
 
 
-def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
-    seq_axis: Any = None,
-    batch_axis: Any = None,
-    name: str | None = None,
-    seq_dim: Any = None,
-    batch_dim: Any = None,
-) -> Any:
-    """`tf.reverse_sequence`."""
-    seq_axis = renamed("seq_axis", seq_axis, "seq_dim", seq_dim)
-    batch_axis = renamed("batch_axis", batch_axis, "batch_dim", batch_dim)
-    return gen("ReverseSequence")(input, seq_lengths, seq_axis, 0 if batch_axis is None else batch_axis, name=name)
-
-
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.unique`."""
-    return gen("Unique")(x, out_idx, name=name)
-
-
-def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.unique_with_counts`."""
-    return gen("UniqueWithCounts")(x, out_idx, name=name)
-
-
-def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.setdiff1d`."""
-    return gen("ListDiff")(x, y, index_dtype, name=name)
-
-
 def identity(input: Any, name: str | None = None) -> Any:
     """`tf.identity`."""
     if isinstance(input, SparseTensor):
         with name_scope(name, "identity"):
             return SparseTensor(identity(input.indices), identity(input.values), identity(input.dense_shape))
     return gen("Identity")(input, name=name)
-
-
-# --- repeating ------------------------------------------------------------------------------------------------------
-
-
-def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
-    """`tf.repeat`: every element as often as `repeats` says; without an axis of the flattened tensor."""
-    if axis is None:
-        input, axis = reshape(input, [-1]), 0
-    with name_scope(name, "Repeat", [input, repeats]):
-        data = convert_to_tensor(input, name="data")
-        times = convert_to_tensor(repeats, name="repeats")
-        if not times.dtype.is_integer:
-            raise TypeError(f"repeats must be an integer, but got tensor with dtype {times.dtype}")
-        times = gen("Cast")(times, dtypes.int32)
-        times.shape.with_rank_at_most(1)
-        sizes = shape(data, out_type=times.dtype)
-        axis = _positive_axis(axis, data.shape.rank)
-        if times.shape.num_elements() == 1:
-            times = reshape(times, [])
-            wide = _tiled(expand_dims(data, axis + 1), axis + 1, times)
-            return reshape(wide, concat([sizes[:axis], [times * sizes[axis]], sizes[axis + 1 :]], 0))
-        return _repeated(data, times, sizes, axis)
-
-
-def _positive_axis(axis: int, known: int | None) -> int:
-    if known is None:
-        raise NotImplementedError("tf.repeat of a tensor of unknown rank is not there; set its shape")
-    if not -known <= axis < known:
-        raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
-    return axis if axis >= 0 else axis + known
-
-
-def _tiled(data: Any, axis: int, times: Any) -> Any:
-    multiples: list[Any] = [1] * data.shape.rank
-    multiples[axis] = times
-    return gen("Tile")(data, multiples)
-
-
-def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
-    """Repeats by a vector: as often as the most, then those that are too many are masked out."""
-    from placesim.tf1.array.creation import sequence_mask
-    from placesim.tf1.math.reductions import reduce_sum, reduction_axes
-
-    if times.shape.rank == 1:
-        data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
-        times = gen("BroadcastTo")(times, [sizes[axis]])
-    each = times
-    if times.shape.rank != axis + 1:
-        own, count = shape(times), rank(times)
-        times = gen("BroadcastTo")(times, concat([sizes[: axis + 1 - count], own], 0))
-        times.set_shape([None] * (axis + 1))
-    most = gen("Max")(times, reduction_axes(times, None))
-    most = gen("Maximum")(constant(0, dtypes.int32, name="zero"), most)
-    mask = sequence_mask(times, most)
-    found = boolean_mask(_tiled(expand_dims(data, axis + 1), axis + 1, most), mask)
-    if axis:
-        total = reduce_sum(each, gen("Range")(0, rank(each), 1))
-        found = reshape(found, concat([sizes[:axis], [total], sizes[axis + 1 :]], 0))
-    one = 1 if times.shape[0].value == 1 else None
-    found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))
-    return found

@@ -86,7 +86,7 @@ def slice_tensor(tensor: Any, key: Any, var: Any = None) -> Any:
         or (isinstance(key, Tensor) and key.dtype.base_dtype is dtypes.bool_)
         or (isinstance(key, np.ndarray) and key.dtype == bool)
     ):
-        from placesim.tf1.array.shaping import boolean_mask
+        from placesim.tf1.array.parts import boolean_mask
 
         return boolean_mask(tensor, key)
     spec = Spec(key)
@@ -98,7 +98,7 @@ def slice_tensor(tensor: Any, key: Any, var: Any = None) -> Any:
 
 def _packed(spec: Spec) -> list[Any]:
     from placesim.tf1.array.shaping import stack
-    from placesim.tf1.math.elementwise import cast
+    from placesim.tf1.math.casting import cast
 
     if not spec.begin:
         empty = constant([], dtypes.int32)

@@ -17,7 +17,8 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
 from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.math.elementwise import cast, reduce_sum
+from placesim.tf1.math.casting import cast
+from placesim.tf1.math.reductions import reduce_sum
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor

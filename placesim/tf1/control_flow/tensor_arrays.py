@@ -247,7 +247,7 @@ class TensorArray:
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """The array of pieces of a tensor, of some lengths along its first dimension."""
-        from placesim.tf1.math.elementwise import cast
+        from placesim.tf1.math.casting import cast
 
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
             value = convert_to_tensor(value, dtype=self._dtype, name="value")

@@ -9,7 +9,7 @@ from placesim.tf1.constant_values import constant_value
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
-from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.casting import cast
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Operation, Tensor

@@ -9,7 +9,8 @@ from placesim.tf1 import dtypes
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.data import structures
-from placesim.tf1.data.datasets import Dataset, number, transformed
+from placesim.tf1.data.building import number, transformed
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.type_specs import TensorSpec

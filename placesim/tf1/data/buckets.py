@@ -8,7 +8,7 @@ import numpy as np
 
 import placesim.tf1 as tf
 from placesim.tf1 import dtypes
-from placesim.tf1.array.shaping import where
+from placesim.tf1.array.parts import where
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.datasets import Dataset

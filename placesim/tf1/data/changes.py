@@ -7,7 +7,8 @@ from typing import Any
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
-from placesim.tf1.data.datasets import Dataset, make, number, transformed
+from placesim.tf1.data.building import make, number, transformed
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.options import Options, merged
 from placesim.tf1.data.seeds import seed_tensors
 from placesim.tf1.scopes import colocate_with

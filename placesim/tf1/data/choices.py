@@ -10,8 +10,9 @@ from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import expand_dims, squeeze
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, structures
+from placesim.tf1.data.building import make
 from placesim.tf1.data.changes import not_divided
-from placesim.tf1.data.datasets import Dataset, make
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.sources import random_numbers, zipped
 from placesim.tf1.generated import gen
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from placesim.ops.registry import load_registry
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
-from placesim.tf1.data.options import Options, merged
+from placesim.tf1.data.building import VERSION_2, element_attrs, metadata, transformed
+from placesim.tf1.data.options import Options
 from placesim.tf1.generated import gen
 from placesim.tf1.missing import not_there
 from placesim.tf1.tensor import Tensor
-
-_VERSION = re.compile(r"V\d+$")
-_VERSION_2 = (
-    "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
-    "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
-)
-"""Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
 
 
 class Dataset(metaclass=ABCMeta):  # noqa: B024 - of the class that TensorFlow tells
@@ -235,7 +225,7 @@ class Dataset(metaclass=ABCMeta):  # noqa: B024 - of the class that TensorFlow t
         found = transformation_func(self)
         if not isinstance(found, Dataset):
             raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
-        kind = found._kind if found._variant_tensor.op.type in _VERSION_2.split() else DatasetV1Adapter.__name__
+        kind = found._kind if found._variant_tensor.op.type in VERSION_2.split() else DatasetV1Adapter.__name__
         return DatasetV1Adapter(found._variant_tensor, found._spec, kind, found._options)
 
     # --- changes by functions ---------------------------------------------------------------------------------------
@@ -356,53 +346,6 @@ class VariantDataset(DatasetV1Adapter):
 
     def __init__(self, variant_tensor: Tensor, element_spec: Any, options: Options | None = None) -> None:
         super().__init__(variant_tensor, element_spec, "_VariantDataset" if options is None else "DatasetV1Adapter", options)
-
-
-# --- building -------------------------------------------------------------------------------------------------------
-
-
-def metadata(name: str | None) -> bytes:
-    """The attr that holds a dataset's name: a message with one text."""
-    text = (name or "").encode()
-    return b"" if not text else b"\n" + bytes([len(text)]) + text
-
-
-def element_attrs(spec: Any) -> dict[str, Any]:
-    """The attrs that tell the types and shapes of an element's tensors."""
-    return {"output_types": structures.component_types(spec), "output_shapes": structures.component_shapes(spec)}
-
-
-def make(
-    op: str,
-    *args: Any,
-    spec: Any,
-    inputs: Sequence[Dataset] = (),
-    kind: str | None = None,
-    name: str | None = None,
-    **attrs: Any,
-) -> DatasetV1Adapter:
-    """The dataset of an op's output; types, shapes and the name are told to the ops that want them."""
-    definition = load_registry().op(op)
-    assert definition is not None
-    told = {key: value for key, value in element_attrs(spec).items() if key in definition.attrs}
-    if "Toutput_types" in definition.attrs and not any(arg.type_list_attr == "Toutput_types" for arg in definition.inputs):
-        told["Toutput_types"] = structures.component_types(spec)
-    if name and "metadata" in definition.attrs:
-        told["metadata"] = metadata(name)
-    variant = gen(op)(*args, **told, **attrs)
-    return DatasetV1Adapter(variant, spec, kind or "_" + _VERSION.sub("", op), merged(*(each._options for each in inputs)))
-
-
-def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs: Any) -> DatasetV1Adapter:
-    """The dataset of an op that takes one first; its elements are as they were unless a spec is given."""
-    if not isinstance(dataset, Dataset):
-        raise TypeError(f"{dataset!r} is no dataset")
-    return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)
-
-
-def number(value: Any, name: str) -> Tensor:
-    """A tensor of one int64."""
-    return convert_to_tensor(value, dtypes.int64, name)
 
 
 # the modules that hold the methods' work begin with the class above

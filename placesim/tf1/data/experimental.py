@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.data import batches, changes, mapping
-from placesim.tf1.data.datasets import Dataset, number, transformed
+from placesim.tf1.data.building import number, transformed
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.missing import not_there
 
 Transformation = Callable[[Dataset], Dataset]

@@ -10,7 +10,8 @@ import placesim.tf1 as tf
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, sources
-from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter, make, number
+from placesim.tf1.data.building import make, number
+from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 from placesim.tf1.type_specs import TensorSpec
 
 _BUFFER_BYTES = 256 * 1024

@@ -7,10 +7,11 @@ from typing import Any
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import constant
 from placesim.tf1.data import structures
-from placesim.tf1.data.datasets import Dataset, element_attrs, metadata, transformed
+from placesim.tf1.data.building import element_attrs, metadata, transformed
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.generated import gen
-from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.casting import cast
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.type_specs import TensorSpec
 

@@ -11,7 +11,8 @@ import numpy as np
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_n_to_tensor
 from placesim.tf1.data import mapping, sources, structures
-from placesim.tf1.data.datasets import Dataset, VariantDataset, element_attrs
+from placesim.tf1.data.building import element_attrs
+from placesim.tf1.data.datasets import Dataset, VariantDataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.generated import gen
 from placesim.tf1.python_functions import eager_py_func, numpy_function

@@ -7,7 +7,8 @@ from typing import Any
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
-from placesim.tf1.data.datasets import Dataset, element_attrs
+from placesim.tf1.data.building import element_attrs
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.scopes import colocate_with, name_scope

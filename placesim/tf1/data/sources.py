@@ -8,7 +8,8 @@ from typing import Any
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
-from placesim.tf1.data.datasets import Dataset, make, number
+from placesim.tf1.data.building import make, number
+from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.seeds import seed_tensors
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.sparse.values import SparseTensor

@@ -20,10 +20,13 @@ ROWS = {
         "io.decode_raw decode_csv io.decode_csv read_file io.read_file serialize_tensor io.serialize_tensor "
         "strings.split strings.unsorted_segment_join edit_distance decode_json_example io.decode_json_example"
     ),
+    "images.brightness": (
+        "image.per_image_standardization image.adjust_brightness image.random_brightness image.adjust_contrast "
+        "image.random_contrast image.convert_image_dtype"
+    ),
     "images.resizing": (
         "image.random_flip_left_right image.random_flip_up_down image.flip_left_right image.flip_up_down "
-        "image.per_image_standardization image.adjust_brightness image.random_brightness image.adjust_contrast "
-        "image.random_contrast image.convert_image_dtype image.crop_to_bounding_box image.pad_to_bounding_box "
+        "image.crop_to_bounding_box image.pad_to_bounding_box "
         "image.resize_image_with_crop_or_pad image.resize_with_crop_or_pad=resize_image_with_crop_or_pad image.ResizeMethod "
         "image.resize_images image.resize=resize_images image.resize_bilinear image.resize_nearest_neighbor "
         "image.resize_bicubic image.encode_png io.encode_png image.transpose_image image.transpose=transpose_image"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 ROWS = {
+    "lookup.initializers": (
+        "lookup.KeyValueTensorInitializer lookup.TextFileInitializer lookup.TextFileIndex "
+        "contrib.lookup.KeyValueTensorInitializer contrib.lookup.TextFileInitializer contrib.lookup.TextFileIndex"
+    ),
     "lookup.tables": (
-        "lookup.KeyValueTensorInitializer lookup.TextFileInitializer lookup.TextFileIndex lookup.StaticHashTable "
-        "lookup.StaticVocabularyTable lookup.experimental.MutableHashTable lookup.experimental.DenseHashTable "
-        "contrib.lookup.HashTable contrib.lookup.KeyValueTensorInitializer contrib.lookup.TextFileInitializer "
-        "contrib.lookup.TextFileIndex contrib.lookup.MutableHashTable contrib.lookup.index_table_from_file "
-        "contrib.lookup.index_table_from_tensor contrib.lookup.index_to_string_table_from_file "
+        "lookup.StaticHashTable lookup.StaticVocabularyTable lookup.experimental.MutableHashTable "
+        "lookup.experimental.DenseHashTable contrib.lookup.HashTable contrib.lookup.MutableHashTable"
+    ),
+    "lookup.vocabularies": (
+        "contrib.lookup.index_table_from_file contrib.lookup.index_table_from_tensor "
+        "contrib.lookup.index_to_string_table_from_file "
         "contrib.lookup.index_to_string_table_from_tensor"
     ),
 }

@@ -11,14 +11,17 @@ _SPECIAL = (
 
 ROWS = {
     "math.elementwise": (
-        "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n angle math.angle argmax math.argmax argmin "
-        "math.argmin cast dtypes.cast complex dtypes.complex conj math.conj cumprod math.cumprod cumsum math.cumsum "
-        "math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide math.divide dtypes.saturate_cast saturate_cast "
-        "floordiv math.floordiv imag math.imag real math.real linalg.matmul matmul linalg.matvec log_sigmoid math.log_sigmoid "
-        "logical_xor math.logical_xor math.multiply_no_nan pow math.pow round math.round scalar_mul math.scalar_mul sigmoid "
-        "math.sigmoid nn.sigmoid truediv math.truediv math.xdivy math.xlog1py to_bfloat16 to_complex128 to_complex64 to_double "
-        "to_float to_int32 to_int64"
+        "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n argmax math.argmax argmin math.argmin "
+        "cumprod math.cumprod cumsum math.cumsum math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide "
+        "math.divide floordiv math.floordiv log_sigmoid math.log_sigmoid logical_xor math.logical_xor math.multiply_no_nan pow "
+        "math.pow round math.round scalar_mul math.scalar_mul sigmoid math.sigmoid nn.sigmoid truediv math.truediv math.xdivy "
+        "math.xlog1py"
     ),
+    "math.casting": (
+        "cast dtypes.cast saturate_cast dtypes.saturate_cast to_bfloat16 to_complex128 to_complex64 to_double to_float "
+        "to_int32 to_int64 angle math.angle complex dtypes.complex conj math.conj imag math.imag real math.real"
+    ),
+    "math.products": "matmul linalg.matmul linalg.matvec",
     "math.reductions": (
         "count_nonzero math.count_nonzero reduce_all math.reduce_all reduce_any math.reduce_any math.reduce_euclidean_norm "
         "reduce_logsumexp math.reduce_logsumexp reduce_max math.reduce_max reduce_mean math.reduce_mean reduce_min "
@@ -31,8 +34,11 @@ ROWS = {
     "array.shaping": (
         "shape size rank shape_n broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "
         "squeeze transpose matrix_transpose linalg.matrix_transpose linalg.transpose=matrix_transpose concat stack "
-        "parallel_stack unstack split slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where "
-        "where_v2 pad reverse_sequence unique unique_with_counts setdiff1d identity repeat"
+        "parallel_stack unstack split pad identity"
+    ),
+    "array.parts": (
+        "slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where where_v2 reverse_sequence unique "
+        "unique_with_counts setdiff1d repeat"
     ),
     "array.slicing": "strided_slice",
     "math.special_functions": (

@@ -20,8 +20,11 @@ ROWS = {
     ),
     "nn.convolutions": (
         "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.conv2d_backprop_filter "
-        "nn.conv2d_backprop_input nn.atrous_conv2d nn.convolution nn.depthwise_conv2d nn.depthwise_conv2d_native "
-        "nn.separable_conv2d nn.dilation2d nn.erosion2d nn.with_space_to_batch"
+        "nn.conv2d_backprop_input nn.dilation2d nn.erosion2d"
+    ),
+    "nn.dilated": (
+        "nn.atrous_conv2d nn.convolution nn.depthwise_conv2d nn.depthwise_conv2d_native nn.separable_conv2d "
+        "nn.with_space_to_batch"
     ),
     "nn.pooling": (
         "nn.max_pool nn.avg_pool nn.max_pool1d nn.avg_pool1d nn.max_pool2d nn.avg_pool2d=avg_pool nn.max_pool3d nn.avg_pool3d "

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-KINDS = [
-    "GradientDescent",
-    "Momentum",
-    "RMSProp",
-    "Adagrad",
-    "Adadelta",
-    "Ftrl",
-    "ProximalGradientDescent",
-    "ProximalAdagrad",
-    "AdagradDA",
-    "Adam",
-]
+_KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Adam"
+_PROXIMAL = "Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA"
+KINDS = [*_KINDS.split(), *_PROXIMAL.split()]
+"""The optimizers: each is `tf.train.` KIND `Optimizer`."""
 
 ROWS = {
     "optimizers.averages": "train.ExponentialMovingAverage",
@@ -27,5 +19,6 @@ ROWS = {
         "train.linear_cosine_decay train.noisy_linear_cosine_decay"
     ),
     "optimizers.optimizer": "train.Optimizer",
-    "optimizers.kinds": " ".join(f"train.{kind}Optimizer" for kind in KINDS),
+    "optimizers.kinds": " ".join(f"train.{kind}Optimizer" for kind in _KINDS.split()),
+    "optimizers.proximal": " ".join(f"train.{kind}Optimizer" for kind in _PROXIMAL.split()),
 }

@@ -27,14 +27,12 @@ get=keras_get
 _SCALED = "he_normal he_uniform lecun_normal lecun_uniform"
 
 ROWS = {
-    "variables.variable": (
-        "Variable VariableSynchronization VariableAggregation variable_creator_scope enable_resource_variables "
-        "disable_resource_variables resource_variables_enabled"
+    "variables.variable": ("Variable VariableSynchronization VariableAggregation"),
+    "variables.creating": (
+        "variable_creator_scope enable_resource_variables disable_resource_variables resource_variables_enabled"
     ),
-    "variables.scopes": (
-        "get_variable get_local_variable variable_scope variable_op_scope VariableScope get_variable_scope AUTO_REUSE "
-        "no_regularizer"
-    ),
+    "variables.scopes": ("variable_scope variable_op_scope VariableScope get_variable_scope AUTO_REUSE"),
+    "variables.getting": "get_variable get_local_variable no_regularizer",
     "variables.templates": "make_template",
     "variables.partitioned": (
         "fixed_size_partitioner variable_axis_size_partitioner min_max_variable_partitioner create_partitioned_variables"

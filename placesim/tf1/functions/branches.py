@@ -16,7 +16,7 @@ from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
-from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.casting import cast
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor

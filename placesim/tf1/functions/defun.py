@@ -14,6 +14,7 @@ from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.graph.graph import Function
 from placesim.tf1 import dtypes
+from placesim.tf1.arguments import as_list
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.functions.definitions import define
 from placesim.tf1.functions.function_graph import FunctionGraph
@@ -93,7 +94,7 @@ class DefinedFunction:
                 ]
                 result = self._function(*arguments)
                 given = [] if result is None or isinstance(result, Operation) else result
-                given = list(given) if isinstance(given, list | tuple) else [given]
+                given = as_list(given)
                 body.outputs = [body.capture(convert_to_tensor(value)) for value in given]
             defined = define(body, _CALL_ATTRS | {f"_{key}": value for key, value in self._attrs.items()}, self._out_names)
             attrs = {key: value for key, value in defined.attrs.items() if key != "_construction_context"}

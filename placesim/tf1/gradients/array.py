@@ -9,7 +9,7 @@ import numpy as np
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
-from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.registry import GradientFunction, text_of
 from placesim.tf1.gradients.slices import dense, evaluated
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.sparse.values import IndexedSlices
@@ -150,10 +150,6 @@ def _check_numerics(op_name: str) -> GradientFunction:
     return gradient
 
 
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
 def _prevented(op: Any, grad: Any) -> Any:
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')!r}")
 
@@ -177,7 +173,7 @@ def _batch_to_space(op: Any, grad: Any) -> list[Any]:
 
 def _depth_and_space(back: str) -> GradientFunction:
     def gradient(op: Any, grad: Any) -> Any:
-        data_format = _text(op.get_attr("data_format"))
+        data_format = text_of(op.get_attr("data_format"))
         if data_format == "NCHW_VECT_C":
             raise ValueError(f"Cannot compute {op.type} gradient with NCHW_VECT_C. NCHW_VECT_C requires qint8 data type.")
         return gen(back)(grad, op.get_attr("block_size"), data_format=data_format)
@@ -190,7 +186,7 @@ def _depth_and_space(back: str) -> GradientFunction:
 
 def _alignment(op: Any) -> dict[str, Any]:
     """How diagonals are aligned: an attr since the ops' third version."""
-    return {"align": _text(op.get_attr("align"))} if op.type.endswith("V3") else {}
+    return {"align": text_of(op.get_attr("align"))} if op.type.endswith("V3") else {}
 
 
 def _matrix_diag(op: Any, grad: Any) -> Any:

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from placesim.ops.attributes import FunctionName
-from placesim.tf1 import dtypes
+from placesim.tf1.arguments import as_list
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
+from placesim.tf1.gradients.checks import NO_GRADIENT, check_seed, check_shape, is_trainable
 from placesim.tf1.gradients.registry import GradientFunction, lookup
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.graph import Graph, get_default_graph
@@ -56,9 +57,9 @@ def gradients(
     """
     if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise ValueError(f"Unknown value for unconnected_gradients: {unconnected_gradients!r}")
-    ys, xs = _as_list(ys), _as_list(xs)
-    stop = [] if stop_gradients is None else _as_list(stop_gradients)
-    seeds = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    ys, xs = as_list(ys), as_list(xs)
+    stop = [] if stop_gradients is None else as_list(stop_gradients)
+    seeds = [None] * len(ys) if grad_ys is None else as_list(grad_ys)
     with name_scope(name, "gradients", [*ys, *xs, *stop, *seeds]):
         if len(seeds) != len(ys):
             raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
@@ -69,10 +70,6 @@ def gradients(
         seeds = [seed if seed is None else _convert(seed, f"grad_y_{i}") for i, seed in enumerate(seeds)]
         walk.run(tensors, [walk.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
     return [walk.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _differentiated(value: Any) -> Any:
@@ -86,21 +83,6 @@ def _convert(value: Any, name: str, as_ref: bool = False) -> Any:
 
 def _convert_all(values: Sequence[Any], name: str, as_ref: bool = False) -> list[Any]:
     return [_convert(value, f"{name}_{i}", as_ref) for i, value in enumerate(values)]
-
-
-_TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"
-_TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
-
-
-def is_trainable(tensor: Tensor) -> bool:
-    """Whether a tensor's type can have a gradient; of a list, the type of its elements."""
-    name = tensor.dtype.base_dtype.name
-    if name == "variant":
-        from placesim.tf1.functions.variants import element_type
-
-        held = element_type(tensor)
-        return held is None or dtypes.of(held).name in _TRAINABLE
-    return name in _TRAINABLE
 
 
 @contextmanager
@@ -168,7 +150,7 @@ class _Walk:
                 if y.dtype.is_complex:
                     raise TypeError(f"Gradients of complex tensors ({y}) must set grad_ys (y.dtype = {y.dtype.name})")
                 return tf.ones(tf.shape(y), dtype=y.dtype.base_dtype, name=name)
-            _check_seed(y, given)
+            check_seed(y, given)
             if isinstance(given, IndexedSlices):
                 indices = tf.identity(given.indices, name=f"{name}_indices")
                 values = tf.identity(given.values, name=f"{name}_values")
@@ -245,7 +227,7 @@ class _Walk:
                 "made, or the op While"
             )
         if exits:
-            from placesim.tf1.gradients.loop_state import LoopGradients
+            from placesim.tf1.gradients.loops import LoopGradients
 
             self.loops = LoopGradients(self.colocated_with)
             self.loops.add_loops(between)
@@ -287,7 +269,7 @@ class _Walk:
                 function = gradient_function(op)
             except LookupError:
                 if not calls:
-                    raise LookupError(_NO_GRADIENT.format(op=op)) from None
+                    raise LookupError(NO_GRADIENT.format(op=op)) from None
         with self._loop_of(op, before=False):
             if has_gradients and (function is not None or (calls and op not in stop_ops)):
                 in_grads = self._differentiate(op, function, out_grads)
@@ -295,7 +277,7 @@ class _Walk:
                 in_grads = [None] * len(op.inputs)
             for index, (tensor, grad) in enumerate(zip(self._inputs(op), in_grads, strict=True)):
                 if grad is not None:
-                    _check_shape(op, index, tensor, grad)
+                    check_shape(op, index, tensor, grad)
                     self._receive(tensor, grad)
 
     def _loop_of(self, op: Operation, before: bool) -> AbstractContextManager[None]:
@@ -308,7 +290,7 @@ class _Walk:
                 out_grads[index] = self._zeros(op, index)
         with name_scope(op.name + "_grad"), gradient_of(op):
             in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
-            in_grads = _as_list(in_grads)
+            in_grads = as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(
                     f"Num gradients {len(in_grads)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}"
@@ -405,49 +387,3 @@ def _zeros_of(x: Tensor) -> Any:
         shape, dtype = variable_shape(x, with_dtype=True)
         return tf.zeros(shape, dtype)
     return tf.zeros_like(x)
-
-
-_NO_GRADIENT = (
-    "No gradient defined for operation'{op.name}' (op type: {op.type}). In general every operation must have an associated "
-    "`@tf.RegisterGradient` for correct autodiff, which this op is lacking. If you want to pretend this operation is a "
-    "constant in your program, you may insert `tf.stop_gradient`. This can be useful to silence the error in cases where you "
-    "know gradients are not needed, e.g. the forward pass of tf.custom_gradient. Please see more details in "
-    "https://www.tensorflow.org/api_docs/python/tf/custom_gradient."
-)
-
-
-def _check_seed(y: Tensor, grad: Any) -> None:
-    """TypeError where the type of a given gradient cannot be that of its y."""
-    of_y, given = y.dtype, grad.dtype
-    if of_y.is_floating or of_y.is_integer:
-        if not given.is_floating and not given.is_integer:
-            raise TypeError(
-                f"Gradient type {given.name} generated for real or integer-valued tensor {y} with type {of_y.name} must be "
-                "real or integer"
-            )
-    elif of_y.is_complex:
-        if not given.is_complex:
-            raise TypeError(
-                f"Gradient type {given.name} generated for complex-valued tensor {y} with type {of_y.name} must be real"
-            )
-    elif of_y.name == "variant":
-        if given.name != "variant":
-            raise TypeError(
-                f"Gradient type {given.name} generated for variant tensor {y} with type {of_y.name} must be variant"
-            )
-    elif of_y.name != "resource":
-        raise TypeError(f"Tensor {y} with type {of_y.name} must be numeric to obtain a default gradient")
-
-
-def _check_shape(op: Operation, index: int, tensor: Tensor, grad: Any) -> None:
-    """Tells a gradient the static shape of its tensor.  Raises ValueError where both can't be."""
-    if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
-        return
-    try:
-        grad.set_shape(tensor.shape)
-    except ValueError:
-        raise ValueError(
-            "Incompatible shapes between op input and calculated input gradient. Forward operation: "
-            f"{op.name}. Input index: {index}. Original input shape: {tensor.shape}. Calculated input gradient shape: "
-            f"{grad.shape}"
-        ) from None

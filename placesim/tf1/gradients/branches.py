@@ -14,7 +14,8 @@ from placesim.tf1.functions.building import build
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.rewriting import extend_op, gradient_name, output_types_and_shapes, redefine
 from placesim.tf1.generated import gen
-from placesim.tf1.gradients.backward import gradients, is_trainable
+from placesim.tf1.gradients.backward import gradients
+from placesim.tf1.gradients.checks import is_trainable
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.missing import not_there

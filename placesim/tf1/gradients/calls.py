@@ -10,7 +10,8 @@ from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.rewriting import extend_op
-from placesim.tf1.gradients.backward import gradients, is_trainable
+from placesim.tf1.gradients.backward import gradients
+from placesim.tf1.gradients.checks import is_trainable
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor, uid

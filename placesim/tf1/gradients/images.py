@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from placesim.tf1.generated import gen
-from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.registry import GradientFunction, attrs_of
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
 
 tf: Any = namespace("")
-
-
-def _attrs(op: Any, names: Sequence[str]) -> dict[str, Any]:
-    found = {name: op.get_attr(name) for name in names}
-    return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
 
 
 def _known(shape: Any) -> list[int] | None:
@@ -25,7 +19,7 @@ def _known(shape: Any) -> list[int] | None:
 
 def _resize(op_name: str) -> GradientFunction:
     def gradient(op: Any, grad: Any) -> list[Any]:
-        attrs = _attrs(op, ("align_corners", "half_pixel_centers"))
+        attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
         image = op.inputs[0]
         if image.dtype not in (tf.half, tf.float32, tf.float64):
             return [None, None]
@@ -37,13 +31,13 @@ def _resize(op_name: str) -> GradientFunction:
 def _resize_nearest(op: Any, grad: Any) -> list[Any]:
     image = op.inputs[0]
     size = _known(image.get_shape()[1:3]) or tf.shape(image)[1:3]
-    attrs = _attrs(op, ("align_corners", "half_pixel_centers"))
+    attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
     return [gen("ResizeNearestNeighborGrad")(grad, size, **attrs), None]
 
 
 def _scale_and_translate(op: Any, grad: Any) -> list[Any]:
     image, _, scale, translation = op.inputs
-    found = gen("ScaleAndTranslateGrad")(grad, image, scale, translation, **_attrs(op, ("kernel_type", "antialias")))
+    found = gen("ScaleAndTranslateGrad")(grad, image, scale, translation, **attrs_of(op, ("kernel_type", "antialias")))
     return [found, None, None, None]
 
 
@@ -53,7 +47,7 @@ def _crop_and_resize(op: Any, grad: Any) -> list[Any]:
     shape = _known(image.get_shape())
     if shape is None:
         shape = tf.shape(image)
-    attrs = _attrs(op, ("method",))
+    attrs = attrs_of(op, ("method",))
     if image.dtype in (tf.half, tf.float32, tf.float64):
         of_image = gen("CropAndResizeGradImage")(grad, boxes, indices, shape, T=image.dtype, **attrs)
     of_boxes = gen("CropAndResizeGradBoxes")(grad, image, boxes, indices)
@@ -79,7 +73,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
         inverse = _inverse_transforms(transforms)
         size = tf.shape(images)[1:3]
         rest = [0.0 for _ in op.inputs[3:]]
-        found = gen(op_name)(grad, inverse, size, *rest, **_attrs(op, names))
+        found = gen(op_name)(grad, inverse, size, *rest, **attrs_of(op, names))
         return [found, None, None, *([None] * len(rest))]
 
     return gradient
@@ -90,7 +84,7 @@ def _image_patches(op: Any, grad: Any) -> list[Any]:
     image = op.inputs[0]
     batch, rows, columns, channels = tf.unstack(tf.shape(image, out_type=tf.int64))
     out_rows, out_columns = tf.unstack(tf.shape(op.outputs[0], out_type=tf.int64)[1:3])
-    attrs = _attrs(op, ("ksizes", "strides", "rates", "padding"))
+    attrs = attrs_of(op, ("ksizes", "strides", "rates", "padding"))
     _, high, wide, _ = attrs["ksizes"]
     pixels = rows * columns
     numbers = tf.reshape(tf.range(1.0, pixels + 1, dtype=tf.float32), (1, rows, columns, 1))
@@ -111,7 +105,7 @@ def _volume_patches(op: Any, grad: Any) -> list[Any]:
     shape = tf.shape(op.inputs[0])
     batch, channels = shape[0], shape[4]
     _, out_planes, out_rows, out_columns, _ = op.outputs[0].get_shape().as_list()
-    attrs = _attrs(op, ("ksizes", "strides", "padding"))
+    attrs = attrs_of(op, ("ksizes", "strides", "padding"))
     _, *window, _ = attrs["ksizes"]
     voxels = 1 + planes * rows * columns
     numbers = tf.reshape(tf.range(1, voxels, dtype=tf.int64), (1, planes, rows, columns, 1))
@@ -131,7 +125,7 @@ def _volume_patches(op: Any, grad: Any) -> list[Any]:
 
 def _dilation(op: Any, grad: Any) -> list[Any]:
     image, kernel = op.inputs
-    attrs = _attrs(op, ("strides", "rates", "padding"))
+    attrs = attrs_of(op, ("strides", "rates", "padding"))
     of_image = gen("Dilation2DBackpropInput")(image, kernel, grad, **attrs)
     return [of_image, gen("Dilation2DBackpropFilter")(image, kernel, grad, **attrs)]
 

@@ -6,7 +6,7 @@ For each forward loop between the xs and the ys a counter is added to it (`f_cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -14,10 +14,9 @@ from placesim.tf1.constant_values import constant_value
 from placesim.tf1.control_flow.conditionals import CondContext
 from placesim.tf1.control_flow.contexts import ControlFlowContext, output_context
 from placesim.tf1.control_flow.loops import WhileContext
-from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, is_loop_constant, switch_colocated
+from placesim.tf1.control_flow.switching import is_loop_constant, switch_colocated
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
-from placesim.tf1.gradients.conditions import zeros_like_output
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
@@ -29,7 +28,8 @@ tf: Any = namespace("")
 
 
 @contextmanager
-def _inside(context: ControlFlowContext | None) -> Iterator[None]:
+def within(context: ControlFlowContext | None) -> Iterator[None]:
+    """What is made inside belongs to a context; None is the context that is there."""
     with nullcontext() if context is None else context.entered():
         yield
 
@@ -46,7 +46,8 @@ def _merge(tensors: list[Tensor], name: str | None = None) -> Tensor:
     return found
 
 
-def _known(tensor: Tensor) -> bool:
+def has_known_shape(tensor: Tensor) -> bool:
+    """Whether all sizes are known as the graph is built."""
     return bool(tensor.shape.is_fully_defined())
 
 
@@ -65,18 +66,18 @@ class GradLoopState:
         self.switches: dict[Operation, Tensor] = {}
         self._barriers: dict[str, Operation] = {}
         outer_forward = outer.forward_context if outer is not None else forward.outer
-        with _inside(outer_forward):
+        with within(outer_forward):
             count, self.next_index = self._count_forward(forward, outer)
         if outer is not None:
             assert outer_forward is not None
             outer_forward.known.add(count)
             history = outer.record(count)
-            with _inside(outer.backward_loop):
+            with within(outer.backward_loop):
                 self.backward_loop = self._grad_loop(forward)
                 real_count = outer.recall(history, count)
                 self.next_countdown = self._count_backward(self.backward_loop, real_count, outer)
         else:
-            with _inside(outer_forward):
+            with within(outer_forward):
                 self.backward_loop = self._grad_loop(forward)
                 self.next_countdown = self._count_backward(self.backward_loop, count, None)
 
@@ -97,7 +98,7 @@ class GradLoopState:
         if outer is not None:
             # The pushes of one execution of an inner loop come before those of the next.
             start.op._add_control_input(outer.next_index.op.inputs[0].op)
-        with _inside(loop):
+        with within(loop):
             loop.known.add(start)
             entered = _enter(start, loop, "f_count")
             loop.enters.append(entered)
@@ -116,7 +117,7 @@ class GradLoopState:
     def _count_backward(loop: WhileContext, count: Tensor, outer: GradLoopState | None) -> Tensor:
         """The counter of the gradient's loop, which makes it run; what the next iteration sees."""
         one = constant(1, name="b_count")
-        with _inside(loop):
+        with within(loop):
             loop.known.add(count)
             entered = _enter(count, loop, "b_count")
             loop.enters.append(entered)
@@ -162,7 +163,7 @@ class GradLoopState:
         """A stack on which the forward loop pushes a tensor in each iteration."""
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):
-            with _inside(current), colocate_with(value):
+            with within(current), colocate_with(value):
                 limit = constant(-1, "int32")
                 stack = gen("StackV2")(max_size=limit, elem_type=value.dtype.base_dtype, name="f_acc")
             entered = self.forward_context.add_value(stack)
@@ -171,7 +172,7 @@ class GradLoopState:
             if in_branch and not isinstance(home, CondContext):
                 raise TypeError(f"value_ctxt is not a CondContext: {home}")
             is_dead = in_branch and dead_branch
-            with _inside(home.outer if is_dead else home):
+            with within(home.outer if is_dead else home):
                 pushed = gen("StackPushV2")(entered, value, swap_memory=self.forward_context.swap_memory)
             if is_dead:
                 pushed.op._set_control_flow_context(home)
@@ -183,7 +184,7 @@ class GradLoopState:
     def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
         """What the forward loop pushed, in the gradient's loop: the last first."""
         branch = _branch_between(value.op, stack.op)
-        with control_dependencies(None), _inside(self.backward_loop):
+        with control_dependencies(None), within(self.backward_loop):
             if branch is not None:
                 # Only the branch that ran has pushed.
                 side = 1 - branch.branch if dead_branch else branch.branch
@@ -234,8 +235,8 @@ class GradLoopState:
             return self._sum_up_slices(op, grad)
         loop.leave()
         outer = loop.outer
-        if _known(grad):
-            with _inside(outer):
+        if has_known_shape(grad):
+            with within(outer):
                 start = constant(0, grad.dtype, shape=grad.shape, name="b_acc")
         else:
             start = self._zeros_outside(op.inputs[0], grad.dtype)
@@ -257,12 +258,12 @@ class GradLoopState:
         outer = self.backward_loop.outer
         if isinstance(outer, WhileContext) and outer.grad_state is not None:
             assert self.outer is not None
-            with _inside(self.forward_context.outer):
+            with within(self.forward_context.outer):
                 shape = gen("Shape")(value)
             history = self.outer.record(shape)
-            with _inside(outer):
+            with within(outer):
                 return tf.zeros(self.outer.recall(history, shape), dtype)  # type: ignore[no-any-return]
-        with _inside(outer):
+        with within(outer):
             shape = _shape_of(value)
             return tf.zeros(shape, dtype)  # type: ignore[no-any-return]
 
@@ -270,15 +271,15 @@ class GradLoopState:
         loop = self.backward_loop
         values, indices, dense_shape = grad.values, grad.indices, grad.dense_shape
         loop.leave()
-        with _inside(loop.outer):
-            if _known(values):
+        with within(loop.outer):
+            if has_known_shape(values):
                 first = constant(0, values.dtype, shape=[1, *values.shape.as_list()[1:]], name="b_acc")
             else:
                 rest = _shape_of(op.inputs[0])[1:]
                 first = tf.zeros(tf.concat([[1], rest], 0), dtype=values.dtype)
             starts = [constant([0], indices.dtype), first]
             if dense_shape is not None:
-                if _known(dense_shape):
+                if has_known_shape(dense_shape):
                     starts.append(constant(0, dense_shape.dtype, shape=dense_shape.shape))
                 else:
                     shape = gen("Shape")(op.inputs[0], out_type=dense_shape.dtype)
@@ -328,157 +329,3 @@ def _enter_of(tensor: Tensor) -> Operation:
     while op.type in ("Identity", "RefIdentity", "Switch", "RefSwitch"):
         op = op.inputs[0].op
     return op
-
-
-class LoopGradients:
-    """The loops of one call of `tf.gradients`."""
-
-    def __init__(self, colocated_with: Callable[[Operation], Any]) -> None:
-        self._states: dict[WhileContext, GradLoopState] = {}
-        self._colocated_with = colocated_with
-
-    def add_loops(self, between: dict[Operation, None]) -> None:
-        """Makes the loops of the gradients; all exits of a loop that has one are between xs and ys."""
-        ops = list(between)
-        for op in ops:
-            if op.type in LOOP_EXITS:
-                with self._colocated_with(op):
-                    self._add(op, between, ops)
-
-    def _add(self, op: Operation, between: dict[Operation, None], ops: list[Operation]) -> None:
-        loop: Any = op._control_flow_context
-        loop = loop.while_context
-        if loop is None or loop in self._states:
-            return
-        outer = None if loop.outer is None else loop.outer.while_context
-        state = self._states[loop] = GradLoopState(loop, None if outer is None else self._states.get(outer))
-        for tensor in state.exits:
-            if tensor.op not in between:
-                between[tensor.op] = None
-                ops.append(tensor.op)
-
-    def _state(self, op: Operation, before: bool) -> GradLoopState | None:
-        """The loop that an op's gradient is made in; of an Exit before it is taken the one around its loop."""
-        if before and op.type in LOOP_EXITS:
-            context: Any = op._control_flow_context
-            context = None if context.outer is None else context.outer.while_context
-        else:
-            context = op._control_flow_context
-            context = None if context is None else context.while_context
-        return None if context is None else self._states.get(context)
-
-    @contextmanager
-    def inside(self, op: Operation, before: bool) -> Iterator[None]:
-        """The gradient's loop of an op's loop, if it has one."""
-        state = self._state(op, before)
-        if state is None:
-            yield
-            return
-        state.backward_loop.enter()
-        yield
-        state.backward_loop.leave()
-
-    def is_loop_switch(self, op: Operation) -> bool:
-        """Whether an op is the Switch of a loop, not of a conditional."""
-        return op.type in SWITCHES and isinstance(op._control_flow_context, WhileContext)
-
-    def exits_out_of_reach(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
-        """The exits that no y depends on, of the loops that have no others but those that are ys themselves."""
-        found: list[Tensor] = []
-        for state in self._states.values():
-            idle = [tensor for tensor in state.exits if not pending[tensor.op]]
-            state.idle_exits += [tensor for tensor in idle if tensor.op not in started]
-            state.exits_awaited -= len(idle)
-            if idle and not state.exits_awaited:
-                found += state.idle_exits
-            # The gradient of a gradient goes through a loop's inputs even where no y depends on them.
-            for enter in state.forward_context.enters:
-                pending[enter.op] = pending[enter.op] or 1
-        return found
-
-    def exits_due(self, tensor: Tensor, has_gradients: Callable[[Operation], bool]) -> list[tuple[Tensor, bool]]:
-        """A loop's exits are taken together, once all are ready: first those with a gradient, then those that need zeros.
-
-        Gives each with whether it has a gradient, or needs none.
-        """
-        state = self._state(tensor.op, before=False)
-        assert state is not None
-        state.ready_exits.append(tensor)
-        state.exits_awaited -= 1
-        if state.exits_awaited:
-            return []
-        used: list[Tensor] = []
-        for ready in state.ready_exits:
-            (used if has_gradients(ready.op) else state.idle_exits).append(ready)
-        return [*((ready, True) for ready in used), *((idle, not used) for idle in state.idle_exits)]
-
-    def zeros_of_exit(self, output: Tensor) -> Any:
-        """The gradient of a loop's result that nothing was asked of."""
-        loop: Any = output.op._control_flow_context
-        outer_loop = None if loop.outer is None else loop.outer.while_context
-        state = None if outer_loop is None else self._states.get(outer_loop)
-        if state is None:
-            if _known(output):
-                return tf.zeros(output.shape.as_list(), output.dtype)
-            return tf.zeros_like(output, optimize=False)
-        if _known(output):
-            with _inside(state.backward_loop):
-                return tf.zeros(output.shape.as_list(), output.dtype)
-        with _inside(loop.outer):
-            shape = gen("Shape")(output)
-        history = state.record(shape)
-        with _inside(state.backward_loop):
-            return tf.zeros(state.recall(history, shape), output.dtype)
-
-    def zeros_like_output(self, op: Operation, index: int) -> Any:
-        """The gradient of an op's output that nothing was asked of; None of a loop's Switch."""
-        if self.is_loop_switch(op):
-            return None
-        is_dead = op.type in SWITCHES
-        state = self._state(op, before=False)
-        if state is None:
-            return zeros_like_output(op, index)
-        context: Any = op._control_flow_context
-        output = op.outputs[index]
-        if _known(output):
-            if output.dtype.base_dtype.name == "resource":
-                shape, dtype = variable_shape(output, with_dtype=True)
-                result = tf.zeros(shape, dtype)
-            else:
-                result = constant(0, shape=output.shape, dtype=output.dtype)
-            if is_dead:
-                pred = state.stand_ins[context.pred]
-                result = switch_colocated(result, pred)[1 - context.branch]
-            return result
-        if is_dead:
-            with _inside(context.outer):
-                passed = switch_colocated(op.inputs[0], context.pred)[1 - context.branch]
-                shape = gen("Shape")(passed)
-            passed.op._set_control_flow_context(context)
-            shape.op._set_control_flow_context(context)
-        else:
-            with _inside(context):
-                shape = gen("Shape")(output)
-        state.backward_loop.leave()
-        history = state.record(shape, dead_branch=is_dead)
-        state.backward_loop.enter()
-        return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
-
-    def close_unchanged(self) -> None:
-        """Where a loop's variable does not depend on its value before, all gradients but the last are zeros."""
-        for state in self._states.values():
-            loop = state.backward_loop
-            for merged in state.switches.values():
-                if merged.op.inputs[0] is not merged.op.inputs[1]:
-                    continue
-                if _known(merged):
-                    with _inside(loop):
-                        zeros = constant(0, dtype=merged.dtype, shape=merged.shape)
-                        following = gen("NextIteration")(zeros)
-                else:
-                    with _inside(loop.outer):
-                        source = merged.op.inputs[0].op.inputs[0]
-                        zeros = tf.zeros(gen("Shape")(source))
-                    with _inside(loop):
-                        following = gen("NextIteration")(zeros)
-                merged.op._update_input(1, following)

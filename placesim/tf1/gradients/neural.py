@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.generated import gen
-from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.registry import GradientFunction, attrs_of, text_of
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import control_dependencies
 
 tf: Any = namespace("")
-
-
-def _attrs(op: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: op.get_attr(name) for name in names}
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _of_output(op_name: str) -> GradientFunction:
@@ -27,7 +18,7 @@ def _of_output(op_name: str) -> GradientFunction:
 
 
 def _of_input(op_name: str, *attrs: str) -> GradientFunction:
-    return lambda op, grad: gen(op_name)(grad, op.inputs[0], **_attrs(op, attrs))
+    return lambda op, grad: gen(op_name)(grad, op.inputs[0], **attrs_of(op, attrs))
 
 
 # --- activations -------------------------------------------------------------------------------------------------------------
@@ -38,7 +29,7 @@ def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
 
     def gradient(op: Any, grad: Any) -> list[Any]:
         x = op.inputs[1]
-        return [gen(op_name)(grad, x, **_attrs(op, attrs)), tf.zeros_like(x)]
+        return [gen(op_name)(grad, x, **attrs_of(op, attrs)), tf.zeros_like(x)]
 
     return gradient
 
@@ -78,7 +69,7 @@ def _log_softmax(op: Any, grad: Any) -> Any:
 
 
 def _bias_add(op: Any, grad: Any) -> list[Any]:
-    return [grad, gen("BiasAddGrad")(grad, data_format=_text(op.get_attr("data_format")))]
+    return [grad, gen("BiasAddGrad")(grad, data_format=text_of(op.get_attr("data_format")))]
 
 
 def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
@@ -88,7 +79,7 @@ def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
 
 def _bias_add_grad(op: Any, grad: Any) -> Any:
     whole, channels = tf.shape(op.inputs[0]), tf.shape(grad)
-    is_second = _text(op.get_attr("data_format")) == "NCHW"
+    is_second = text_of(op.get_attr("data_format")) == "NCHW"
     around = [slice(None, 1), slice(2, None)] if is_second else [slice(None, -1)]
     ones = [tf.ones_like(whole[part]) for part in around[:1]]
     column = tf.concat([*ones, channels, *(tf.ones_like(whole[part]) for part in around[1:])], 0)
@@ -98,123 +89,17 @@ def _bias_add_grad(op: Any, grad: Any) -> Any:
     return tf.tile(tf.reshape(grad, column), repeats)
 
 
-# --- convolutions ------------------------------------------------------------------------------------------------------------
-
-_CONV = ("dilations", "strides", "padding", "explicit_paddings", "use_cudnn_on_gpu", "data_format")
-_CONV_3D = ("dilations", "strides", "padding", "data_format")
-_DEPTHWISE = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
-
-
-def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
-        attrs = _attrs(op, names)
-        x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
-        x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
-        return [x_grad, gen(back_filter)(op.inputs[0], filter_shape, grad, **attrs)]
-
-    return gradient
-
-
-def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
-        attrs = _attrs(op, names)
-        filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
-        return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
-
-    return gradient
-
-
-def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
-        attrs = _attrs(op, names)
-        x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
-        return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
-
-    return gradient
-
-
-def _depthwise(op: Any, grad: Any) -> list[Any]:
-    attrs = _attrs(op, _DEPTHWISE)
-    x, kernel = op.inputs
-    x_grad = gen("DepthwiseConv2dNativeBackpropInput")(tf.shape(x), kernel, grad, **attrs)
-    return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, tf.shape(kernel), grad, **attrs)]
-
-
-def _dilation(op: Any, grad: Any) -> list[Any]:
-    attrs = _attrs(op, ("strides", "rates", "padding"))
-    x_grad = gen("Dilation2DBackpropInput")(*op.inputs, grad, **attrs)
-    return [x_grad, gen("Dilation2DBackpropFilter")(*op.inputs, grad, **attrs)]
-
-
-# --- pooling -----------------------------------------------------------------------------------------------------------------
-
-_POOL = ("ksize", "strides", "padding", "data_format")
-
-
-def _max_pool(back: str, names: Sequence[str]) -> GradientFunction:
-    return lambda op, grad: gen(back)(op.inputs[0], op.outputs[0], grad, **_attrs(op, names))
-
-
-def _max_pool_v2(op: Any, grad: Any) -> list[Any]:
-    x, ksize, strides = op.inputs
-    attrs = _attrs(op, ("padding", "data_format"))
-    return [gen("MaxPoolGradV2")(x, op.outputs[0], grad, ksize, strides, **attrs), None, None]
-
-
-def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
-    """Of a max pool's gradient with regard to the gradient it was given: there is none for the values."""
-
-    def gradient(op: Any, grad: Any) -> list[Any]:
-        zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
-        return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **_attrs(op, names))]
-
-    return gradient
-
-
-def _max_pool_grad_v2(op: Any, grad: Any) -> list[Any]:
-    ksize, strides = op.inputs[3:]
-    zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
-    attrs = _attrs(op, ("padding", "data_format"))
-    return [*zeros, gen("MaxPoolGradGradV2")(op.inputs[0], op.inputs[1], grad, ksize, strides, **attrs), None, None]
-
-
-def _average_pool(back: str) -> GradientFunction:
-    return lambda op, grad: gen(back)(tf.shape(op.inputs[0]), grad, **_attrs(op, _POOL))
-
-
-def _average_pool_grad(forward: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
-        return [gen("StopGradient")(op.inputs[0]), gen(forward)(grad, **_attrs(op, _POOL))]
-
-    return gradient
-
-
-def _max_pool_with_argmax(op: Any, grad: Any, _: Any) -> Any:
-    attrs = _attrs(op, ("ksize", "strides", "padding", "include_batch_in_index"))
-    return gen("MaxPoolGradWithArgmax")(op.inputs[0], grad, op.outputs[1], **attrs)
-
-
-def _fractional_max_pool(op: Any, grad: Any, *_: Any) -> Any:
-    outputs = op.outputs
-    return gen("FractionalMaxPoolGrad")(op.inputs[0], outputs[0], grad, outputs[1], outputs[2], op.get_attr("overlapping"))
-
-
-def _fractional_average_pool(op: Any, grad: Any, *_: Any) -> Any:
-    shape = op.inputs[0].shape.as_list()
-    return gen("FractionalAvgPoolGrad")(shape, grad, op.outputs[1], op.outputs[2], op.get_attr("overlapping"))
-
-
 # --- normalisation -----------------------------------------------------------------------------------------------------------
 
 
 def _local_response(op: Any, grad: Any) -> Any:
-    attrs = _attrs(op, ("depth_radius", "bias", "alpha", "beta"))
+    attrs = attrs_of(op, ("depth_radius", "bias", "alpha", "beta"))
     return gen("LRNGrad")(grad, op.inputs[0], op.outputs[0], **attrs)
 
 
 def _batch_norm_old(op: Any, grad: Any) -> list[Any]:
     x, mean, variance, _, gamma = op.inputs
-    attrs = _attrs(op, ("variance_epsilon", "scale_after_normalization"))
+    attrs = attrs_of(op, ("variance_epsilon", "scale_after_normalization"))
     x_grad, mean_grad, variance_grad, beta_grad, gamma_grad = gen("BatchNormWithGlobalNormalizationGrad")(
         x, mean, variance, gamma, grad, **attrs
     )
@@ -228,7 +113,7 @@ def _fused_batch_norm(version: int) -> GradientFunction:
         x, y_grad = op.inputs[0], grads[0]
         scale = op.inputs[1]
         epsilon = op.get_attr("epsilon")
-        data_format = _text(op.get_attr("data_format"))
+        data_format = text_of(op.get_attr("data_format"))
         training = op.get_attr("is_training")
         saved = [op.outputs[3], op.outputs[4]] if training else [op.inputs[3], op.inputs[4]]
         reserved = [op.outputs[5]] if version == 3 else []
@@ -356,34 +241,14 @@ def _approx_top_k(op: Any, grad: Any, _: Any) -> Any:
 
 GRADIENTS: dict[str, GradientFunction] = {
     "ApproxTopK": _approx_top_k,
-    "AvgPool": _average_pool("AvgPoolGrad"),
-    "AvgPool3D": _average_pool("AvgPool3DGrad"),
-    "AvgPool3DGrad": _average_pool_grad("AvgPool3D"),
-    "AvgPoolGrad": _average_pool_grad("AvgPool"),
     "BatchNormWithGlobalNormalization": _batch_norm_old,
     "BiasAdd": _bias_add,
     "BiasAddGrad": _bias_add_grad,
     "BiasAddV1": _bias_add_v1,
     "CTCLoss": _ctc,
     "CTCLossV2": _ctc,
-    "Conv2D": _convolution("Conv2DBackpropInput", "Conv2DBackpropFilter", _CONV),
-    "Conv2DBackpropFilter": _convolution_back_filter("Conv2D", "Conv2DBackpropInput", _CONV),
-    "Conv2DBackpropInput": _convolution_back_input("Conv2D", "Conv2DBackpropFilter", _CONV),
-    "Conv3D": _convolution("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", _CONV_3D),
-    "Conv3DBackpropFilterV2": _convolution_back_filter("Conv3D", "Conv3DBackpropInputV2", _CONV_3D),
-    "Conv3DBackpropInputV2": _convolution_back_input("Conv3D", "Conv3DBackpropFilterV2", _CONV_3D),
-    "DepthwiseConv2dNative": _depthwise,
-    "DepthwiseConv2dNativeBackpropFilter": _convolution_back_filter(
-        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", _DEPTHWISE
-    ),
-    "DepthwiseConv2dNativeBackpropInput": _convolution_back_input(
-        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", _DEPTHWISE
-    ),
-    "Dilation2D": _dilation,
     "Elu": _of_output("EluGrad"),
     "EluGrad": _exponential_grad("EluGrad"),
-    "FractionalAvgPool": _fractional_average_pool,
-    "FractionalMaxPool": _fractional_max_pool,
     "FusedBatchNorm": _fused_batch_norm(1),
     "FusedBatchNormGrad": _fused_batch_norm_grad,
     "FusedBatchNormGradV2": _fused_batch_norm_grad,
@@ -395,15 +260,6 @@ GRADIENTS: dict[str, GradientFunction] = {
     "LeakyRelu": _of_input("LeakyReluGrad", "alpha"),
     "LeakyReluGrad": _piecewise_grad("LeakyReluGrad", "alpha"),
     "LogSoftmax": _log_softmax,
-    "MaxPool": _max_pool("MaxPoolGrad", (*_POOL, "explicit_paddings")),
-    "MaxPool3D": _max_pool("MaxPool3DGrad", _POOL),
-    "MaxPool3DGrad": _max_pool_grad("MaxPool3DGradGrad", _POOL),
-    "MaxPool3DGradGrad": _max_pool_grad("MaxPool3DGrad", _POOL),
-    "MaxPoolGrad": _max_pool_grad("MaxPoolGradGrad", _POOL),
-    "MaxPoolGradGrad": _max_pool_grad("MaxPoolGrad", _POOL),
-    "MaxPoolGradV2": _max_pool_grad_v2,
-    "MaxPoolV2": _max_pool_v2,
-    "MaxPoolWithArgmax": _max_pool_with_argmax,
     "NthElement": _nth_element,
     "Relu": _of_output("ReluGrad"),
     "Relu6": _of_output("Relu6Grad"),

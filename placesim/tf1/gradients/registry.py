@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -11,7 +11,7 @@ GradientFunction = Callable[..., Any]
 """`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
 
 _FAMILIES = (
-    "unary binary reductions segments array gathering joining neural linalg variables control_flow tensor_arrays "
+    "unary binary reductions segments array gathering joining neural windows linalg variables control_flow tensor_arrays "
     "images spectral sparse sampling branches functional_loops lists recurrent"
 )
 
@@ -49,6 +49,16 @@ NOT_DIFFERENTIABLE = frozenset(_NOT_DIFFERENTIABLE.split())
 """The ops that TensorFlow 2.21 marks as not differentiable: `tf.gradients` stops at them without a word."""
 
 _registered: dict[str, GradientFunction | None] = {}
+
+
+def attrs_of(op: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Attrs that an op's gradient has as the op has them."""
+    return {name: op.get_attr(name) for name in names}
+
+
+def text_of(value: Any) -> str:
+    """A text attr, which an op may have as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.arguments import as_list
 from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.namespaces import namespace
 
@@ -19,7 +20,7 @@ def hessians(
     aggregation_method: Any = None,
 ) -> list[Any]:
     """The second derivatives of the sum of ys with regard to each x, row by row in a loop."""
-    xs = list(xs) if isinstance(xs, list | tuple) else [xs]
+    xs = as_list(xs)
     settings = {
         "colocate_gradients_with_ops": colocate_gradients_with_ops,
         "gate_gradients": gate_gradients,

@@ -9,7 +9,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.images.resizing import convert_image_dtype
+from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.random.drawing import random_uniform
 from placesim.tf1.scopes import name_scope

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1 import dtypes
 from placesim.tf1.generated import gen
-from placesim.tf1.images.resizing import convert_image_dtype
+from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
 

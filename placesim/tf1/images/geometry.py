@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
+from placesim.tf1.array.shaping import size_along
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.images.resizing import as_batch, checked, pad_to_bounding_box, resize_images, sizes_of
+from placesim.tf1.images.inputs import as_batch, checked, sizes_of
+from placesim.tf1.images.resizing import pad_to_bounding_box, resize_images
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
@@ -37,7 +39,7 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
             raise ValueError(f"`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = {rank}.")
         first = rank - 3
         sizes, begins = [], []
-        measured = [_size(image, axis) for axis in (first, first + 1)]
+        measured = [size_along(image, axis) for axis in (first, first + 1)]
         begins = [_middle(size, central_fraction) for size in measured]
         sizes = [size - begin * 2 for size, begin in zip(measured, begins, strict=True)]
         begin = [0] * first + begins + [0]
@@ -47,11 +49,6 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
         inner = [None if isinstance(size, Tensor) else size for size in sizes]
         found.set_shape([*known[:first], *inner, known[-1]])
         return found
-
-
-def _size(image: Any, axis: int) -> Any:
-    known = image.shape.as_list()[axis]
-    return tf.shape(image)[axis] if known is None else known
 
 
 def _middle(size: Any, fraction: Any) -> Any:

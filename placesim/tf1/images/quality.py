@@ -7,7 +7,7 @@ from typing import Any
 
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.images.resizing import convert_image_dtype
+from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import control_dependencies, name_scope
 

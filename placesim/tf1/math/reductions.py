@@ -97,7 +97,7 @@ def count_nonzero(
 ) -> Any:
     """`tf.count_nonzero`."""
     from placesim.tf1.array.creation import zeros
-    from placesim.tf1.math.elementwise import cast
+    from placesim.tf1.math.casting import cast
 
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     input_tensor = renamed("input", input, "input_tensor", input_tensor)
@@ -111,7 +111,7 @@ def count_nonzero(
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """`tf.math.reduce_variance`."""
-    from placesim.tf1.math.elementwise import conj, real
+    from placesim.tf1.math.casting import conj, real
 
     with name_scope(name or "reduce_variance"):
         x = convert_to_tensor(input_tensor)

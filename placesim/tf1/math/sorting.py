@@ -12,7 +12,7 @@ from placesim.tf1.array.shaping import concat, rank, reshape, shape, shape_of, s
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.generated import gen
-from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_max
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.assertions.ranks import assert_rank_in
-from placesim.tf1.variables.variable import create_variable
+from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
 
 _COLLECTIONS = ["local_variables", "metric_variables"]
@@ -49,6 +49,7 @@ def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]
 
 
 def collect(value: Any, collections: Any) -> None:
+    """Puts a metric's value or update into the collections that its caller names, if any."""
     if collections:
         tf.add_to_collections(collections, value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.array.shaping import size_along
 from placesim.tf1.generated import gen
 from placesim.tf1.missing import not_there
 from placesim.tf1.namespaces import namespace
@@ -100,21 +101,15 @@ def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> 
         seq_length = tf.convert_to_tensor(seq_length, name="seq_length")
         first = tf.ones_like(labels[:, :1], dtype=tf.bool)
         differs = tf.concat([first, tf.not_equal(labels[:, 1:], labels[:, :-1])], axis=1)
-        kept = tf.logical_and(differs, tf.sequence_mask(seq_length, maxlen=_size(labels, 1)))
+        kept = tf.logical_and(differs, tf.sequence_mask(seq_length, maxlen=size_along(labels, 1)))
         counts = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
         width = tf.reduce_max(counts)
         places = tf.sequence_mask(counts, maxlen=width)
         flat, kept_flat, places_flat = (tf.reshape(part, [-1]) for part in (labels, kept, places))
-        numbers = tf.boolean_mask(tf.range(_size(places_flat, 0)), places_flat)
+        numbers = tf.boolean_mask(tf.range(size_along(places_flat, 0)), places_flat)
         found = tf.scatter_nd(
             indices=tf.expand_dims(numbers, axis=1),
             updates=tf.boolean_mask(flat, kept_flat),
             shape=tf.shape(places_flat),
         )
-        return tf.reshape(found, [_size(labels, 0), width]), tf.cast(counts, seq_length.dtype)
-
-
-def _size(of: Any, axis: int) -> Any:
-    """A number where it is known."""
-    known = of.shape.as_list()[axis]
-    return tf.shape(of)[axis] if known is None else known
+        return tf.reshape(found, [size_along(labels, 0), width]), tf.cast(counts, seq_length.dtype)

@@ -181,7 +181,7 @@ def pool(
     dilations: Any = None,
 ) -> Any:
     """Pooling of one, two or three dimensions."""
-    from placesim.tf1.nn.convolutions import with_space_to_batch
+    from placesim.tf1.nn.dilated import with_space_to_batch
 
     dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:

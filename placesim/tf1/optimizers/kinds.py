@@ -7,70 +7,10 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
-from placesim.tf1.optimizers.optimizer import Optimizer
+from placesim.tf1.optimizers.by_ops import ByOps
 
 
-class _ByOps(Optimizer):
-    """An optimizer whose updates are ops of their own: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
-
-    `update` is X; `hyperparameters` the names of the constants in the order that they are made in; `inputs` what the op takes
-    after the variable: `slot:NAME`, a hyperparameter's name, or `grad`, which a sparse op follows by the indices.
-    """
-
-    update = ""
-    hyperparameters: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    casts = True
-    """Whether hyperparameters are cast to the variable's type; the proximal ones take what they are given (recorded)."""
-
-    def __init__(self, use_locking: bool, name: str, **values: Any) -> None:
-        super().__init__(use_locking, name)
-        self._values = values
-        self._tensors: dict[str, Any] = {}
-
-    def _prepare(self) -> None:
-        for name in self.hyperparameters:
-            value = self._call_if_callable(self._values[name])
-            self._tensors[name] = tf.convert_to_tensor(value, name=name)
-
-    def _kernel(self) -> str:
-        return self.update
-
-    def _attrs(self, is_sparse: bool) -> dict[str, Any]:
-        """The op's attrs beside `use_locking`."""
-        return {}
-
-    def _apply(self, prefix: str, variable: Any, held: Any, gradient: tuple[Any, ...], dtype: Any) -> Any:
-        given: list[Any] = [held]
-        for item in self.inputs:
-            if item == "grad":
-                given += gradient
-            elif item.startswith("slot:"):
-                slot = self.get_slot(variable, item.removeprefix("slot:"))
-                given.append(slot.handle if prefix.startswith("Resource") else slot)
-            else:
-                given.append(self._input(item, dtype))
-        attrs = {"use_locking": self._use_locking, **self._attrs("Sparse" in prefix)}
-        made = gen(prefix + self._kernel())(*given, **attrs)
-        return getattr(made, "op", made)
-
-    def _input(self, name: str, dtype: Any) -> Any:
-        return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
-
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._apply("Apply", var, var, (grad,), var.dtype.base_dtype)
-
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
-        return self._apply("ResourceApply", handle, handle.handle, (grad,), grad.dtype.base_dtype)
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._apply("SparseApply", var, var, (grad.values, grad.indices), var.dtype.base_dtype)
-
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
-        return self._apply("ResourceSparseApply", handle, handle.handle, (grad, indices), grad.dtype)
-
-
-class GradientDescentOptimizer(_ByOps):
+class GradientDescentOptimizer(ByOps):
     """`var -= learning_rate * gradient`."""
 
     update = "GradientDescent"
@@ -91,7 +31,7 @@ class GradientDescentOptimizer(_ByOps):
         return gen("ResourceScatterAdd")(handle.handle, indices, -grad * rate)
 
 
-class MomentumOptimizer(_ByOps):
+class MomentumOptimizer(ByOps):
     """`accumulation = momentum * accumulation + gradient; var -= learning_rate * accumulation`."""
 
     update = "Momentum"
@@ -117,7 +57,7 @@ class MomentumOptimizer(_ByOps):
         return {"use_nesterov": self._use_nesterov}
 
 
-class RMSPropOptimizer(_ByOps):
+class RMSPropOptimizer(ByOps):
     """Divides the gradient by a running root of its mean square, about its mean where `centered`."""
 
     update = "RMSProp"
@@ -154,7 +94,7 @@ class RMSPropOptimizer(_ByOps):
             self._zeros_slot(variable, "momentum", self._name)
 
 
-class AdagradOptimizer(_ByOps):
+class AdagradOptimizer(ByOps):
     """Divides the learning rate by the root of the sum of squares of all gradients so far."""
 
     update = "Adagrad"
@@ -180,7 +120,7 @@ class AdagradOptimizer(_ByOps):
             self._get_or_make_slot_with_initializer(variable, start, variable.get_shape(), dtype, "accumulator", self._name)
 
 
-class AdadeltaOptimizer(_ByOps):
+class AdadeltaOptimizer(ByOps):
     """Adadelta."""
 
     update = "Adadelta"
@@ -203,192 +143,7 @@ class AdadeltaOptimizer(_ByOps):
             self._zeros_slot(variable, "accum_update", self._name)
 
 
-class FtrlOptimizer(_ByOps):
-    """FTRL, with L1 and L2 strengths."""
-
-    _LEAST_RATE = 1e-36
-    """The learning rate that beta is divided by is at least this (recorded)."""
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        learning_rate_power: float = -0.5,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        use_locking: bool = False,
-        name: str = "Ftrl",
-        accum_name: str | None = None,
-        linear_name: str | None = None,
-        l2_shrinkage_regularization_strength: float = 0.0,
-        beta: float | None = None,
-    ) -> None:
-        super().__init__(use_locking, name, learning_rate=learning_rate)
-        _refuse_negative("initial_accumulator_value", initial_accumulator_value, "be positive or zero")
-        if learning_rate_power > 0.0:
-            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
-        strengths = {
-            "l1_regularization_strength": l1_regularization_strength,
-            "l2_regularization_strength": l2_regularization_strength,
-            "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
-        }
-        for label, value in strengths.items():
-            _refuse_negative(label, value, "be positive or zero")
-        self._values |= strengths | {"learning_rate_power": learning_rate_power, "beta": 0.0 if beta is None else beta}
-        self._start, self._slot_names = initial_accumulator_value, (accum_name, linear_name)
-        self._shrinks = l2_shrinkage_regularization_strength > 0.0
-        shrinkage = ("l2_shrinkage_regularization_strength",) if self._shrinks else ()
-        strengths_in = ("learning_rate", "l1_regularization_strength", "l2_regularization_strength", *shrinkage)
-        self.inputs = ("slot:accum", "slot:linear", "grad", *strengths_in, "learning_rate_power")
-
-    def _kernel(self) -> str:
-        return "FtrlV2" if self._shrinks else "Ftrl"
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        def start(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
-            return tf.ones(shape, dtype) * self._start
-
-        for variable in var_list:
-            shape, dtype = variable.get_shape(), variable.dtype.base_dtype
-            accumulated, linear = self._slot_names
-            name = accumulated or self._name
-            self._get_or_make_slot_with_initializer(variable, start, shape, dtype, "accum", name)
-            self._zeros_slot(variable, "linear", linear or self._name)
-
-    def _prepare(self) -> None:
-        values = self._values
-        for name in ("learning_rate", "l1_regularization_strength"):
-            self._tensors[name] = tf.convert_to_tensor(self._call_if_callable(values[name]), name=name)
-        rate = tf.maximum(self._call_if_callable(values["learning_rate"]), self._LEAST_RATE)
-        l2 = values["l2_regularization_strength"] + values["beta"] / (2.0 * rate)
-        self._tensors["l2_regularization_strength"] = l2
-        for name in ("beta", "l2_shrinkage_regularization_strength", "learning_rate_power"):
-            self._tensors[name] = tf.convert_to_tensor(values[name], name=name)
-
-
-class ProximalGradientDescentOptimizer(_ByOps):
-    """Gradient descent with L1 and L2 strengths."""
-
-    update = "ProximalGradientDescent"
-    casts = False
-    hyperparameters = ("learning_rate", "l1_regularization_strength", "l2_regularization_strength")
-    inputs = (*hyperparameters, "grad")
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        use_locking: bool = False,
-        name: str = "ProximalGradientDescent",
-    ) -> None:
-        super().__init__(
-            use_locking,
-            name,
-            learning_rate=learning_rate,
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-        )
-
-
-class ProximalAdagradOptimizer(_ByOps):
-    """Adagrad with L1 and L2 strengths."""
-
-    update = "ProximalAdagrad"
-    casts = False
-    hyperparameters = ("learning_rate", "l1_regularization_strength", "l2_regularization_strength")
-    inputs = ("slot:accumulator", *hyperparameters, "grad")
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        use_locking: bool = False,
-        name: str = "ProximalAdagrad",
-    ) -> None:
-        if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
-        super().__init__(
-            use_locking,
-            name,
-            learning_rate=learning_rate,
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-        )
-        self._start = initial_accumulator_value
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            with tf.colocate_with(variable):
-                start = tf.constant(self._start, shape=variable.get_shape(), dtype=variable.dtype.base_dtype)
-            self._get_or_make_slot(variable, start, "accumulator", self._name)
-
-
-class AdagradDAOptimizer(_ByOps):
-    """Dual averaging Adagrad."""
-
-    update = "AdagradDA"
-    hyperparameters = ("learning_rate",)
-    inputs = (
-        "slot:gradient_accumulator",
-        "slot:gradient_squared_accumulator",
-        "grad",
-        "learning_rate",
-        "l1_regularization_strength",
-        "l2_regularization_strength",
-        "step",
-    )
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        global_step: Any,
-        initial_gradient_squared_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        use_locking: bool = False,
-        name: str = "AdagradDA",
-    ) -> None:
-        start = initial_gradient_squared_accumulator_value
-        if start <= 0.0:
-            raise ValueError(f"initial_gradient_squared_accumulator_value must be positive: {start}")
-        super().__init__(
-            use_locking,
-            name,
-            learning_rate=learning_rate,
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-        )
-        self._start, self._global_step, self._next_step = start, global_step, None
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            shape, dtype = variable.get_shape(), variable.dtype.base_dtype
-            with tf.colocate_with(variable):
-                sum_start = tf.constant(0.0, shape=shape, dtype=dtype)
-                square_start = tf.constant(self._start, shape=shape, dtype=dtype)
-            self._get_or_make_slot(variable, sum_start, "gradient_accumulator", self._name)
-            self._get_or_make_slot(variable, square_start, "gradient_squared_accumulator", self._name)
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        with tf.colocate_with(self._tensors["learning_rate"]):
-            self._next_step = tf.identity(self._global_step) + 1
-
-    def _apply(self, prefix: str, variable: Any, held: Any, gradient: tuple[Any, ...], dtype: Any) -> Any:
-        with tf.device(variable.device):
-            self._tensors["step"] = tf.identity(self._next_step)
-        return super()._apply(prefix, variable, held, gradient, dtype)
-
-    def _input(self, name: str, dtype: Any) -> Any:
-        if name == "step":
-            return self._tensors[name]
-        return tf.cast(self._tensors[name] if name in self._tensors else self._values[name], dtype)
-
-
-class AdamOptimizer(_ByOps):
+class AdamOptimizer(ByOps):
     """Adam: running means of gradient and squared gradient, corrected for their start at zero."""
 
     update = "Adam"
@@ -465,8 +220,3 @@ class AdamOptimizer(_ByOps):
                     for name, power in (("beta1", beta1_power), ("beta2", beta2_power))
                 ]
         return tf.group(*update_ops, *changes, name=name_scope)
-
-
-def _refuse_negative(label: str, value: float, wanted: str) -> None:
-    if value < 0.0:
-        raise ValueError(f"{label} {value} needs to {wanted}")

@@ -10,9 +10,10 @@ from placesim.tf1 import nest
 from placesim.tf1.generated import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable
-from placesim.tf1.variables.variable import Variable, create_variable
+from placesim.tf1.variables.variable import Variable
 
 _FLOATING = ("float32", "float64", "float16", "bfloat16")
 """What may be trained, in the order that TensorFlow tells them in."""

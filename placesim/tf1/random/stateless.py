@@ -10,7 +10,7 @@ from placesim.tf1.array.creation import set_static_shape, shape_tensor, zeros
 from placesim.tf1.array.shaping import reshape, stack
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
-from placesim.tf1.math.elementwise import cast
+from placesim.tf1.math.casting import cast
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 

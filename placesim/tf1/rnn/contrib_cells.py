@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.tf1.arguments import as_list
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.rnn.cells import RNNCell
 from placesim.tf1.rnn.lstm import LSTMStateTuple, clipped
@@ -14,7 +15,7 @@ tf: Any = namespace("")
 
 def linear(inputs: Any, size: int, has_bias: bool, bias_start: float | None = None, kernel: Any = None) -> Any:
     """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
-    parts = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    parts = as_list(inputs)
     widths = [part.shape.as_list()[1] for part in parts]
     if None in widths:
         raise ValueError(f"linear expects shape[1] to be provided for shape {parts[widths.index(None)].shape}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1 import nest
+from placesim.tf1.arguments import as_list
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.namespaces import namespace
 
@@ -48,18 +49,14 @@ class Lengths:
 
         def run_or_copy() -> list[Any]:
             new = run()
-            return _list(tf.cond(time < self.shortest, lambda: new, lambda: choose(new)))
+            return as_list(tf.cond(time < self.shortest, lambda: new, lambda: choose(new)))
 
         if skips_conditionals:
             found = choose(run())
         else:
-            found = _list(tf.cond(time >= self.longest, lambda: empty + before, run_or_copy))
+            found = as_list(tf.cond(time >= self.longest, lambda: empty + before, run_or_copy))
         outputs, states = found[: len(empty)], found[len(empty) :]
         for made, old in zip(found, empty + before, strict=True):
             if not isinstance(made, TensorArray):
                 made.set_shape(old.shape)
         return nest.pack_sequence_as(zeros, outputs), nest.pack_sequence_as(state, states)
-
-
-def _list(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, list | tuple) else [found]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placesim.tf1.literals import leaves
 from placesim.tf1.session.values import feed_parts
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _flattened(feed_dict: Any) -> dict[Any, Any]:
                 raise ValueError(f"Could not flatten dictionary: key {key} is not unique.")
             found[key] = value
             continue
-        keys, values = _leaves(key), _leaves(value)
+        keys, values = leaves(key), leaves(value)
         if len(keys) != len(values):
             raise ValueError(
                 f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
@@ -53,12 +54,6 @@ def _flattened(feed_dict: Any) -> dict[Any, Any]:
                 raise ValueError(f"Could not flatten dictionary: key {one} is not unique.")
             found[one] = item
     return found
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return [value]
 
 
 def _fed_tensor(graph: Graph, key: Any) -> Tensor:

@@ -29,6 +29,7 @@ def _known_shape(of: SparseTensor) -> Any:
 
 
 def parts(of: SparseTensor) -> tuple[Any, Any, Any]:
+    """The three tensors that an op takes in its place."""
     return of.indices, of.values, of.dense_shape
 
 

@@ -1,243 +1,30 @@
 """`tf.train.MonitoredSession` and its like: sessions with hooks, which are made anew when a task is lost.
 
-A session of these is built in layers, each with `run`, `should_stop` and `close`: `_Hooked` calls the hooks around a step,
-`_Coordinated` ends the threads of queues with it, and `_Recoverable` makes all of that again.
+A session of these is built in layers, each with `run`, `should_stop` and `close`: `Hooked` calls the hooks around a step,
+`Coordinated` ends the threads of queues with it, and `Recoverable` makes all of that again.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.training.queue_runners import Coordinator, start_queue_runners
-from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from placesim.tf1.training.scaffold import Scaffold
 from placesim.tf1.training.session_creators import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
+from placesim.tf1.training.session_layers import Coordinated, Hooked, Recoverable, StepContext
 
 USE_DEFAULT: Any = object()
-_LOST = (errors.AbortedError, errors.UnavailableError)
-"""What a step raises whose task is gone: another session may do it."""
-_PATIENCE_SECONDS = 2.0
-"""How long threads are waited for at most; TensorFlow's two minutes are for steps of other machines."""
-_MAKING_LOST = (
-    "An error was raised while a session was being created. This may be due to a preemption of a connected worker or parameter "
-    "server. A new session will be created. This error may also occur due to a gRPC failure caused by high memory or network "
-    "bandwidth usage in the parameter servers. If this error occurs repeatedly, try increasing the number of parameter servers "
-    "assigned to the job. Error: %s"
-)
-_RUNNING_LOST = (
-    "An error was raised. This may be due to a preemption in a connected worker or parameter server. The current session will "
-    "be closed and a new session will be created. This error may also occur due to a gRPC failure caused by high memory or "
-    "network bandwidth usage in the parameter servers. If this error occurs repeatedly, try increasing the number of parameter "
-    "servers assigned to the job. Error: %s"
-)
-
-
-class _Layer:
-    """A session around another one."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self._inner_can_stop = isinstance(inner, _Layer)
-
-    @property
-    def graph(self) -> Any:
-        return self._inner.graph
-
-    @property
-    def sess_str(self) -> Any:
-        return self._inner.sess_str
-
-    def should_stop(self) -> bool:
-        """Whether this layer or one inside wants the loop to end."""
-        if self._wants_end():
-            return True
-        if self._inner is None:
-            return True
-        return self._inner_can_stop and bool(self._inner.should_stop())
-
-    def _wants_end(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Ends the session inside."""
-        if self._inner is not None:
-            try:
-                self._inner.close()
-            except _LOST as error:
-                tf.logging.error("An error occurred when attempting to close the session. This may be due to %s", error)
-            finally:
-                self._inner = None
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """One step."""
-        return self._inner.run(*args, **kwargs)
-
-    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Any) -> Any:
-        """A function of a StepContext, which may run several steps."""
-        run = self.run if run_with_hooks is None else run_with_hooks
-        return step_fn(MonitoredSession.StepContext(raw_session, run))
-
-
-class _Hooked(_Layer):
-    def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
-        super().__init__(session)
-        self._hooks = hooks
-        self._stops = False
-
-    def _wants_end(self) -> bool:
-        return self._stops
-
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """One step with what the hooks want run beside it."""
-        if self.should_stop():
-            raise RuntimeError("Run called even after should_stop requested.")
-        asked: dict[Any, Any] = {"caller": fetches}
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session=self._inner)
-        options = message_class("RunOptions")() if options is None else options
-        feeds = self._ask_hooks(context, asked, feed_dict, options)
-        metadata = message_class("RunMetadata")() if run_metadata is None else run_metadata
-        found = self._inner.run(asked, feed_dict=feeds, options=options, run_metadata=metadata)
-        for hook in self._hooks:
-            hook.after_run(context, SessionRunValues(results=found.get(hook), options=options, run_metadata=metadata))
-        self._stops = self._stops or context.stop_requested
-        return found["caller"]
-
-    def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: Any, options: Any) -> Any:
-        """Adds the hooks' fetches and options; all feeds."""
-        feeds: dict[Any, Any] = {}
-        for hook in self._hooks:
-            request = hook.before_run(context)
-            if request is None:
-                continue
-            if request.fetches is not None:
-                asked[hook] = request.fetches
-            if request.feed_dict:
-                _check_feeds(feeds, request.feed_dict, "Same tensor is fed by two hooks.")
-                feeds.update(request.feed_dict)
-            if request.options:
-                _join_options(options, request.options)
-        if not feeds:
-            return feed_dict
-        if feed_dict:
-            _check_feeds(feed_dict, feeds, "Same tensor is fed by a SessionRunHook and user.")
-            feeds.update(feed_dict)
-        return feeds
-
-
-def _check_feeds(first: Any, second: Any, message: str) -> None:
-    both = [key for key in first if key in second]
-    if both:
-        raise RuntimeError(f"{message} Conflict(s): {both}")
-
-
-def _join_options(options: Any, more: Any) -> None:
-    for name in ("trace_level", "timeout_in_ms", "inter_op_thread_pool"):
-        setattr(options, name, max(getattr(options, name), getattr(more, name)))
-    options.output_partition_graphs = options.output_partition_graphs or more.output_partition_graphs
-
-
-class _Coordinated(_Layer):
-    def __init__(self, session: Any, coord: Coordinator, patience_seconds: float) -> None:
-        super().__init__(session)
-        self._coord, self._patience_seconds = coord, patience_seconds
-
-    def _wants_end(self) -> bool:
-        self._coord.raise_requested_exception()
-        return self._coord.should_stop()
-
-    def close(self) -> None:
-        """Ends the threads, then the session."""
-        self._coord.request_stop()
-        try:
-            # a thread whose step waits for something that will not come ends with the session, which is closed next
-            patience = min(self._patience_seconds, _PATIENCE_SECONDS)
-            self._coord.join(stop_grace_period_secs=patience, ignore_live_threads=True)
-        finally:
-            super().close()
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """One step; where it fails because a thread has failed, the thread's exception."""
-        try:
-            return self._inner.run(*args, **kwargs)
-        except _LOST:
-            raise
-        except Exception as error:
-            try:
-                self._coord.raise_requested_exception()
-            except Exception as raised:
-                if raised is not error:
-                    raise raised from None
-            raise
-
-
-class _Recoverable(_Layer):
-    def __init__(self, create: Callable[[], Any]) -> None:
-        self._create = create
-        super().__init__(self._created())
-
-    def _created(self) -> Any:
-        while True:
-            try:
-                return self._create()
-            except _LOST as error:
-                tf.logging.info(_MAKING_LOST, error)
-
-    def _wants_end(self) -> bool:
-        try:
-            return bool(self._inner is not None and self._inner._wants_end())
-        except _LOST as error:
-            self._renew(error)
-            return False
-
-    def _renew(self, error: Exception) -> None:
-        tf.logging.info(_RUNNING_LOST, error)
-        self.close()
-        self._inner = None
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """One step, again in a new session where its task is lost."""
-        return self._persevering(lambda: self._inner.run(*args, **kwargs))
-
-    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Any) -> Any:
-        """The function's steps, all of them again in a new session where a task is lost."""
-        return self._persevering(lambda: self._inner.run_step_fn(step_fn, raw_session(), run_with_hooks))
-
-    def _persevering(self, run: Callable[[], Any]) -> Any:
-        while True:
-            if self._inner is None:
-                self._inner = self._created()
-            try:
-                return run()
-            except _LOST as error:
-                self._renew(error)
 
 
 class _Monitored:
     """What MonitoredSession and SingularMonitoredSession share."""
 
-    class StepContext:
-        """What a function that `run_step_fn` calls is given: the session without hooks, and steps with them."""
-
-        def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
-            self._session, self._run_with_hooks = session, run_with_hooks_fn
-
-        @property
-        def session(self) -> Any:
-            return self._session
-
-        def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
-            """One step with the hooks."""
-            return self._run_with_hooks(*args, **kwargs)
-
-        def request_stop(self) -> None:
-            """Leaves the function, and asks for the end."""
-            raise StopIteration("step_fn has requested the iterations to stop.")
+    StepContext = StepContext
 
     def __init__(self, session_creator: Any, hooks: Any, should_recover: bool, stop_grace_period_secs: float = 120) -> None:
         self._graph_was_finalized = tf.get_default_graph().finalized
@@ -248,7 +35,7 @@ class _Monitored:
         self._patience_seconds = stop_grace_period_secs
         self._raw: Any = None
         self._coord: Coordinator | None = None
-        self._sess: Any = _Recoverable(self._make) if should_recover else self._make()
+        self._sess: Any = Recoverable(self._make) if should_recover else self._make()
 
     def _make(self) -> Any:
         """The layers around a new session; its hooks know of it."""
@@ -258,7 +45,7 @@ class _Monitored:
             start_queue_runners(sess=self._raw, coord=self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._raw, self._coord)
-        return _Coordinated(_Hooked(self._raw, self._hooks), self._coord, self._patience_seconds)
+        return Coordinated(Hooked(self._raw, self._hooks), self._coord, self._patience_seconds)
 
     @property
     def graph(self) -> Any:
@@ -278,7 +65,7 @@ class _Monitored:
                 "`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's an "
                 f"instance method. Got {arguments} instead."
             )
-        if isinstance(self._sess, _Recoverable):
+        if isinstance(self._sess, Recoverable):
             return self._sess.run_step_fn(step_fn, lambda: self._raw, None)
         return self._sess.run_step_fn(step_fn, self._raw, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.arguments import as_list
 from placesim.tf1.generated import gen
 from placesim.tf1.random.seeds import get_seed
 from placesim.tf1.shapes import TensorShape
@@ -52,7 +53,7 @@ class QueueBase:
             return [values[name] for name in self._names]
         if self._names:
             raise ValueError("You must enqueue a dictionary in a Queue with names")
-        return list(values) if isinstance(values, list | tuple) else [values]
+        return as_list(values)
 
     def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
         found = []
@@ -66,7 +67,7 @@ class QueueBase:
 
     def _values_of(self, values: Any) -> list[Any]:
         listed = list(values.values()) if isinstance(values, dict) else values
-        return list(listed) if isinstance(listed, list | tuple) else [listed]
+        return as_list(listed)
 
     def enqueue(self, vals: Any, name: str | None = None) -> Any:
         """Adds one element."""
@@ -81,7 +82,7 @@ class QueueBase:
     # --- leaving
 
     def _given(self, made: Any, outer: list[Any] | None) -> Any:
-        tensors = list(made) if isinstance(made, list | tuple) else [made]
+        tensors = as_list(made)
         for tensor, shape in zip(tensors, self._shapes, strict=False):
             tensor.set_shape(shape if outer is None else TensorShape(outer).concatenate(shape))
         if self._names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from placesim.tf1.training import initializing
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.training.session_manager import SessionManager
+from placesim.tf1.training.supervisor_threads import Repeated, StepCounter
 
 _REFERENCES = ("Variable", "VariableV2")
 _START, _STOP, _CHECKPOINT = 1, 2, 3
@@ -262,11 +262,11 @@ class Supervisor:
         found: list[LooperThread] = []
         if self._save_summaries_secs and self._summary_writer:
             if self._summary_op is not None:
-                found.append(_Repeated(self, self._save_summaries_secs, lambda: self._write_summary(sess)))
+                found.append(Repeated(self, self._save_summaries_secs, lambda: self._write_summary(sess)))
             if self._global_step is not None:
-                found.append(_StepCounter(self, sess, self._save_summaries_secs))
+                found.append(StepCounter(self, sess, self._save_summaries_secs))
         if self.saver and self._save_model_secs:
-            found.append(_Repeated(self, self._save_model_secs, lambda: self._save(sess)))
+            found.append(Repeated(self, self._save_model_secs, lambda: self._save(sess)))
         for thread in found:
             thread.start()
         self._started_threads.extend(found)
@@ -354,45 +354,6 @@ class Supervisor:
     StopOnException = stop_on_exception
     WaitForStop = wait_for_stop
     SummaryComputed = summary_computed
-
-
-class _Repeated(LooperThread):
-    """Does something every so many seconds, at once for the first time."""
-
-    def __init__(self, supervisor: Supervisor, seconds: float, act: Callable[[], None]) -> None:
-        super().__init__(supervisor.coord, seconds)
-        self._act = act
-
-    def run_loop(self) -> None:
-        """Does it."""
-        self._act()
-
-
-class _StepCounter(LooperThread):
-    """Tells how many global steps a second there are."""
-
-    def __init__(self, supervisor: Supervisor, session: Any, seconds: float) -> None:
-        super().__init__(supervisor.coord, seconds)
-        self._supervisor, self._session = supervisor, session
-        self._tag = f"{supervisor.global_step.op.name}/sec"
-
-    def start_loop(self) -> None:
-        """From where it counts."""
-        self._time = time.time()
-        self._step = read_step(self._session, self._supervisor.global_step)
-
-    def run_loop(self) -> None:
-        """Logs the rate, and writes it as a summary."""
-        step = read_step(self._session, self._supervisor.global_step)
-        now = time.time()
-        passed, seconds = step - self._step, now - self._time
-        self._step, self._time = step, now
-        rate = passed / seconds if seconds else float("inf")
-        if self._supervisor.summary_writer:
-            summary = message_class("Summary")()
-            summary.value.add(tag=self._tag, simple_value=rate)
-            self._supervisor.summary_writer.add_summary(summary, step)
-        tf.logging.info("%s: %g", self._tag, rate)
 
 
 def _local_init_op() -> Any:

@@ -12,13 +12,14 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
     SaveSliceInfo,
     Variable,
     VariableDef,
     add_to_collections,
     check_collections,
-    guarded,
+    finder_of_elements,
     part_masks,
     set_roles,
 )
@@ -83,11 +84,8 @@ class RefVariable(Variable):
             self._snapshot = tf.identity(self._reference, name="read")
 
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
-        graph = self.graph = get_default_graph()
-
-        def element(name: str) -> Any:
-            return graph.as_graph_element(f"{import_scope.rstrip('/')}/{name}" if import_scope else name)
-
+        self.graph = get_default_graph()
+        element = finder_of_elements(self.graph, import_scope)
         self._reference = element(definition.variable_name)
         self.initializer = element(definition.initializer_name)
         self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
@@ -144,9 +142,6 @@ class RefVariable(Variable):
     def _change(self, op: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> Any:
         result = gen(op)(self._reference, value, use_locking=use_locking, name=name)
         return result if read_value else result.op
-
-    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
 
     def count_up_to(self, limit: int) -> Any:
         return tf.count_up_to(self._reference, limit=limit)

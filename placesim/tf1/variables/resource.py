@@ -11,6 +11,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.reference import refuse_control_flow
 from placesim.tf1.variables.variable import (
     SaveSliceInfo,
@@ -18,7 +19,7 @@ from placesim.tf1.variables.variable import (
     VariableDef,
     add_to_collections,
     check_collections,
-    guarded,
+    finder_of_elements,
     part_masks,
     set_roles,
 )
@@ -119,9 +120,6 @@ class HandledVariable(Variable):
             value = gen("ResourceGatherNd")(self.handle, indices, dtype=self._dtype, name=scope)
         return tf.identity(value)
 
-    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
-
     def count_up_to(self, limit: int) -> Any:
         return gen("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
 
@@ -193,11 +191,8 @@ class ResourceVariable(HandledVariable):
                     self._snapshot = self._cached = tf.identity(self._snapshot)
 
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
-        graph = self.graph = get_default_graph()
-
-        def element(name: str) -> Any:
-            return graph.as_graph_element(f"{import_scope.rstrip('/')}/{name}" if import_scope else name)
-
+        self.graph = get_default_graph()
+        element = finder_of_elements(self.graph, import_scope)
         self.handle = element(definition.variable_name)
         self.initializer = element(definition.initializer_name)
         self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None

@@ -23,6 +23,24 @@ AUTO_REUSE = _ReuseMode.AUTO_REUSE
 _INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "dtype", "use_resource")
 """The settings that a scope takes from the one around it, or from the scope object that it reopens."""
 
+_DEFAULTS: dict[str, Any] = {
+    "shape": None,
+    "dtype": None,
+    "initializer": None,
+    "regularizer": None,
+    "reuse": None,
+    "trainable": None,
+    "collections": None,
+    "caching_device": None,
+    "partitioner": None,
+    "validate_shape": True,
+    "use_resource": None,
+    "custom_getter": None,
+    "constraint": None,
+    "synchronization": VariableSynchronization.AUTO,
+    "aggregation": VariableAggregation.NONE,
+}
+
 
 class VariableScope:
     """A scope's name and settings; `original_name_scope` is the name scope that it opened first."""
@@ -143,7 +161,8 @@ class _Scopes:
         return found
 
 
-def _scopes() -> _Scopes:
+def scopes_of_graph() -> _Scopes:
+    """The variable scopes of the default graph, and the store of its variables."""
     graph = get_default_graph()
     found = getattr(graph, "variable_scopes", None)
     if found is None:
@@ -153,12 +172,12 @@ def _scopes() -> _Scopes:
 
 def current_store() -> VariableStore:
     """The variables of the default graph that `get_variable` made."""
-    return _scopes().store
+    return scopes_of_graph().store
 
 
 def get_variable_scope() -> VariableScope:
     """The current variable scope."""
-    return _scopes().current
+    return scopes_of_graph().current
 
 
 class variable_scope:  # noqa: N801 -- TensorFlow's name
@@ -216,7 +235,7 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
 
     @contextmanager
     def _open(self) -> Iterator[VariableScope]:
-        scopes = _scopes()
+        scopes = scopes_of_graph()
         given = self._name_or_scope
         if given is None:
             if self._reuse:
@@ -296,107 +315,3 @@ def variable_op_scope(
     """`tf.variable_scope` with its arguments in an older order."""
     settings = (initializer, regularizer, caching_device, partitioner, custom_getter, reuse, dtype, use_resource, constraint)
     return variable_scope(name_or_scope, default_name, values, *settings)
-
-
-# --- get_variable ---------------------------------------------------------------------------------------------------
-
-_DEFAULTS: dict[str, Any] = {
-    "shape": None,
-    "dtype": None,
-    "initializer": None,
-    "regularizer": None,
-    "reuse": None,
-    "trainable": None,
-    "collections": None,
-    "caching_device": None,
-    "partitioner": None,
-    "validate_shape": True,
-    "use_resource": None,
-    "custom_getter": None,
-    "constraint": None,
-    "synchronization": VariableSynchronization.AUTO,
-    "aggregation": VariableAggregation.NONE,
-}
-
-
-def get_variable(
-    name: str | None,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
-) -> Any:
-    """The variable of this name in the current variable scope: a new one, or where variables are reused the one there is.
-
-    Raises ValueError where it must not be there and is, must be there and is not, or has another shape or type.
-    """
-    scopes = _scopes()
-    arguments = {
-        "shape": shape,
-        "dtype": dtype,
-        "initializer": initializer,
-        "regularizer": regularizer,
-        "reuse": None,
-        "trainable": trainable,
-        "collections": collections,
-        "caching_device": caching_device,
-        "partitioner": partitioner,
-        "validate_shape": validate_shape,
-        "use_resource": use_resource,
-        "custom_getter": custom_getter,
-        "constraint": constraint,
-        "synchronization": synchronization,
-        "aggregation": aggregation,
-    }
-    return scopes.store.get(scopes.current, name, arguments)
-
-
-def get_local_variable(
-    name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool = False,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
-) -> Any:
-    """`get_variable` of a local variable, which is not trainable."""
-    return get_variable(
-        name,
-        shape,
-        dtype,
-        initializer,
-        regularizer,
-        False,
-        [*(collections or ()), "local_variables"],
-        caching_device,
-        partitioner,
-        validate_shape,
-        use_resource,
-        custom_getter,
-        constraint,
-        synchronization,
-        aggregation,
-    )
-
-
-def no_regularizer(_: Any) -> None:
-    """A regularizer that gives no loss, for a variable in a scope that has one."""

@@ -11,6 +11,7 @@ import placesim.tf1 as tf
 from placesim.tf1.dtypes import as_dtype
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.initializers import GlorotUniform, Zeros
 from placesim.tf1.variables.partitioned import PartitionedVariable, PartitionInfo, partition, slices
 from placesim.tf1.variables.regularization import RegularizationLoss
@@ -20,7 +21,6 @@ from placesim.tf1.variables.variable import (
     VariableAggregation,
     VariableSynchronization,
     check_collections,
-    create_variable,
 )
 
 if TYPE_CHECKING:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import enum
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
@@ -70,6 +67,8 @@ class _Creating(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
+            from placesim.tf1.variables.creating import create_variable
+
             return create_variable(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
@@ -169,6 +168,9 @@ class Variable(metaclass=_Creating):
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
+
     def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
@@ -235,6 +237,12 @@ class Variable(metaclass=_Creating):
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
+def finder_of_elements(graph: Any, import_scope: str | None) -> Callable[[str], Any]:
+    """A function that finds what a VariableDef names, in a graph that it was imported into under a scope."""
+    prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""
+    return lambda name: graph.as_graph_element(prefix + name)
+
+
 def part_masks(part: Tensor) -> dict[str, Any]:
     """begin, end, strides and masks of a StridedSlice, as the op that assigns to the same part takes them."""
     begin, end, strides = part.op.inputs[1:4]
@@ -265,108 +273,6 @@ def _on_value(operator: str) -> Callable[..., Any]:
 
 for _name in _OPERATORS:
     setattr(Variable, f"__{_name}__", _on_value(f"__{_name}__"))
-
-
-# --- creating -------------------------------------------------------------------------------------------------------
-
-_resource_by_default = False
-
-
-def enable_resource_variables() -> None:
-    """Variables are resources from here on, unless a scope or call says otherwise."""
-    _set_resource_default(True)
-
-
-def disable_resource_variables() -> None:
-    """Variables are references, TensorFlow 1's default."""
-    _set_resource_default(False)
-
-
-def _set_resource_default(enabled: bool) -> None:
-    global _resource_by_default
-    _resource_by_default = enabled
-
-
-def resource_variables_enabled() -> bool:
-    return _resource_by_default
-
-
-def create_variable(
-    initial_value: Any = None,
-    trainable: bool | None = None,
-    collections: Any = None,
-    validate_shape: bool = True,
-    caching_device: Any = None,
-    name: str | None = None,
-    variable_def: VariableDef | None = None,
-    dtype: Any = None,
-    expected_shape: Any = None,
-    import_scope: str | None = None,
-    constraint: Any = None,
-    use_resource: bool | None = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
-    shape: Any = None,
-    **others: Any,
-) -> Any:
-    """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
-    arguments = dict(
-        others,
-        initial_value=initial_value,
-        trainable=trainable,
-        collections=collections,
-        validate_shape=validate_shape,
-        caching_device=caching_device,
-        name=name,
-        variable_def=variable_def,
-        dtype=dtype,
-        expected_shape=expected_shape,
-        import_scope=import_scope,
-        constraint=constraint,
-        use_resource=use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
-        shape=shape,
-        experimental_enable_variable_lifting=None,
-    )
-    make: Callable[..., Any] = _make_default
-    for creator in _creators():
-        make = functools.partial(creator, make)
-    return make(**arguments)
-
-
-def _make_default(**arguments: Any) -> Variable:
-    from placesim.tf1.variables.reference import RefVariable
-    from placesim.tf1.variables.resource import ResourceVariable
-    from placesim.tf1.variables.scopes import get_variable_scope
-
-    use_resource = arguments.pop("use_resource", None)
-    if use_resource is None:
-        use_resource = get_variable_scope().use_resource
-    if use_resource is None:
-        use_resource = _resource_by_default or get_default_graph().building_function
-    kind = ResourceVariable if use_resource else RefVariable
-    known = inspect.signature(kind.__init__).parameters
-    return kind(**{key: value for key, value in arguments.items() if key in known})
-
-
-def _creators() -> list[Callable[..., Any]]:
-    graph = get_default_graph()
-    found = getattr(graph, "variable_creators", None)
-    if found is None:
-        found = graph.variable_creators = []
-    return found
-
-
-@contextmanager
-def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
-    """Variables inside are made by `variable_creator(next_creator, **arguments)`."""
-    creators = _creators()
-    creators.append(variable_creator)
-    try:
-        yield
-    finally:
-        creators.pop()
 
 
 # --- what both kinds' constructors do -------------------------------------------------------------------------------
@@ -404,72 +310,3 @@ def add_to_collections(variable: Variable, collections: list[str]) -> None:
     if variable.trainable and "trainable_variables" not in collections:
         collections = [*collections, "trainable_variables"]
     tf.add_to_collections(collections, variable)
-
-
-# --- initial values that read other variables -----------------------------------------------------------------------
-
-_LEFT_ALONE = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If")
-_HOLDERS = ("Variable", "VariableV2", "VarHandleOp")
-
-
-def guarded(value: Tensor, variable_name: str) -> Any:
-    """An initial value that can be computed before the reference variables that it reads are initialized.
-
-    What lies between it and such a variable is made again, `OP_VARIABLE`, over the variable's `initialized_value`.
-    """
-    return _Guard(variable_name).tensor(value) if not _is_cyclic(value) else value
-
-
-class _Guard:
-    def __init__(self, variable_name: str) -> None:
-        self.suffix = "_" + variable_name
-        self.made: dict[str, Any] = {}
-
-    def tensor(self, value: Tensor) -> Any:
-        op = value.op
-        if op.name not in self.made:
-            self.made[op.name] = self._op(op)
-        return self.made[op.name].outputs[value.value_index]
-
-    def _op(self, op: Any) -> Any:
-        if op.type in _LEFT_ALONE:
-            return op
-        if op.type in _HOLDERS:
-            return self._initialized(op)
-        inputs = [self.tensor(item) for item in op.inputs]
-        if all(new is old for new, old in zip(inputs, op.inputs, strict=True)):
-            return op
-        kind = "Switch" if op.type == "RefSwitch" else op.type
-        name = (op.name + self.suffix).replace(":", "_")
-        return op.graph.create_op(kind, inputs, name=name, attrs=dict(op.node.attrs))
-
-    def _initialized(self, op: Any) -> Any:
-        for collection in ("variables", "local_variables"):
-            for variable in op.graph.get_collection(collection):
-                if getattr(variable, "name", None) in (op.name, op.name + ":0"):
-                    return variable.initialized_value().op
-        return op
-
-
-def _is_cyclic(value: Tensor) -> bool:
-    """Whether a loop's back edge is among what the value comes from."""
-    done, path = set(), {value.op.name}
-    stack = [(value.op, iter(_sources(value.op)))]
-    while stack:
-        op, sources = stack[-1]
-        for source in sources:
-            if source.name in path:
-                return True
-            if source.name not in done:
-                path.add(source.name)
-                stack.append((source, iter(_sources(source))))
-                break
-        else:
-            stack.pop()
-            path.discard(op.name)
-            done.add(op.name)
-    return False
-
-
-def _sources(op: Any) -> list[Any]:
-    return [*(item.op for item in op.inputs), *op.control_inputs]

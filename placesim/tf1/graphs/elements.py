@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from placesim.graph.builder import GraphBuilder
 from placesim.tf1.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
+
+
+class Elements:
+    """The methods of a Graph that find its operations and tensors."""
+
+    builder: GraphBuilder
+    _operations: list[Operation]
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were made."""
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_tensor=False, allow_operation=True)  # type: ignore[no-any-return]
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
+        return find_element(cast("Graph", self), obj, allow_tensor, allow_operation)
+
+    _as_graph_element_locked = as_graph_element
+
+    def _get_operation_by_name(self, name: str) -> Operation:
+        return self._operations[self.builder.graph.ids[name]]
+
+    _get_operation_by_name_unsafe = _get_operation_by_name
 
 
 def find_element(graph: Graph, obj: Any, allow_tensor: bool, allow_operation: bool) -> Any:

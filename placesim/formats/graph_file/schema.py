@@ -1,0 +1,252 @@
+"""The JSON Schema of a graph file, made of the tables that its readers go by, for editors.
+
+It says which keys there are and of what type their values are.  What takes the whole graph to know (ops, attrs, names, shapes)
+is for `placesim check` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS
+from placesim.devices.host_models import RATES
+from placesim.devices.inventory import MAX_COUNT
+from placesim.devices.links import KINDS, WAYS
+from placesim.dtypes import DTYPES, NAMES
+from placesim.formats.graph_file.body_entries import COND_KEYS, WHILE_KEYS
+from placesim.formats.graph_file.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS
+from placesim.formats.graph_file.devices import COUNT_KEYS, CPU_KEYS, GPU_KEYS, MODEL_KEYS, TASK_KEYS
+from placesim.formats.graph_file.entries import ENTRY_KEYS
+from placesim.formats.graph_file.functions import FUNCTION_KEYS
+from placesim.formats.graph_file.hosts import HOST_KEYS, PROFILE_KEYS
+from placesim.formats.graph_file.links import LINK_KEYS
+from placesim.formats.graph_file.raw_nodes import RAW_KEYS
+from placesim.formats.graph_file.reader import FILE_KEYS, VERSION_KEYS
+from placesim.formats.graph_file.steps import GENERATORS, STEP_KEYS
+from placesim.formats.problems import Problems
+from placesim.formats.schemas import BOOLEAN, DIALECT, NUMBER, TEXT, Schema, closed, either, keyed, listed, taken_by, whole
+from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
+
+_NULL: Schema = {"type": "null"}
+_COUNT = whole(0, MAX_COUNT)
+_INT64 = whole(-(1 << 63), (1 << 63) - 1)
+_SIZE = either({"type": "integer", "minimum": 1}, TEXT)
+_FIGURE = either(NUMBER, TEXT)
+"""A text too: YAML 1.1 reads `67e12` as one."""
+_DIMS = listed(either({"type": "integer", "minimum": -1}, _NULL))
+_LITERAL = {"$ref": "#/$defs/literal"}
+_TEXTS = listed(TEXT)
+_REFERENCES = either(TEXT, _TEXTS)
+_DEVICE = either(TEXT, _NULL, closed({"text": TEXT}, ["text"]))
+
+
+def graph_file_schema() -> Schema:
+    """The schema of a whole file; `$defs` are its parts."""
+    known: dict[str, Schema] = {
+        "name": TEXT,
+        "description": TEXT,
+        "devices": either(keyed(COUNT_KEYS, _DEVICES), listed(keyed(TASK_KEYS, _DEVICES))),
+        "links": listed(keyed(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}),
+        "config": _config(),
+        "run": listed(_step(STEP_KEYS)),
+        "functions": listed(keyed(FUNCTION_KEYS, _FUNCTION, ["name"])),
+        "raw": BOOLEAN,
+        "marks": BOOLEAN,
+        "versions": keyed(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, whole(0, (1 << 31) - 1))),
+        "rest": closed({"bytes": TEXT}, ["bytes"]),
+        **{key: _STEP[key] for key in ("fetch", "feed")},
+    }
+    of_raw = {"nodes": listed(keyed(RAW_KEYS, _NODE))}
+    of_scopes = {"nodes": _STEP["nodes"]}
+    return {
+        "$schema": DIALECT,
+        "title": "A graph file of placesim",
+        **keyed(FILE_KEYS, known, ["nodes"]),
+        "if": {"properties": {"raw": {"const": True}}, "required": ["raw"]},
+        "then": {"properties": of_raw},
+        "else": {"properties": of_scopes},
+        "not": {"required": ["run"], "anyOf": [{"required": ["fetch"]}, {"required": ["feed"]}]},
+        "$defs": {"entry": _entry(list(ENTRY_KEYS)), "literal": _literal(), **{k: _entry_of(k) for k in ENTRY_KEYS}},
+    }
+
+
+def _entry(kinds: list[str]) -> Schema:
+    """An entry of `nodes`: what it is, is told by the first key of a kind that it has."""
+    first, *others = kinds
+    kind = {"$ref": f"#/$defs/{first}"}
+    return {"if": {"type": "object", "required": [first]}, "then": kind, "else": _entry(others) if others else kind}
+
+
+def _entry_of(kind: str) -> Schema:
+    return keyed(ENTRY_KEYS[kind], _ENTRIES.get(kind, {}), [kind])
+
+
+def _literal() -> Schema:
+    """What a tensor is made of; numpy's own types too, in a mapping of Python's."""
+    of_mapping = {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {"bytes": TEXT, "tensor": {}}}
+    return either(
+        {"type": ["number", "boolean", "string", "null"]}, listed(_LITERAL), of_mapping | {"additionalProperties": False}
+    )
+
+
+def _step(keys: Collection[str]) -> Schema:
+    return keyed(keys, _STEP)
+
+
+def _generated() -> Schema:
+    """A feed that is made, or read from a file."""
+    made = [
+        closed({kind: {}, **dict.fromkeys(figures, NUMBER), "seed": either(_INT64, _NULL)}, [kind])
+        for kind, figures in GENERATORS.items()
+    ]
+    return either(_LITERAL, closed({"file": TEXT}, ["file"]), *made)
+
+
+def _config() -> Schema:
+    """Of each field the types that its reader takes."""
+    known = {name: taken_by(partial(_read_field, name)) for name in FIELD_READERS}
+    experimental = keyed(EXPERIMENTAL_GPU_OPTIONS, known)
+    more = {
+        "gpu_options": keyed((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
+        "graph_options": keyed(GRAPH_OPTIONS, known),
+    }
+    return keyed(CONFIG_FIELDS, known | more)
+
+
+def _read_field(name: str, value: Any) -> Any:
+    """What a field's reader makes of a value; None where it reports a problem."""
+    problems = Problems("config")
+    found = FIELD_READERS[name](value, name, {name: value}, problems)
+    return None if problems else (True if found is None else found)
+
+
+def _initializer() -> Schema:
+    """An initializer by name, or with its figures."""
+    figures = {"seed": either(_INT64, listed(_INT64), _NULL)}
+    of_names = {
+        kind: either(keyed(keys, {key: figures.get(key, NUMBER) for key in keys}), _NULL)
+        for kind, keys in INITIALIZER_FIELDS.items()
+    }
+    of_values = {**dict.fromkeys(("constant", *VALUE_KINDS), _LITERAL), "tensor": TEXT}
+    mapping = closed(of_names | of_values) | {"minProperties": 1, "maxProperties": 1}
+    return either({"enum": list(INITIALIZER_FIELDS)}, mapping, _NULL)
+
+
+_DTYPE = either({"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}, _NULL)
+_SHAPE = either(_DIMS, {"const": "unknown"}, _NULL)
+_COMMON: Mapping[str, Schema] = {
+    "id": TEXT,
+    "device": _DEVICE,
+    "colocate_with": _REFERENCES,
+    "control_inputs": _REFERENCES,
+    "dtype": _DTYPE,
+    "shape": _SHAPE,
+}
+_NODE: Mapping[str, Schema] = {
+    **_COMMON,
+    "op": TEXT,
+    "name": either(TEXT, _NULL),
+    "inputs": either(listed({}), TEXT, _NULL),
+    "attrs": either({"type": "object"}, _NULL),
+    "raw": BOOLEAN,
+}
+_BODY = either({"$ref": "#/$defs/entry"}, listed({"$ref": "#/$defs/entry"}))
+_ENTRIES: Mapping[str, Mapping[str, Schema]] = {
+    "op": _NODE,
+    "nodes": {
+        **_COMMON,
+        "scope": either(TEXT, _NULL),
+        "device": either(_DEVICE, listed(_DEVICE)),
+        "nodes": listed({"$ref": "#/$defs/entry"}),
+    },
+    "variable": {
+        **_COMMON,
+        "variable": TEXT,
+        "initializer": _initializer(),
+        "kind": {"enum": ["ref", "resource"]},
+        "trainable": BOOLEAN,
+    },
+    "initializer": {**_COMMON, "initializer": TEXT},
+    "cond": {
+        **_COMMON,
+        "cond": keyed(COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": either(TEXT, _TEXTS)}, ["if"]),
+    },
+    "while": {
+        **_COMMON,
+        "while": keyed(
+            WHILE_KEYS,
+            {
+                "loop_vars": {"type": "object", "minProperties": 1, "additionalProperties": _LITERAL},
+                "cond": _BODY,
+                "body": _BODY,
+                "shape_invariants": {"type": "object"},
+                "maximum_iterations": either(whole(1, (1 << 31) - 1), TEXT),
+                "parallel_iterations": whole(1, (1 << 31) - 1),
+            },
+            ["loop_vars", "cond", "body"],
+        ),
+    },
+}
+"""What is known of the values of each kind of entry."""
+_STEP: Mapping[str, Schema] = {
+    "nodes": listed({"$ref": "#/$defs/entry"}),
+    "fetch": either(TEXT, listed(either(TEXT, {"type": "object", "additionalProperties": TEXT}))),
+    "feed": {"type": "object", "additionalProperties": _generated()},
+    "repeat": whole(0, 10**9),
+}
+_RATES = keyed(RATES, dict.fromkeys(RATES, _FIGURE))
+_HOST: Mapping[str, Schema] = {
+    "name": TEXT,
+    "cores": whole(1, 1 << 12),
+    "flops": _FIGURE,
+    "bandwidth": _FIGURE,
+    "rates": _RATES,
+    "dispatch": _FIGURE,
+    "launch": _FIGURE,
+    "inter_op_threads": whole(0, 1 << 12),
+    "profile": keyed(PROFILE_KEYS, {}, ["version"]),
+}
+_MODEL: Mapping[str, Schema] = {
+    "name": TEXT,
+    "memory": _SIZE,
+    "compute_capability": either(NUMBER, TEXT),
+    "pci_bus_id": either(TEXT, _TEXTS),
+    "flops": _FIGURE,
+    "bandwidth": _FIGURE,
+    "rates": _RATES,
+    "launch": _FIGURE,
+}
+_GPU: Mapping[str, Schema] = {
+    "count": _COUNT,
+    "model": either({"enum": list(GPU_MODELS)}, keyed(MODEL_KEYS, _MODEL, ["name"])),
+    "memory": _SIZE,
+}
+_DEVICES: Mapping[str, Schema] = {
+    "job": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$"},
+    "tasks": _COUNT,
+    "cpu": either(_COUNT, keyed(CPU_KEYS, _GPU)),
+    "gpu": either(_COUNT, keyed(GPU_KEYS, _GPU)),
+    "xla_cpu": _COUNT,
+    "xla_gpu": _COUNT,
+    "host": keyed(HOST_KEYS, _HOST),
+}
+_ENDS = ("between", "shared_by")
+_LINK: Mapping[str, Schema] = {
+    **dict.fromkeys(_ENDS, _TEXTS),
+    "bandwidth": _FIGURE,
+    "latency": _FIGURE,
+    "ways": {"enum": list(WAYS)},
+    "kind": {"enum": list(KINDS)},
+    "name": TEXT,
+}
+_FUNCTION: Mapping[str, Schema] = {
+    "name": TEXT,
+    "inputs": listed({"type": "object"}),
+    "outputs": listed({"type": "object"}),
+    "nodes": listed({"type": "object"}),
+    "control_outputs": {"type": "object"},
+    "attrs": {"type": "object"},
+}

@@ -1,0 +1,75 @@
+"""What a picture tells of a device or a node beside where it stands: work, tasks, shapes, attributes, what a request allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from placesim.devices.names import ANY, parse_runtime_name
+from placesim.graph.graph import Graph, TensorRef
+from placesim.inspection.picturing.picture import Picture
+from placesim.ops.attributes import format_attr_value
+
+MAX_LETTERS = 200
+"""Of an attribute's text; a constant's value may be long."""
+
+
+def device_tasks(devices: Sequence[str]) -> list[str]:
+    """For each device its task, as in `/job:worker/task:0`; empty texts where all are of one task."""
+    specs = [parse_runtime_name(name) or ANY for name in devices]
+    several = len({spec.address_space for spec in specs}) > 1
+    return [f"/job:{spec.job}/task:{spec.task}" if several else "" for spec in specs]
+
+
+def device_work(picture: Picture) -> list[float | None]:
+    """For each device the predicted seconds of all that it runs, a node in the last step that runs it; None where not known."""
+    if picture.costs is None:
+        return [None] * len(picture.devices)
+    found = [0.0] * len(picture.devices)
+    for node in picture.nodes:
+        cost = picture.costs.of(node.name, ())
+        if cost is not None and cost.here is not None and node.device >= 0:
+            found[node.device] += cost.here.seconds
+    return list(found)
+
+
+def allowed_devices(request: str, devices: Sequence[str]) -> list[int]:
+    """The devices that a request allows, by index; all where it asks for nothing."""
+    spec = parse_runtime_name(request) or ANY
+    return [index for index, name in enumerate(devices) if spec.matches(parse_runtime_name(name) or ANY)]
+
+
+def output_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
+    """For each node its outputs, as in `float32 [2,3]`; none in a picture of a written report."""
+    graph = _graph_of(picture)
+    if graph is None:
+        yield from ((),) * len(picture.nodes)
+        return
+    from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.shapes import format_dims
+
+    shapes = GraphShapes(graph)
+    for node in graph.nodes:
+        signature = node.signature
+        yield tuple(
+            f"{dtype.python_name}{'&' if is_ref else ''} {format_dims(shapes.shape(TensorRef(node.id, slot)))}"
+            for slot, (dtype, is_ref) in enumerate(zip(signature.output_dtypes, signature.output_is_ref, strict=True))
+        )
+
+
+def attr_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
+    """For each node its attributes with their defaults, as in `T: DT_FLOAT`; none in a picture of a written report."""
+    graph = _graph_of(picture)
+    if graph is None:
+        yield from ((),) * len(picture.nodes)
+        return
+    for node in graph.nodes:
+        attrs = sorted(graph.full_attrs(node).items())
+        yield tuple(f"{name}: {_clipped(format_attr_value(value))}" for name, value in attrs if not name.startswith("_"))
+
+
+def _graph_of(picture: Picture) -> Graph | None:
+    return None if picture.live is None or picture.live.placement is None else picture.live.placement.graph
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}…"

@@ -1,0 +1,82 @@
+"""Siblings in the tree of scopes -> those of one shape at one place of the order: parallel copies, which one box stands for.
+
+Alike are scopes with the same ops on the same devices, and nodes of one op on one device whose names differ in numbers only,
+that have the same place in the order, read what is alike and are read by what is alike: so none of them leads to another, and
+one box for all keeps the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from placesim.inspection.picturing.order import box_places, node_depths
+from placesim.inspection.picturing.picture import PictureNode
+
+LIKE_FROM = 3
+"""So many alike are folded."""
+CROWDED_FROM = 13
+"""From so many siblings on: fewer are seen at a glance, each by its name."""
+Child = TypeVar("Child", bound=Hashable)
+
+
+class Likeness:
+    """Finds what is alike among siblings.  `stem` tells what a node's name is without its numbers."""
+
+    def __init__(self, nodes: Sequence[PictureNode], stem: Callable[[int], str]) -> None:
+        self._nodes = nodes
+        self._stem = stem
+        self._depths = node_depths(nodes)
+
+    def groups(self, children: Sequence[Child], nodes_of: Callable[[Child], Iterable[int]]) -> list[list[Child]]:
+        """The children in groups of those alike, in the order in which a group's first stands; most are alone."""
+        if len(children) < CROWDED_FROM:
+            return [[child] for child in children]
+        inside = [list(nodes_of(child)) for child in children]
+        links = self._links(inside)
+        places = box_places([sum(self._depths[i] for i in node_ids) / len(node_ids) for node_ids in inside], links)
+        kinds = _numbered([(places[number], self._shape(child, inside[number])) for number, child in enumerate(children)])
+        found: dict[int, list[Child]] = {}
+        for kind, child in zip(_refined(kinds, links), children, strict=True):
+            found.setdefault(kind, []).append(child)
+        return [part for group in found.values() for part in ([group] if len(group) >= LIKE_FROM else [[one] for one in group])]
+
+    def _links(self, inside: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
+        """Which siblings read which, by their numbers."""
+        box_of = {node_id: box for box, node_ids in enumerate(inside) for node_id in node_ids}
+        return {
+            (box_of[source.node], box)
+            for node_id, box in box_of.items()
+            for source in self._nodes[node_id].inputs
+            if box_of.get(source.node, box) != box
+        }
+
+    def _shape(self, child: Hashable, node_ids: Sequence[int]) -> Hashable:
+        if isinstance(child, int):
+            return self._nodes[child].op, self._nodes[child].device, self._stem(child)
+        return frozenset(Counter((self._nodes[i].op, self._nodes[i].device) for i in node_ids).items())
+
+
+def _numbered(keys: Sequence[Hashable]) -> list[int]:
+    """For each key the number of the first like it."""
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(key, number) for number, key in enumerate(keys)]
+
+
+def _refined(kinds: list[int], links: Iterable[tuple[int, int]]) -> list[int]:
+    """The kinds told apart by what kinds they read, and by what kinds they are read, until all of a kind agree in that."""
+    sources: list[set[int]] = [set() for _ in kinds]
+    readers: list[set[int]] = [set() for _ in kinds]
+    for source, reader in links:
+        sources[reader].add(source)
+        readers[source].add(reader)
+    while True:
+        seen = [
+            (kind, *(frozenset(kinds[other] for other in others[number]) for others in (sources, readers)))
+            for number, kind in enumerate(kinds)
+        ]
+        finer = _numbered(seen)
+        if finer == kinds:
+            return kinds
+        kinds = finer

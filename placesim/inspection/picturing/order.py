@@ -1,0 +1,75 @@
+"""Nodes and the edges between them -> the order of execution: how deep each stands, and a place for each box of a picture."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from placesim.inspection.picturing.picture import PictureNode
+
+NEXT_ITERATION_OPS = frozenset({"NextIteration", "RefNextIteration"})
+"""What leads back to where a loop begins."""
+
+
+def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
+    """For each node the length of the longest path to it; what has no inputs stands just before the first that reads it.
+
+    Edges that lead back round a loop do not count.
+    """
+    order = _in_order(nodes)
+    placed = [-1] * len(nodes)
+    for place, node_id in enumerate(order):
+        placed[node_id] = place
+    depths, readers_least = [0] * len(nodes), [-1] * len(nodes)
+    for node_id in order:
+        before = [source.node for source in nodes[node_id].inputs if placed[source.node] < placed[node_id]]
+        depths[node_id] = max((depths[source] + 1 for source in before), default=0)
+        for source in before:
+            if readers_least[source] < 0 or depths[node_id] < readers_least[source]:
+                readers_least[source] = depths[node_id]
+    return [
+        depth if node.inputs or least < 0 else least - 1
+        for node, depth, least in zip(nodes, depths, readers_least, strict=True)
+    ]
+
+
+def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
+    """Each node behind its inputs; those in a ring that no NextIteration closes come last, as in the graph."""
+    readers: list[list[int]] = [[] for _ in nodes]
+    missing = [0] * len(nodes)
+    for node_id, node in enumerate(nodes):
+        for source in node.inputs:
+            if nodes[source.node].op not in NEXT_ITERATION_OPS:
+                readers[source.node].append(node_id)
+                missing[node_id] += 1
+    ready = deque(node_id for node_id, count in enumerate(missing) if not count)
+    order: list[int] = []
+    while ready:
+        node_id = ready.popleft()
+        order.append(node_id)
+        for reader in readers[node_id]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
+    return order + [node_id for node_id, count in enumerate(missing) if count]
+
+
+def box_places(depths: Sequence[float], links: Iterable[tuple[int, int]]) -> list[int]:
+    """For each box its place from 0 on, one behind whatever leads to it; `depths` are the mean depths of their nodes.
+
+    Boxes that lead to each other stand in the order of their depths, and links that go back in it do not count.  The page
+    places its boxes by the same rule (`placesOf` in `assets/lane_places.js`).
+    """
+    order = sorted(range(len(depths)), key=lambda box: (depths[box], box))
+    rank = [0] * len(order)
+    for number, box in enumerate(order):
+        rank[box] = number
+    readers: list[set[int]] = [set() for _ in order]
+    for source, target in links:
+        if rank[source] < rank[target]:
+            readers[source].add(target)
+    places = [0] * len(order)
+    for box in order:
+        for reader in readers[box]:
+            places[reader] = max(places[reader], places[box] + 1)
+    return places

@@ -1,0 +1,70 @@
+"""What `tf.gradients` asks of the types and shapes of gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.tensor import Operation, Tensor
+
+tf: Any = namespace("")
+_TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"
+_TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
+
+
+def is_trainable(tensor: Tensor) -> bool:
+    """Whether a tensor's type can have a gradient; of a list, the type of its elements."""
+    name = tensor.dtype.base_dtype.name
+    if name == "variant":
+        from placesim.tf1.functions.variants import element_type
+
+        held = element_type(tensor)
+        return held is None or dtypes.of(held).name in _TRAINABLE
+    return name in _TRAINABLE
+
+
+NO_GRADIENT = (
+    "No gradient defined for operation'{op.name}' (op type: {op.type}). In general every operation must have an associated "
+    "`@tf.RegisterGradient` for correct autodiff, which this op is lacking. If you want to pretend this operation is a "
+    "constant in your program, you may insert `tf.stop_gradient`. This can be useful to silence the error in cases where you "
+    "know gradients are not needed, e.g. the forward pass of tf.custom_gradient. Please see more details in "
+    "https://www.tensorflow.org/api_docs/python/tf/custom_gradient."
+)
+
+
+def check_seed(y: Tensor, grad: Any) -> None:
+    """TypeError where the type of a given gradient cannot be that of its y."""
+    of_y, given = y.dtype, grad.dtype
+    if of_y.is_floating or of_y.is_integer:
+        if not given.is_floating and not given.is_integer:
+            raise TypeError(
+                f"Gradient type {given.name} generated for real or integer-valued tensor {y} with type {of_y.name} must be "
+                "real or integer"
+            )
+    elif of_y.is_complex:
+        if not given.is_complex:
+            raise TypeError(
+                f"Gradient type {given.name} generated for complex-valued tensor {y} with type {of_y.name} must be real"
+            )
+    elif of_y.name == "variant":
+        if given.name != "variant":
+            raise TypeError(
+                f"Gradient type {given.name} generated for variant tensor {y} with type {of_y.name} must be variant"
+            )
+    elif of_y.name != "resource":
+        raise TypeError(f"Tensor {y} with type {of_y.name} must be numeric to obtain a default gradient")
+
+
+def check_shape(op: Operation, index: int, tensor: Tensor, grad: Any) -> None:
+    """Tells a gradient the static shape of its tensor.  Raises ValueError where both can't be."""
+    if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
+        return
+    try:
+        grad.set_shape(tensor.shape)
+    except ValueError:
+        raise ValueError(
+            "Incompatible shapes between op input and calculated input gradient. Forward operation: "
+            f"{op.name}. Input index: {index}. Original input shape: {tensor.shape}. Calculated input gradient shape: "
+            f"{grad.shape}"
+        ) from None

@@ -1,0 +1,50 @@
+"""The collections of a graph: lists of anything, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Collections:
+    """The methods of a Graph that put values into its collections and get them."""
+
+    _collections: dict[str, list[Any]]
+    _check_not_finalized: Callable[[], None]
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Adds a value to a collection."""
+        self._check_not_finalized()
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Adds a value to each of some collections."""
+        for name in (names,) if isinstance(names, str) else sorted(set(names)):
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The collection itself, made if there is none."""
+        return self._collections.setdefault(name, [])
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of a collection; with `scope` those whose names the pattern matches from the start."""
+        found = self._collections.get(name, [])
+        if scope is None:
+            return list(found)
+        import re
+
+        pattern = re.compile(scope)
+        return [item for item in found if hasattr(item, "name") and pattern.match(item.name)]
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """The names of all collections that are texts."""
+        return [name for name in self._collections if isinstance(name, str)]
+
+    @property
+    def collections(self) -> list[Any]:
+        return list(self._collections)
+
+    def clear_collection(self, name: Any) -> None:
+        """Takes a collection away."""
+        self._check_not_finalized()
+        self._collections.pop(name, None)

@@ -1,0 +1,228 @@
+"""The scopes of a graph: names, devices, colocation, control dependencies, and attrs that ops made inside get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from placesim.devices.names import DeviceSpec as ParsedDevice
+from placesim.errors import GraphBuildError
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import Node
+from placesim.tf1 import device_spec
+from placesim.tf1.tensor import Operation, Tensor
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+
+_PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
+
+
+class Scopes:
+    """The methods of a Graph that are entered by `with`."""
+
+    builder: GraphBuilder
+    _control_flow_context: Any
+    _default_depths: list[int]
+    _extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...]
+    _container: str
+    operation: Callable[[Node | int], Operation]
+    as_graph_element: Callable[..., Any]
+    as_default: Callable[[], AbstractContextManager[Graph]]
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
+        if name and not isinstance(name, str):
+            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
+        builder = self.builder
+        saved = builder.prefix
+        try:
+            builder.prefix = builder.open_scope(name)
+        except GraphBuildError as error:
+            raise python_error(error) from None
+        try:
+            yield builder.prefix
+        finally:
+            builder.prefix = saved
+
+    def get_name_scope(self) -> str:
+        """The current scope, without its slash."""
+        return self.builder.prefix.rstrip("/")
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """The name that an op or scope would get here."""
+        used = self.builder._names_in_use
+        before = dict(used) if not mark_as_used else used
+        found = self.builder.unique_name(name)
+        self.builder._names_in_use = before
+        return found
+
+    @property
+    def _name_stack(self) -> str:
+        return self.builder.prefix.rstrip("/")
+
+    @contextmanager
+    def device(self, device_name_or_function: Any) -> Iterator[None]:
+        """`tf.device` on this graph.  Raises ValueError for what is no device."""
+        with self.builder.device(self._device_scope(device_name_or_function)):
+            yield
+
+    def _device_scope(self, device: Any) -> Any:
+        if device is None:
+            return None
+        if hasattr(device, "spec") and isinstance(device.spec, ParsedDevice):
+            return device.spec
+        if isinstance(device, device_spec.DeviceSpec):
+            return device.parsed
+        if callable(device):
+            return _DeviceFunction(self, device)
+        return device_spec.parse(device)
+
+    def _colocation_op(self, target: Any) -> Operation:
+        if isinstance(target, Operation):
+            return target
+        found = _operation_of(target)
+        if found is None:
+            from placesim.tf1.conversion import convert_to_tensor
+
+            found = convert_to_tensor(target).op
+        return found
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """`tf.colocate_with` on this graph."""
+        if op is None and not ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+        nodes = () if op is None else (self._colocation_op(op).node,)
+        with self.builder.colocate_with(nodes, ignore_existing):
+            yield
+
+    _colocate_with_for_gradient = colocate_with
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+        """`tf.control_dependencies` on this graph; None also leaves the control flow context."""
+        if control_inputs is None:
+            saved = self._control_flow_context
+            self._control_flow_context = None
+            try:
+                with self.builder.control_dependencies(None):
+                    yield
+            finally:
+                self._control_flow_context = saved
+            return
+        waited = {i for controller in self.builder._controllers for i in controller.inputs}
+        ids = [i for i in dict.fromkeys(self._control_op(item).node.id for item in control_inputs) if i not in waited]
+        self.builder.mark_awaited(ids)
+        with self.builder.control_dependencies(ids):
+            yield
+
+    def _control_op(self, item: Any) -> Operation:
+        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
+        if hasattr(item, "_handle") and hasattr(item, "op"):
+            item = item.op
+        element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
+        return element.op if isinstance(element, Tensor) else element
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
+
+        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
+        back, unless the graph is the one at the bottom, which nothing made the default.
+        """
+        depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
+        with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
+            yield
+
+    @contextmanager
+    def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
+        saved = self._extra_attrs
+        self._extra_attrs = (*[(name, _always(value)) for name, value in attrs.items()], *saved)
+        try:
+            yield
+        finally:
+            self._extra_attrs = saved
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Gradients of ops of these types are those registered under the names given."""
+        if not isinstance(op_type_map, dict):
+            raise TypeError("op_type_map must be a dictionary mapping strings to strings")
+        with self._by_type("_gradient_op_type", op_type_map):
+            yield
+
+    @contextmanager
+    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
+        with self._by_type("_kernel", op_to_kernel_label_map):
+            yield
+
+    @contextmanager
+    def _by_type(self, attr: str, values: dict[str, str]) -> Iterator[None]:
+        saved = self._extra_attrs
+        self._extra_attrs = ((attr, lambda node: values.get(node.op)), *saved)
+        try:
+            yield
+        finally:
+            self._extra_attrs = saved
+
+    @contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Stateful ops inside have this container."""
+        saved = self._extra_attrs, self._container
+        self._container = container_name
+
+        def find(node: Node) -> str | None:
+            definition = node.signature.definition
+            has_container = definition is not None and definition.is_stateful and "container" in definition.attrs
+            return container_name if has_container else None
+
+        self._extra_attrs = (("container", find), *self._extra_attrs)
+        try:
+            yield container_name
+        finally:
+            self._extra_attrs, self._container = saved
+
+
+def _always(value: Any) -> Callable[[Node], Any]:
+    return lambda node: value
+
+
+def python_error(error: GraphBuildError) -> Exception:
+    """What TensorFlow's Python raises for it."""
+    return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
+
+
+def as_text(value: Any) -> str:
+    """A text of what must be one.  Raises TypeError."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError(f"Expected binary or unicode string, got {value!r}")
+    return value
+
+
+class _DeviceFunction:
+    """A script's device function, asked about the nodes of one graph."""
+
+    def __init__(self, graph: Scopes, device: Callable[[Operation], Any]) -> None:
+        self._graph = graph
+        self._device = device
+
+    def __call__(self, node: Node) -> str:
+        return _device_text(self._device(self._graph.operation(node)))
+
+    def of(self, graph: Scopes) -> _DeviceFunction:
+        """The same function, asked about another graph's nodes."""
+        return _DeviceFunction(graph, self._device)
+
+
+def _device_text(found: Any) -> str:
+    return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
+
+
+def _operation_of(value: Any) -> Operation | None:
+    found = getattr(value, "op", None)
+    return found if isinstance(found, Operation) else None

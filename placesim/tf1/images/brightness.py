@@ -1,0 +1,94 @@
+"""`tf.image`: brightness, contrast, the standard mean and deviation, and pixels of another type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.array.shaping import shape as array_shape
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.images.inputs import checked
+from placesim.tf1.math.casting import cast
+from placesim.tf1.math.reductions import reduce_mean, reduce_prod, reduce_std
+from placesim.tf1.random.drawing import random_uniform
+from placesim.tf1.scopes import name_scope
+
+
+def per_image_standardization(image: Any) -> Any:
+    """`tf.image.per_image_standardization`."""
+    with name_scope(None, "per_image_standardization", [image]) as scope:
+        image = convert_to_tensor(image, name="image")
+        image = with_dependencies(checked(image), image)
+        original = image.dtype
+        if original not in (dtypes.float16, dtypes.float32):
+            image = cast(image, dtypes.float32)
+        count = reduce_prod(array_shape(image)[-3:])
+        mean = reduce_mean(image, [-1, -2, -3], True)
+        deviation = reduce_std(image, [-1, -2, -3], True)
+        least = gen("Rsqrt")(cast(count, image.dtype))
+        scale = gen("Maximum")(deviation, least)
+        return gen("RealDiv")(image - mean, scale, name=scope)
+
+
+def adjust_brightness(image: Any, delta: Any) -> Any:
+    """`tf.image.adjust_brightness`."""
+    with name_scope(None, "adjust_brightness", [image, delta]) as scope:
+        image = convert_to_tensor(image, name="image")
+        original = image.dtype
+        plain = image if original in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
+        found = gen("AddV2")(plain, cast(delta, plain.dtype), name=scope)
+        return convert_image_dtype(found, original, saturate=True)
+
+
+def random_brightness(image: Any, max_delta: Any, seed: Any = None) -> Any:
+    """`tf.image.random_brightness`."""
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
+    """`tf.image.adjust_contrast`."""
+    with name_scope(None, "adjust_contrast", [images, contrast_factor]) as scope:
+        images = convert_to_tensor(images, name="images")
+        original = images.dtype
+        plain = images if original in (dtypes.float16, dtypes.float32) else convert_image_dtype(images, dtypes.float32)
+        found = gen("AdjustContrastv2")(plain, contrast_factor=contrast_factor, name=scope)
+        return convert_image_dtype(found, original, saturate=True)
+
+
+def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any:
+    """`tf.image.random_contrast`."""
+    if upper <= lower:
+        raise ValueError("upper must be > lower.")
+    if lower < 0:
+        raise ValueError("lower must be non-negative.")
+    return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
+
+
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Any:
+    """`tf.image.convert_image_dtype`: the range of the type is kept."""
+    from placesim.tf1.math.casting import saturate_cast
+
+    image = convert_to_tensor(image, name="image")
+    wanted = dtypes.as_dtype(dtype)
+    if not wanted.is_floating and not wanted.is_integer:
+        raise AttributeError("dtype must be either floating point or integer")
+    if wanted is image.dtype:
+        return gen("Identity")(image, name=name)
+    with name_scope(name, "convert_image", [image]) as scope:
+        if image.dtype.is_integer and wanted.is_integer:
+            one, two = image.dtype.max, wanted.max
+            if one > two:
+                scaled = gen("FloorDiv")(image, (one + 1) // (two + 1))
+                return (saturate_cast if saturate else cast)(scaled, wanted, scope)
+            wide = (saturate_cast if saturate else cast)(image, wanted)
+            return gen("Mul")(wide, (two + 1) // (one + 1), name=scope)
+        if image.dtype.is_floating and wanted.is_floating:
+            return cast(image, wanted, scope)
+        if image.dtype.is_integer:
+            return gen("Mul")(cast(image, wanted), 1.0 / image.dtype.max, name=scope)
+        scaled = gen("Mul")(image, wanted.max + 0.5)
+        return (saturate_cast if saturate else cast)(scaled, wanted, scope)

@@ -1,0 +1,49 @@
+"""What `tf.image` asks of images before it works on them: their rank, their sizes, and one of them as a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.array.shaping import expand_dims, rank, unstack
+from placesim.tf1.array.shaping import shape as array_shape
+from placesim.tf1.tensor import Tensor
+
+
+def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
+    """The assertions that a shape not fully known costs; ValueError for one that is no image's."""
+    shape = image.shape
+    if shape.rank is not None and shape.rank < least_rank:
+        raise ValueError(f"'image' (shape {shape}) must be at least three-dimensional.")
+    last = shape[-3:] if shape.rank is not None else None
+    if last is not None and any(dim.value == 0 for dim in last):
+        raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {shape}")
+    if shape.rank is not None and shape[-3:].is_fully_defined():
+        return []
+    from placesim.tf1.assertions.conditions import assert_greater_equal, assert_positive
+
+    checks = [assert_positive(array_shape(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."])]
+    checks.append(assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."))
+    return checks
+
+
+def sizes_of(image: Tensor, rank: int) -> list[Any]:
+    """The size of each dimension: a number where it is known, else a tensor."""
+    if image.shape.is_fully_defined():
+        return list(image.shape.as_list())
+    static = image.shape.with_rank(rank).as_list()
+    dynamic = unstack(array_shape(image), rank)
+    return [size if size is not None else found for size, found in zip(static, dynamic, strict=True)]
+
+
+def as_batch(image: Tensor) -> tuple[Tensor, bool]:
+    """An image, or a batch of them, as a batch of shape [N, H, W, C]; and whether it was one already."""
+    known = image.shape.rank
+    if known is None:
+        image = expand_dims(image, 0)
+        image.set_shape([None] * 4)
+        return image, False
+    if known == 3:
+        return expand_dims(image, 0), False
+    if known != 4:
+        raise ValueError(f"'image' (shape {image.shape}) must have either 3 or 4 dimensions.")
+    return image, True

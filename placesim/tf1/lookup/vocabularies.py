@@ -1,0 +1,97 @@
+"""`tf.contrib.lookup`: tables of the numbers of words, and of the words of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
+from placesim.tf1.lookup.initializers import KeyValueTensorInitializer, TextFileIndex, TextFileInitializer
+from placesim.tf1.lookup.tables import StaticHashTable, StaticVocabularyTable
+
+
+def index_table_from_file(
+    vocabulary_file: Any = None,
+    num_oov_buckets: int = 0,
+    vocab_size: int | None = None,
+    default_value: int = -1,
+    hasher_spec: Any = None,
+    key_dtype: Any = dtypes.string,
+    name: str | None = None,
+    key_column_index: int = TextFileIndex.WHOLE_LINE,
+    value_column_index: int = TextFileIndex.LINE_NUMBER,
+    delimiter: str = "\t",
+) -> Any:
+    """A table of the numbers of a file's lines.  Raises ValueError where none is given."""
+    if vocabulary_file is None:
+        raise ValueError("`vocabulary_file` must be specified.")
+    with tf.name_scope(name, "string_to_index"):
+        initializer = TextFileInitializer(
+            vocabulary_file,
+            dtypes.int64 if dtypes.as_dtype(key_dtype).is_integer else key_dtype,
+            key_column_index,
+            dtypes.int64,
+            value_column_index,
+            vocab_size,
+            delimiter,
+            "table_init",
+        )
+        return _index_table(initializer, num_oov_buckets, default_value)
+
+
+def index_table_from_tensor(
+    vocabulary_list: Any,
+    num_oov_buckets: int = 0,
+    default_value: int = -1,
+    hasher_spec: Any = None,
+    dtype: Any = dtypes.string,
+    name: str | None = None,
+) -> Any:
+    """A table of the places of a list's elements.  Raises ValueError where none is given."""
+    if vocabulary_list is None:
+        raise ValueError("`vocabulary_list` must be specified.")
+    with tf.name_scope(name, "string_to_index"):
+        keys = tf.convert_to_tensor(vocabulary_list)
+        count = tf.size(keys)
+        values = tf.cast(tf.range(count), dtypes.int64)
+        return _index_table(KeyValueTensorInitializer(keys, values, name="table_init"), num_oov_buckets, default_value)
+
+
+def _index_table(initializer: Any, buckets: int, default_value: int) -> Any:
+    if buckets:
+        return StaticVocabularyTable(initializer, buckets, name="hash_table")
+    return StaticHashTable(initializer, default_value, name="hash_table")
+
+
+def index_to_string_table_from_file(
+    vocabulary_file: Any,
+    vocab_size: int | None = None,
+    default_value: str = "UNK",
+    name: str | None = None,
+    key_column_index: int = TextFileIndex.LINE_NUMBER,
+    value_column_index: int = TextFileIndex.WHOLE_LINE,
+    delimiter: str = "\t",
+) -> Any:
+    """A table of a file's lines by their numbers."""
+    with tf.name_scope(name, "index_to_string"):
+        initializer = TextFileInitializer(
+            vocabulary_file,
+            dtypes.int64,
+            key_column_index,
+            dtypes.string,
+            value_column_index,
+            vocab_size,
+            delimiter,
+            "table_init",
+        )
+        return StaticHashTable(initializer, default_value)
+
+
+def index_to_string_table_from_tensor(vocabulary_list: Any, default_value: str = "UNK", name: str | None = None) -> Any:
+    """A table of a list's elements by their places."""
+    with tf.name_scope(name, "index_to_string"):
+        values = tf.convert_to_tensor(vocabulary_list, dtypes.string)
+        keys = tf.cast(tf.range(tf.size(values)), dtypes.int64)
+        return StaticHashTable(
+            KeyValueTensorInitializer(keys, values, dtypes.int64, dtypes.string, "table_init"), default_value
+        )

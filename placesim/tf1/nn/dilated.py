@@ -1,0 +1,235 @@
+"""Convolutions whose filters have holes: the image's pixels are dealt out to batches; and those of any number of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1.arguments import renamed
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.nn.convolutions import conv2d, explicit_padding
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.variables.resource import ResourceVariable
+
+tf: Any = namespace("")
+
+
+def _same_paddings(filter_sizes: Sequence[int], rates: Sequence[int]) -> list[list[int]]:
+    paddings = []
+    for size, rate in zip(filter_sizes, rates, strict=True):
+        extra = size + (size - 1) * (rate - 1) - 1
+        paddings.append([extra // 2, extra - extra // 2])
+    return paddings
+
+
+def with_space_to_batch(
+    input: Any,
+    dilation_rate: Any,
+    padding: str,
+    op: Callable[[Any, str], Any],
+    filter_shape: Any = None,
+    spatial_dims: Sequence[int] = (1, 2),
+) -> Any:
+    """`op(input, padding)` where its window has holes; without holes it is the op itself."""
+    rates = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
+    known = constant_value(rates)
+    if known is None:
+        raise NotImplementedError("dilation rates that are not constants: give numbers, or convert the GraphDef")
+    rates_list = [int(rate) for rate in known]
+    if all(rate == 1 for rate in rates_list):
+        return op(input, padding)
+    if padding == "SAME":
+        shape = convert_to_tensor(filter_shape, name="filter_shape")
+        sizes = constant_value(shape)
+        if sizes is None:
+            raise NotImplementedError("a dilated filter of unknown shape: give it a static shape, or convert the GraphDef")
+        base = _same_paddings([int(size) for size in sizes[: len(rates_list)]], rates_list)
+        base_tensor = constant(np.array(base, np.int32), name="stack")
+    elif padding == "VALID":
+        base = [[0, 0]] * len(rates_list)
+        base_tensor = None
+    else:
+        raise ValueError(f'`padding` must be either "SAME" or "VALID". Received: padding={padding}')
+    sizes_of = input.shape.as_list() if input.shape.rank is not None else None
+    spatial = None if sizes_of is None else [sizes_of[dim] for dim in spatial_dims]
+    if spatial is None or None in spatial:
+        raise NotImplementedError(
+            "a dilated convolution of images of unknown size: give a static size, or convert the GraphDef"
+        )
+    paddings, crops = _required_paddings(spatial, rates_list, base, base_tensor)
+    batched = gen("SpaceToBatchND")(input, np.array(rates_list, np.int32), paddings)
+    result = op(batched, "VALID")
+    return gen("BatchToSpaceND")(result, np.array(rates_list, np.int32), crops)
+
+
+def _required_paddings(sizes: Sequence[int], rates: Sequence[int], base: list[list[int]], base_tensor: Any) -> tuple[Any, Any]:
+    """The paddings that make the sizes multiples of the rates, and what is cropped of them again."""
+    with name_scope(None, "required_space_to_batch_paddings"):
+        constant(np.array(sizes, np.int32), name="input_shape")
+        if base_tensor is None:
+            constant(np.array(base, np.int32), name="base_paddings")
+        paddings, crops = [], []
+        for size, rate, (before, after) in zip(sizes, rates, base, strict=True):
+            extra = (rate - (size + before + after) % rate) % rate
+            paddings.append([before, after + extra])
+            crops.append([0, extra])
+        constant(np.array(paddings, np.int32), name="paddings")
+        constant(np.array(crops, np.int32), name="crops")
+    return np.array(paddings, np.int32), np.array(crops, np.int32)
+
+
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Any:
+    """A convolution whose filter has holes."""
+    return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
+
+
+def convolution(
+    input: Any,
+    filter: Any,
+    padding: Any,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """A convolution over one, two or three dimensions."""
+    filter = renamed("filters", filters, "filter", filter)
+    dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
+    with name_scope(name, "convolution", [input, filter]) as scope:
+        images = convert_to_tensor(input, name="input")
+        # a variable behind a handle is read by the op that takes it, after what else the convolution needs
+        kernel = filter if isinstance(filter, ResourceVariable) else convert_to_tensor(filter, name="filter")
+        rank: Any = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
+        count = rank - 2
+        if count not in (1, 2, 3):
+            raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
+        first = data_format is not None and data_format.startswith("NC")
+        rates = [1] * count if dilation_rate is None else [*_spread(dilation_rate, count)]
+        steps = [1] * count if strides is None else [*_spread(strides, count)]
+        if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
+            raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+
+        def apply(given: Any, padding: Any) -> Any:
+            if count == 1:
+                layout = "NCHW" if first else "NHWC"
+                axis = -2 if first else -3
+                wide = tf.expand_dims(given, axis)
+                flat = tf.expand_dims(kernel, 0)
+                made = gen("Conv2D")(
+                    wide, flat, whole([1, *steps]), padding, data_format=layout, dilations=[1, 1, 1, 1], name=scope
+                )
+                return tf.squeeze(made, [axis])
+            if count == 2:
+                layout = "NCHW" if first else "NHWC"
+                mode, sizes = explicit_padding(padding, layout)
+                return gen("Conv2D")(given, kernel, whole(steps), mode, explicit_paddings=sizes, data_format=layout, name=scope)
+            return gen("Conv3D")(given, kernel, whole(steps), padding, data_format="NCDHW" if first else "NDHWC", name=scope)
+
+        if all(rate == 1 for rate in rates):
+            return apply(images, padding)
+        dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
+        shape = kernel.shape.as_list() if kernel.shape.is_fully_defined() else tf.shape(kernel)
+        return with_space_to_batch(images, rates, padding, apply, shape, dims)
+
+
+def _spread(value: Any, count: int) -> list[int]:
+    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    return values * count if len(values) == 1 else values
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """A convolution of each channel on its own."""
+    rate = renamed("dilations", dilations, "rate", rate)
+    filter = renamed("filters", filters, "filter", filter)
+    with name_scope(name, "depthwise", [input, filter]) as scope:
+        images = convert_to_tensor(input, name="tensor_in")
+        kernel = convert_to_tensor(filter, name="filter_in")
+        rate = [1, 1] if rate is None else rate
+        return with_space_to_batch(
+            images,
+            *_rate_after_shape(kernel, rate),
+            padding,
+            lambda given, mode: depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=scope),
+            kernel.shape.as_list() if kernel.shape.is_fully_defined() else None,
+            (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
+        )
+
+
+def _rate_after_shape(kernel: Any, rate: Any) -> tuple[Any]:
+    tf.shape(kernel)
+    return (rate,)
+
+
+def depthwise_conv2d_native(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Any:
+    """The op itself."""
+    padding, sizes = explicit_padding(padding, data_format)
+    return gen("DepthwiseConv2dNative")(
+        input,
+        filter,
+        strides,
+        padding,
+        explicit_paddings=sizes,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+    )
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """A convolution of each channel, then one over the channels."""
+    rate = renamed("dilations", dilations, "rate", rate)
+    with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
+        images = convert_to_tensor(input, name="tensor_in")
+        depthwise = convert_to_tensor(depthwise_filter, name="depthwise_filter")
+        pointwise = convert_to_tensor(pointwise_filter, name="pointwise_filter")
+        of_pointwise = pointwise.shape.with_rank(4)
+        of_pointwise[0].assert_is_compatible_with(1)
+        of_pointwise[1].assert_is_compatible_with(1)
+        rate = [1, 1] if rate is None else rate
+        spread = with_space_to_batch(
+            images,
+            *_rate_after_shape(depthwise, rate),
+            padding,
+            lambda given, mode: depthwise_conv2d_native(
+                given, depthwise, strides, mode, data_format or "NHWC", name="depthwise"
+            ),
+            depthwise.shape.as_list() if depthwise.shape.is_fully_defined() else None,
+            (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
+        )
+        return conv2d(spread, pointwise, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)

@@ -1,0 +1,75 @@
+"""Optimizers of which an op makes each step: their slots and numbers in the order of the op's inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.generated import gen
+from placesim.tf1.optimizers.optimizer import Optimizer
+
+
+class ByOps(Optimizer):
+    """An optimizer whose updates are ops of their own: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
+
+    `update` is X; `hyperparameters` the names of the constants in the order that they are made in; `inputs` what the op takes
+    after the variable: `slot:NAME`, a hyperparameter's name, or `grad`, which a sparse op follows by the indices.
+    """
+
+    update = ""
+    hyperparameters: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    casts = True
+    """Whether hyperparameters are cast to the variable's type; the proximal ones take what they are given (recorded)."""
+
+    def __init__(self, use_locking: bool, name: str, **values: Any) -> None:
+        super().__init__(use_locking, name)
+        self._values = values
+        self._tensors: dict[str, Any] = {}
+
+    def _prepare(self) -> None:
+        for name in self.hyperparameters:
+            value = self._call_if_callable(self._values[name])
+            self._tensors[name] = tf.convert_to_tensor(value, name=name)
+
+    def _kernel(self) -> str:
+        return self.update
+
+    def _attrs(self, is_sparse: bool) -> dict[str, Any]:
+        """The op's attrs beside `use_locking`."""
+        return {}
+
+    def _apply(self, prefix: str, variable: Any, held: Any, gradient: tuple[Any, ...], dtype: Any) -> Any:
+        given: list[Any] = [held]
+        for item in self.inputs:
+            if item == "grad":
+                given += gradient
+            elif item.startswith("slot:"):
+                slot = self.get_slot(variable, item.removeprefix("slot:"))
+                given.append(slot.handle if prefix.startswith("Resource") else slot)
+            else:
+                given.append(self._input(item, dtype))
+        attrs = {"use_locking": self._use_locking, **self._attrs("Sparse" in prefix)}
+        made = gen(prefix + self._kernel())(*given, **attrs)
+        return getattr(made, "op", made)
+
+    def _input(self, name: str, dtype: Any) -> Any:
+        return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        return self._apply("Apply", var, var, (grad,), var.dtype.base_dtype)
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        return self._apply("ResourceApply", handle, handle.handle, (grad,), grad.dtype.base_dtype)
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        return self._apply("SparseApply", var, var, (grad.values, grad.indices), var.dtype.base_dtype)
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        return self._apply("ResourceSparseApply", handle, handle.handle, (grad, indices), grad.dtype)
+
+
+def refuse_negative(label: str, value: float, wanted: str) -> None:
+    """Raises ValueError for a number below zero."""
+    if value < 0.0:
+        raise ValueError(f"{label} {value} needs to {wanted}")

@@ -1,0 +1,54 @@
+"""What a Supervisor's threads do at intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.queue_runners import LooperThread
+
+if TYPE_CHECKING:
+    from placesim.tf1.training.supervisor import Supervisor
+
+
+class Repeated(LooperThread):
+    """Does something every so many seconds, at once for the first time."""
+
+    def __init__(self, supervisor: Supervisor, seconds: float, act: Callable[[], None]) -> None:
+        super().__init__(supervisor.coord, seconds)
+        self._act = act
+
+    def run_loop(self) -> None:
+        """Does it."""
+        self._act()
+
+
+class StepCounter(LooperThread):
+    """Tells how many global steps a second there are."""
+
+    def __init__(self, supervisor: Supervisor, session: Any, seconds: float) -> None:
+        super().__init__(supervisor.coord, seconds)
+        self._supervisor, self._session = supervisor, session
+        self._tag = f"{supervisor.global_step.op.name}/sec"
+
+    def start_loop(self) -> None:
+        """From where it counts."""
+        self._time = time.time()
+        self._step = read_step(self._session, self._supervisor.global_step)
+
+    def run_loop(self) -> None:
+        """Logs the rate, and writes it as a summary."""
+        step = read_step(self._session, self._supervisor.global_step)
+        now = time.time()
+        passed, seconds = step - self._step, now - self._time
+        self._step, self._time = step, now
+        rate = passed / seconds if seconds else float("inf")
+        if self._supervisor.summary_writer:
+            summary = message_class("Summary")()
+            summary.value.add(tag=self._tag, simple_value=rate)
+            self._supervisor.summary_writer.add_summary(summary, step)
+        tf.logging.info("%s: %g", self._tag, rate)

@@ -1,0 +1,112 @@
+"""Which kind of variable a call makes: resources or references, and the creators of scopes before either."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableDef, VariableSynchronization
+
+_resource_by_default = False
+
+
+def enable_resource_variables() -> None:
+    """Variables are resources from here on, unless a scope or call says otherwise."""
+    _set_resource_default(True)
+
+
+def disable_resource_variables() -> None:
+    """Variables are references, TensorFlow 1's default."""
+    _set_resource_default(False)
+
+
+def _set_resource_default(enabled: bool) -> None:
+    global _resource_by_default
+    _resource_by_default = enabled
+
+
+def resource_variables_enabled() -> bool:
+    """Whether variables are resources unless a scope or call says otherwise."""
+    return _resource_by_default
+
+
+def create_variable(
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: VariableDef | None = None,
+    dtype: Any = None,
+    expected_shape: Any = None,
+    import_scope: str | None = None,
+    constraint: Any = None,
+    use_resource: bool | None = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
+    shape: Any = None,
+    **others: Any,
+) -> Any:
+    """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
+    arguments = dict(
+        others,
+        initial_value=initial_value,
+        trainable=trainable,
+        collections=collections,
+        validate_shape=validate_shape,
+        caching_device=caching_device,
+        name=name,
+        variable_def=variable_def,
+        dtype=dtype,
+        expected_shape=expected_shape,
+        import_scope=import_scope,
+        constraint=constraint,
+        use_resource=use_resource,
+        synchronization=synchronization,
+        aggregation=aggregation,
+        shape=shape,
+        experimental_enable_variable_lifting=None,
+    )
+    make: Callable[..., Any] = _make_default
+    for creator in _creators():
+        make = functools.partial(creator, make)
+    return make(**arguments)
+
+
+def _make_default(**arguments: Any) -> Variable:
+    from placesim.tf1.variables.reference import RefVariable
+    from placesim.tf1.variables.resource import ResourceVariable
+    from placesim.tf1.variables.scopes import get_variable_scope
+
+    use_resource = arguments.pop("use_resource", None)
+    if use_resource is None:
+        use_resource = get_variable_scope().use_resource
+    if use_resource is None:
+        use_resource = _resource_by_default or get_default_graph().building_function
+    kind = ResourceVariable if use_resource else RefVariable
+    known = inspect.signature(kind.__init__).parameters
+    return kind(**{key: value for key, value in arguments.items() if key in known})
+
+
+def _creators() -> list[Callable[..., Any]]:
+    graph = get_default_graph()
+    found = getattr(graph, "variable_creators", None)
+    if found is None:
+        found = graph.variable_creators = []
+    return found
+
+
+@contextmanager
+def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
+    """Variables inside are made by `variable_creator(next_creator, **arguments)`."""
+    creators = _creators()
+    creators.append(variable_creator)
+    try:
+        yield
+    finally:
+        creators.pop()

@@ -1,0 +1,91 @@
+"""`tf.get_variable`: a variable of the current scope, found or made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.variables.scopes import scopes_of_graph
+from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
+
+
+def get_variable(
+    name: str | None,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
+) -> Any:
+    """The variable of this name in the current variable scope: a new one, or where variables are reused the one there is.
+
+    Raises ValueError where it must not be there and is, must be there and is not, or has another shape or type.
+    """
+    scopes = scopes_of_graph()
+    arguments = {
+        "shape": shape,
+        "dtype": dtype,
+        "initializer": initializer,
+        "regularizer": regularizer,
+        "reuse": None,
+        "trainable": trainable,
+        "collections": collections,
+        "caching_device": caching_device,
+        "partitioner": partitioner,
+        "validate_shape": validate_shape,
+        "use_resource": use_resource,
+        "custom_getter": custom_getter,
+        "constraint": constraint,
+        "synchronization": synchronization,
+        "aggregation": aggregation,
+    }
+    return scopes.store.get(scopes.current, name, arguments)
+
+
+def get_local_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = False,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
+) -> Any:
+    """`get_variable` of a local variable, which is not trainable."""
+    return get_variable(
+        name,
+        shape,
+        dtype,
+        initializer,
+        regularizer,
+        False,
+        [*(collections or ()), "local_variables"],
+        caching_device,
+        partitioner,
+        validate_shape,
+        use_resource,
+        custom_getter,
+        constraint,
+        synchronization,
+        aggregation,
+    )
+
+
+def no_regularizer(_: Any) -> None:
+    """A regularizer that gives no loss, for a variable in a scope that has one."""
