@@ -223,8 +223,8 @@ class _Walk:
         alone = next((op for op in exits if op._get_control_flow_context() is None), None)
         if alone is not None:
             raise ValueError(
-                f"no gradient through a loop that is written as single ops: got '{alone.name}', expected a loop that tf.while_loop "
-                "made, or the op While"
+                f"no gradient through a loop that is written as single ops: got '{alone.name}', expected a loop that "
+                "tf.while_loop made, or the op While"
             )
         if exits:
             from placesim.tf1.gradients.loops import LoopGradients
