@@ -69,8 +69,8 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "collector files suggestions deadlines interrupts loading options inspection report formats runtime placement graph devices "
-        "memory ops dtypes errors"
+        "collector files suggestions deadlines interrupts loading options inspection report formats runtime placement graph "
+        "devices memory ops dtypes errors"
     ),
     "tf1": (
         "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
