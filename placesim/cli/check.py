@@ -13,42 +13,69 @@ from placesim.cli.options import given, machine_options, placement_options, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from placesim.inspection.checking.findings import Finding
+    from placesim.inspection.checking.findings import Checked, Finding
     from placesim.inspection.checking.rules import RuleUse
 
 
-def _text(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+def _findings(checked: Sequence[Checked]) -> list[Finding]:
+    return [finding for graph in checked for finding in graph.findings]
+
+
+def _text(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
     from placesim.report.text.findings import format_findings
 
-    return format_findings(findings)
+    return format_findings(_findings(checked))
 
 
-def _json(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _json(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim.report.document import json_text
     from placesim.report.text.findings import findings_document
 
-    return json_text(findings_document(findings))
+    return json_text(findings_document(_findings(checked)))
 
 
-def _sarif(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _sarif(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim import __version__
     from placesim.report.document import json_text
     from placesim.report.text.sarif import sarif_document
 
-    return json_text(sarif_document(findings, {use.rule.name: use.rule.help for use in uses}, __version__))
+    return json_text(sarif_document(_findings(checked), {use.rule.name: use.rule.help for use in uses}, __version__))
 
 
-def _github(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+def _github(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
     from placesim.report.text.findings import format_github
 
-    return format_github(findings)
+    return format_github(_findings(checked))
 
 
-FORMS: tuple[Form[Callable[[Sequence[Finding], Sequence[RuleUse]], str | Iterator[str]]], ...] = (
+def _junit(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.text.junit import junit_document
+
+    return junit_document(checked, [use.rule.name for use in uses])
+
+
+def _csv(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import COLUMNS, finding_row
+    from placesim.report.text.tables import csv_table
+
+    return csv_table(COLUMNS, map(finding_row, _findings(checked)))
+
+
+def _markdown(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import COLUMNS, finding_row
+    from placesim.report.text.tables import markdown_table
+
+    return markdown_table(COLUMNS, map(finding_row, _findings(checked)))
+
+
+FORMS: tuple[Form[Callable[[Sequence[Checked], Sequence[RuleUse]], str | Iterator[str]]], ...] = (
     Form("text", _text),
     Form("json", _json),
     Form("sarif", _sarif),
     Form("github", _github),
+    Form("junit", _junit),
+    Form("csv", _csv),
+    Form("markdown", _markdown),
 )
 EXITS = {
     0: "no rule is broken",
@@ -58,7 +85,7 @@ EXITS = {
 
 
 @command("check", exits=EXITS)
-@click.argument("graph", required=False)
+@click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
 @click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
@@ -68,12 +95,13 @@ EXITS = {
 @placement_options
 @form_option(FORMS, "The form of the findings.", "text")
 def check_command(
-    graph: str | None, policy: str | None, rules: tuple[str, ...], lists_rules: bool, form: str, **values: Any
+    graphs: tuple[str, ...], policy: str | None, rules: tuple[str, ...], lists_rules: bool, form: str, **values: Any
 ) -> int:
     """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  Without a policy or a rule, only
-    that the graph can be placed is checked.
+    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  Several are checked one after
+    another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy or a rule,
+    only that the graph can be placed is checked.
 
     \b
     A policy:
@@ -91,11 +119,16 @@ def check_command(
     Examples:
       placesim check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
+      placesim check graphs/*.yaml --soft-placement --format junit > findings.xml
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import write, write_styled
+    from functools import partial
+
+    from placesim.cli.graph_arguments import graph_name, open_subject
+    from placesim.cli.output import write, write_error, write_styled
     from placesim.deadlines import run_within
+    from placesim.errors import PlacesimError
+    from placesim.inspection.checking.findings import Checked
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
     from placesim.subjects import Wish, Wishes
@@ -103,17 +136,32 @@ def check_command(
     if lists_rules:
         write(describe_rules())
         return 0
-    if graph is None:
+    if not graphs:
         raise click.UsageError("no graph: got no argument, expected GRAPH")
+    if graphs.count("-") > 1:
+        raise click.UsageError("standard input twice: got - for several graphs, expected it once")
     uses = _rule_uses(policy, rules)
     wishes = Wishes(
         memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
         time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
     )
-    snapshot = open_subject(graph, given(values), wishes=wishes)
-    findings = run_within(values["timeout"], lambda: check_snapshot(snapshot, uses))
-    write_styled(find_form(FORMS, form).write(findings, uses))
-    return 1 if findings else 0
+    checked = []
+    worst = 0
+    for graph in graphs:
+        try:
+            snapshot = open_subject(graph, given(values), wishes=wishes)
+            findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
+        except PlacesimError as error:
+            if len(graphs) == 1 and form != "junit":
+                raise
+            write_error(error)
+            checked.append(Checked(graph_name(graph), error=str(error)))
+            worst = max(worst, error.exit_code)
+        else:
+            checked.append(Checked(graph_name(graph), findings))
+            worst = max(worst, 1 if findings else 0)
+    write_styled(find_form(FORMS, form).write(checked, uses))
+    return worst
 
 
 def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:

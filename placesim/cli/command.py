@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 OWN = "Options"
 MACHINE = "Machine"
@@ -25,19 +26,24 @@ EXITS = {
 }
 """What the exit codes mean where a command says nothing else."""
 _ALWAYS: dict[int, str] = {70: "a defect of placesim", 130: "Ctrl-C"}
+_HELP = {"-h", "--help"}
 COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
 COLORS = ("auto", "always", "never")
 
 
 class Settings:
-    """What holds for the whole command line; `script_arguments` stood behind a script's `--`."""
+    """What holds for the whole command line.
 
-    __slots__ = ("debug", "quiet", "script_arguments")
+    `script_arguments` stood behind a script's `--`; parameters that are `from_environment` have their default from there.
+    """
+
+    __slots__ = ("debug", "from_environment", "quiet", "script_arguments")
 
     def __init__(self) -> None:
         self.debug = False
         self.quiet = False
         self.script_arguments: tuple[str, ...] = ()
+        self.from_environment: frozenset[str] = frozenset()
 
 
 def current_settings() -> Settings:
@@ -117,6 +123,26 @@ class Command(click.Command):
         self.exits = dict(sorted({**_ALWAYS, **exits}.items()))
         self.params += GENERAL_OPTIONS
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """With the defaults of files and of the environment.  Raises UsageError, with its place, for one that means nothing."""
+        if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
+            return super().make_context(info_name, args, parent, **extra)
+        from placesim.cli.defaults import defaults_of
+
+        found = defaults_of(self, info_name, parent.command.list_commands(parent))
+        settings = parent.ensure_object(Settings)
+        settings.from_environment = frozenset(name for name, default in found.items() if default.source.file is None)
+        extra["default_map"] = {name: default.value for name, default in found.items()}
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.BadParameter as error:
+            param, context = error.param, error.ctx
+            if param is None or context is None or param.name not in found or not _is_by_default(context, param.name):
+                raise
+            raise found[param.name].misfit(error) from error
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group under its title."""
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
@@ -135,10 +161,20 @@ class Command(click.Command):
             formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
 
 
+def _is_by_default(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+
+
 def _group_of(param: click.Parameter) -> str:
     if isinstance(param, Option):
         return param.group
     return GENERAL if isinstance(param, click.Option) and param.is_eager else OWN
+
+
+def is_from_environment(name: str) -> bool:
+    """Whether the running command's parameter has its value from a variable of the environment."""
+    context = click.get_current_context()
+    return name in current_settings().from_environment and _is_by_default(context, name)
 
 
 def command(name: str, exits: Mapping[int, str] = EXITS) -> Callable[[Callable[..., Any]], Command]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.options import format_option, machine_options, shell_environment
+from placesim.cli.options import machine_options, shell_environment, table_format_option
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
 from placesim.devices.inventory import Device
@@ -22,7 +22,7 @@ _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
 @command("devices")
 @click.argument("graph", required=False)
 @machine_options
-@format_option
+@table_format_option
 @click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
 @click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **machine: Any) -> int:

@@ -37,10 +37,7 @@ class LazyGroup(Command, click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"placesim.cli.{cmd_name}"), f"{cmd_name}_command")
-        return command
+        return command_named(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
@@ -58,6 +55,12 @@ class LazyGroup(Command, click.Group):
         """From the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def command_named(name: str) -> click.Command:
+    """The command of that name, one of `COMMANDS`, imported."""
+    command: click.Command = getattr(import_module(f"placesim.cli.{name}"), f"{name}_command")
+    return command
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from placesim.cli.command import Word, command
-from placesim.cli.options import format_option
+from placesim.cli.options import table_format_option
 from placesim.errors import UsageError
 from placesim.inspection.op_facts import DEVICE_TYPES, DTYPE_NAMES, OpFilter, facts_of, load_registry, matching_ops
 from placesim.suggestions import did_you_mean
@@ -30,7 +30,7 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
 @click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
 @click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
-@format_option
+@table_format_option
 def ops_command(name: str | None, device: str | None, dtype: str | None, numpy: bool | None, form: str) -> int:
     """List TensorFlow's ops, or tell all that is known of one.
 
@@ -68,6 +68,10 @@ def _print(release: str, chosen: Sequence[OpFacts], form: str, is_one: bool) -> 
         from placesim.report.document import json_line
 
         write(json_line(ops_document(release, chosen)))
+    elif form in ("csv", "markdown"):
+        from placesim.report.text.tables import csv_table, markdown_table
+
+        write((csv_table if form == "csv" else markdown_table)(COLUMNS, map(op_row, chosen)))
     elif not is_terminal(sys.stdout):
         write("".join(map(format_facts, chosen)) if is_one else format_ops(chosen))
     elif is_one:

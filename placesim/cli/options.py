@@ -18,12 +18,22 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 format_option = option(
     "--format", "form", type=Word(("text", "json")), default="text", help="The form of the report.", group=REPORT
 )
+table_format_option = option(
+    "--format",
+    "form",
+    type=Word(("text", "json", "csv", "markdown")),
+    default="text",
+    help="The form of the table.",
+    group=REPORT,
+)
 _MACHINE = (
     option("--cpu", type=int, metavar="N", help="Number of CPU devices.", group=MACHINE),
     option("--gpu", type=int, metavar="N", help="Number of GPUs.", group=MACHINE),
     option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them.", group=MACHINE),
     option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE),
 )
+MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
+"""The same by their parameters: a script's sessions ask the environment for these themselves."""
 link_option = option(
     "--link",
     multiple=True,

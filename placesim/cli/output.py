@@ -106,11 +106,22 @@ def write_styled(text: str | Iterator[str]) -> None:
 def write_rows(
     rows: Sequence[Mapping[str, Any]], key: str, columns: Sequence[str], form: str, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Rows as one JSON object under a key, beside `more`; as a table on a terminal; else as lines with tabs between."""
+    """Rows as one JSON object under a key, beside `more`; as CSV; as a table of Markdown; else for who reads it.
+
+    On a terminal that is a table, in a pipe lines with tabs between.
+    """
     if form == "json":
         from placesim.report.document import json_line
 
         write(json_line({key: list(rows)} | dict(more or {})))
+    elif form == "csv":
+        from placesim.report.text.tables import csv_table
+
+        write(csv_table(list(rows[0]) if rows else columns, (list(row.values()) for row in rows)))
+    elif form == "markdown":
+        from placesim.report.text.tables import markdown_table
+
+        write(markdown_table(columns, (list(row.values()) for row in rows)))
     elif is_terminal(sys.stdout):
         from placesim.report.terminal import table
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placesim.cli.command import current_settings
-from placesim.cli.options import shell_environment
+from placesim.cli.command import current_settings, is_from_environment
+from placesim.cli.options import MACHINE_NAMES, shell_environment
 
 _OF_GRAPHS = ("tag", "signature", "checkpoint", "clear_devices", "device", "fetch", "until")
 """Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
@@ -29,7 +29,8 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
     from placesim.scripts import script_command
 
     read_bytes(path)
-    options = {"environment": shell_environment(), **values}
+    asked = {name: value for name, value in values.items() if name not in MACHINE_NAMES or not is_from_environment(name)}
+    options = {"environment": shell_environment(), **asked}
     make_options(options)
     settings = current_settings()
     job = {

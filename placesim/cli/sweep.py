@@ -47,6 +47,12 @@ def _csv(sweep: Sweep) -> str:
     return sweep_csv(sweep)
 
 
+def _markdown(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_markdown
+
+    return sweep_markdown(sweep)
+
+
 def _json(sweep: Sweep) -> str:
     from placesim.report.document import json_line
     from placesim.report.text.sweep import sweep_document
@@ -63,6 +69,7 @@ def _html(sweep: Sweep) -> str:
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
     Form("csv", _csv, (".csv",)),
+    Form("markdown", _markdown, (".md",)),
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
@@ -310,3 +311,47 @@ def test_a_late_step_in_every_form(shell: Shell, form: str) -> None:
     assert "p.yaml" in ended.output
     if form == "sarif":
         check_sarif(json.loads(ended.output))
+
+
+def test_several_graphs(shell: Shell) -> None:
+    graphs = [shell.write(name, GRAPH) for name in ("g.yaml", "h.yaml")]
+    rule = ("--rule", "no-soft-fallback")
+    assert shell("check", *graphs, *TOWERS, *rule) == (1, f"{LINE}\n{LINE.replace('g.yaml', 'h.yaml')}\n", "")
+    ended = shell("check", "none.yaml", *graphs, *TOWERS, *rule, "--format", "json")
+    assert ended.code == 2
+    assert "none.yaml" in ended.complaint
+    assert [row["file"] for row in json.loads(ended.output)["findings"]] == graphs
+    assert shell("check", "-", "-").complaint.startswith("UsageError: standard input twice")
+
+
+def test_findings_as_junit(shell: Shell) -> None:
+    good = shell.write("good & <new>.yaml", GRAPH.replace("/gpu:3", "/gpu:0"))
+    graph = shell.write("g.yaml", GRAPH)
+    refused = shell.write("refused.yaml", GRAPH.replace("device: '/gpu:3'", "device: '/job:ps'"))
+    rules = ("--rule", "no-soft-fallback", "--rule", "max-transfers=9", "--rule", "max-transfers=8")
+    ended = shell("check", good, graph, refused, "none.yaml", *TOWERS, *rules, "--format", "junit")
+    assert ended.code == 2
+    found = ElementTree.fromstring(ended.output.encode())
+    assert found.attrib == {"name": "placesim check", "tests": "8", "failures": "2", "errors": "1"}
+    cases = {suite.get("name"): [(case.get("name"), [part.tag for part in case]) for case in suite] for suite in found}
+    assert cases == {
+        good: [("placeable", []), ("no-soft-fallback", []), ("max-transfers", [])],
+        graph: [("placeable", []), ("no-soft-fallback", ["failure"]), ("max-transfers", [])],
+        refused: [("placeable", ["failure"])],
+        "none.yaml": [("placeable", ["error"])],
+    }
+    failure = found.find(".//failure")
+    assert failure is not None
+    assert failure.text == LINE + "\n"
+    assert failure.get("message") == "m asked for /device:GPU:3 and is on GPU:0"
+
+
+def test_findings_as_tables(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    rule = ("--rule", "no-soft-fallback", "--format")
+    message = "m asked for /device:GPU:3 and is on GPU:0"
+    csv = shell("check", graph, *TOWERS, *rule, "csv").output
+    assert csv == f"file,line,column,rule,message,node\ng.yaml,3,5,no-soft-fallback,{message},m\n"
+    markdown = shell("check", graph, *TOWERS, *rule, "markdown").output.splitlines()
+    assert markdown[1] == "| --- | --- | --- | --- | --- | --- |"
+    assert markdown[2] == f"| g.yaml | 3 | 5 | no-soft-fallback | {message} | m |"

@@ -7,6 +7,9 @@ from typing import NamedTuple
 from placesim.errors import Location
 from placesim.marked import Marked, Role, filled, place
 
+PLACEABLE = "placeable"
+"""The rule that every graph is held to: that it can be placed."""
+
 
 class Finding(NamedTuple):
     """A broken rule: where, which one, and how; `node` is the node that it is about, if one is."""
@@ -23,3 +26,11 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+class Checked(NamedTuple):
+    """A graph and what was found; `error` is what kept it from being looked at."""
+
+    name: str
+    findings: tuple[Finding, ...] = ()
+    error: str | None = None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from placesim.errors import Location, UsageError
 from placesim.inspection.checking import agreement, load, places, requests, timing, transfers
-from placesim.inspection.checking.findings import Finding
+from placesim.inspection.checking.findings import PLACEABLE, Finding
 from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_names
@@ -41,7 +41,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
     Raises UsageError for a rule that a written report does not hold enough for.
     """
     if snapshot.error is not None:
-        return (Finding(_error_place(snapshot), "placeable", snapshot.error.summary, snapshot.error.node),)
+        return (Finding(_error_place(snapshot), PLACEABLE, snapshot.error.summary, snapshot.error.node),)
     subject = Subject(snapshot)
     found: list[Finding] = []
     for rule, values, location in uses:

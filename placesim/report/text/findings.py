@@ -20,6 +20,14 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"findings": map(_row, findings)}
 
 
+COLUMNS = ("file", "line", "column", "rule", "message", "node")
+
+
+def finding_row(finding: Finding) -> tuple[Any, ...]:
+    """What stands under `COLUMNS`."""
+    return tuple(_row(finding).values())
+
+
 def _row(finding: Finding) -> dict[str, Any]:
     return {
         "file": finding.location.file,

@@ -15,6 +15,7 @@ from typing import Any
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.prediction.sweeps import RESULTS, Sweep, SweepIdentity, SweepRow
+from placesim.report.text.tables import markdown_table
 
 NOTHING = "-"
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
@@ -58,6 +59,12 @@ def sweep_csv(sweep: Sweep) -> str:
     for row in sweep.rows:
         writer.writerow([_csv_cell(value) for value in (*row.settings, *row[1:], *sweep.identity)])
     return text.getvalue()
+
+
+def sweep_markdown(sweep: Sweep) -> str:
+    """A table of GitHub's Markdown, of the lines' columns."""
+    rows = (row._replace(peak_device=short_peak_device(row)) for row in sweep.rows)
+    return markdown_table((*sweep.keys, *RESULTS), ([_cell(value) for value in (*row.settings, *row[1:])] for row in rows))
 
 
 def _csv_cell(value: object) -> str:

@@ -1,0 +1,287 @@
+"""Where options come from that the command line does not name: environment variables, then the nearest file of settings.
+
+`PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  The file is `placesim.toml` or
+the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it: what stands at its top
+holds for all commands that have such an option, and a table of a command's name for that command.  A graph may come with a
+folder from elsewhere, and so may such a file; so none lets a graph touch files, and none says where to write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from placesim.cli.command import FILE_ACCESS, Option
+from placesim.errors import UsageError
+
+PREFIX = "PLACESIM_"
+CONFIG = "PLACESIM_CONFIG"
+"""Names the file of settings; empty for none."""
+FILE = "placesim.toml"
+_PROJECT = "pyproject.toml"
+_TABLE = ("tool", "placesim")
+MAX_BYTES = 1 << 20
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class Settled(NamedTuple):
+    """A file of settings, read: its path, its table, its text, and the keys that lead to the table."""
+
+    path: Path
+    table: Mapping[str, Any]
+    text: str
+    above: Sequence[str]
+
+
+class Source(NamedTuple):
+    """Where a value stands: a variable of the environment, or the keys that lead to it in a file."""
+
+    name: str
+    file: Settled | None = None
+    keys: Sequence[str] = ()
+
+    @property
+    def place(self) -> str:
+        """As messages say it."""
+        if self.file is None:
+            return self.name
+        line = _line_of(self.file.text, (*self.file.above, *self.keys))
+        return f"{_shown(self.file.path)}:{line}" if line else _shown(self.file.path)
+
+    def wrong(self, key: str, said: str) -> UsageError:
+        """A value that means nothing."""
+        return UsageError(f"wrong {self.name}: {said}" if self.file is None else f"{self.place}: wrong value of {key}: {said}")
+
+
+class Words(NamedTuple):
+    """What sets an option: its long words without their dashes, each with what it makes of a true or false flag."""
+
+    param: click.Option
+    flags: Mapping[str, Any] | None
+
+
+class Default(NamedTuple):
+    """A value as click takes it, the key that sets it, and where that stands."""
+
+    value: Any
+    key: str
+    source: Source
+
+    def misfit(self, error: click.BadParameter) -> UsageError:
+        """What click has against the value."""
+        said = " ".join(error.message.split())
+        return self.source.wrong(self.key, said if said.startswith("got ") else f"got '{self.value}': {said}")
+
+
+def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> dict[str, Default]:
+    """The values by parameter.
+
+    Raises UsageError, with the place, for a key that no command has, and for a value that means nothing.
+    """
+    options = _options(command)
+    found: dict[str, Default] = {}
+    for key, value, source in (*_of_file(name, commands, options), *_of_environment(name, options)):
+        param, flags = options[key]
+        assert param.name is not None
+        if source.file is not None and _is_kept_from_files(param):
+            raise UsageError(
+                f"{source.place}: not for a file: got {key}, expected it on the command line or in {PREFIX}{_variable(key)}, "
+                "because a file may come with a graph from elsewhere"
+            )
+        found[param.name] = Default(_value(param, flags, key, value, source), key, source)
+    return found
+
+
+def _options(command: click.Command) -> dict[str, Words]:
+    """Every option that can have a default, by each of its long words."""
+    found: dict[str, Words] = {}
+    for param in command.params:
+        if not isinstance(param, click.Option) or param.name in ("help", "version"):
+            continue
+        on, off = ([word[2:] for word in words if word.startswith("--")] for words in (param.opts, param.secondary_opts))
+        flags: Mapping[str, Any] | None = None
+        if param.is_flag:
+            is_switch = not isinstance(param.flag_value, str)  # click leaves it open where there is no default
+            values = (True, False) if is_switch else (param.flag_value, None)
+            flags = dict.fromkeys(on, values) | dict.fromkeys(off, values[::-1])
+        found.update((word, Words(param, flags)) for word in (*on, *off))
+    return found
+
+
+def _is_kept_from_files(param: click.Option) -> bool:
+    """Whether it lets a graph touch files, or says where to write."""
+    return (isinstance(param, Option) and param.group == FILE_ACCESS) or isinstance(param.type, click.Path)
+
+
+def _variable(key: str) -> str:
+    return key.replace("-", "_").upper()
+
+
+def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, Source]]:
+    """What variables say; one of the command goes before one of all."""
+    if not any(variable.startswith(PREFIX) for variable in os.environ):
+        return
+    for key in options:
+        for variable in (f"{PREFIX}{_variable(key)}", f"{PREFIX}{_variable(name)}_{_variable(key)}"):
+            text = os.environ.get(variable)
+            if text:
+                yield key, text, Source(variable)
+
+
+def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -> Iterator[tuple[str, Any, Source]]:
+    """What the nearest file says, the command's own table last."""
+    from_file = _read()
+    if from_file is None:
+        return
+    for key, value in from_file.table.items():
+        plain = key.replace("_", "-")
+        if isinstance(value, dict):
+            if key not in commands:
+                raise _unknown(from_file, (key,), [*commands], "a command's table")
+        elif plain in options:
+            yield plain, value, Source(FILE, from_file, (key,))
+        elif plain not in _words_of_all(commands):
+            raise _unknown(from_file, (key,), _words_of_all(commands), "an option")
+    own = from_file.table.get(name, {})
+    if not isinstance(own, dict):
+        return
+    for key, value in own.items():
+        plain = key.replace("_", "-")
+        if plain not in options:
+            raise _unknown(from_file, (name, key), list(options), f"an option of `placesim {name}`")
+        yield plain, value, Source(FILE, from_file, (name, key))
+
+
+def _words_of_all(commands: Sequence[str]) -> list[str]:
+    from placesim.cli.group import command_named
+
+    return sorted({word for name in commands for word in _options(command_named(name))})
+
+
+def _read() -> Settled | None:
+    """The nearest file of settings."""
+    named = os.environ.get(CONFIG)
+    if named is not None:
+        return _parsed(Path(named), Path(named).name == _PROJECT) if named else None
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    for folder in (here, *here.parents):
+        for file in (FILE, _PROJECT):
+            path = folder / file
+            if os.path.isfile(path):
+                found = _parsed(path, file == _PROJECT)
+                if found is not None:
+                    return found
+    return None
+
+
+def _parsed(path: Path, is_project: bool) -> Settled | None:
+    """None for a project's file that says nothing of placesim."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a file of settings") from error
+    if is_project and b"tool.placesim" not in data:
+        return None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"cannot read {path}: got more than {MAX_BYTES} bytes, expected a file of settings")
+    import tomllib
+
+    try:
+        text = data.decode()
+        table: Any = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{_shown(path)}: no TOML: got '{error}', expected keys and values") from error
+    above = _TABLE if is_project else ()
+    for part in above:
+        table = table.get(part) if isinstance(table, dict) else None
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise UsageError(f"{_shown(path)}: wrong type of tool.placesim: got {table!r}, expected a table")
+    return Settled(path, table, text, above)
+
+
+def _shown(path: Path) -> str:
+    """As short as it can be said from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _line_of(text: str, keys: Sequence[str]) -> int | None:
+    """The line that sets a key, from 1: tomllib keeps none, so the text is cut until the key is gone."""
+    import tomllib
+
+    wanted = len(keys)
+    lines = text.split("\n")
+    for number in range(1, len(lines) + 1):
+        try:
+            table: Any = tomllib.loads("\n".join(lines[:number]))
+        except ValueError:
+            continue  # within a value of several lines
+        for depth, key in enumerate(keys, 1):
+            if not isinstance(table, dict) or key not in table:
+                break
+            table = table[key]
+            if depth == wanted:
+                return number
+    return None
+
+
+def _unknown(file: Settled, keys: Sequence[str], known: Sequence[str], what: str) -> UsageError:
+    from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+
+    *tables, key = keys
+    near = did_you_mean(key.replace("_", "-"), known, SIMILAR_AMONG_FEW)
+    error = UsageError(f"{Source(FILE, file, keys).place}: no such key: got '{key}', expected {what}{near}")
+    error.help = (f"`placesim help {tables[0]}` lists them" if tables else "`placesim help COMMAND` lists a command's options",)
+    return error
+
+
+def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: Source) -> Any:
+    """As click takes it: a flag's value, a list of texts where an option may be repeated, else a text."""
+    if flags is not None:
+        return flags[key][0 if _truth(key, value, source) else 1]
+    if param.multiple:
+        return [_text(key, item, source) for item in _items(value, source)]
+    return _text(key, value, source)
+
+
+def _truth(key: str, value: Any, source: Source) -> bool:
+    if source.file is None and str(value).lower() in (*_TRUE, *_FALSE):
+        return str(value).lower() in _TRUE
+    if isinstance(value, bool):
+        return value
+    raise source.wrong(key, f"got {_as_toml(value)}, expected true or false")
+
+
+def _items(value: Any, source: Source) -> Sequence[Any]:
+    if isinstance(value, list):
+        return value
+    if source.file is not None:
+        return [value]
+    import shlex
+
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise source.wrong("", f"got '{value}', expected words, and quotation marks in pairs") from error
+
+
+def _text(key: str, value: Any, source: Source) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise source.wrong(key, f"got {_as_toml(value)}, expected a text or a number")
+    return str(value)
+
+
+def _as_toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"'{value}'"

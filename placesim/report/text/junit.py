@@ -1,0 +1,62 @@
+"""Findings -> JUnit's XML, which continuous integration reads: a suite for each graph, a case for each rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape as quote
+
+from placesim.escapes import escape, escape_line
+from placesim.inspection.checking.findings import PLACEABLE, Checked, Finding
+
+
+def junit_document(checked: Sequence[Checked], rules: Sequence[str]) -> Iterator[str]:
+    """The document in pieces; `rules` are those that each graph was held to."""
+    suites = [list(_cases(graph, rules)) for graph in checked]
+    failed = sum(bool(findings) for cases in suites for _, findings in cases)
+    errors = sum(graph.error is not None for graph in checked)
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f'<testsuites name="placesim check" {_counts(sum(map(len, suites)), failed, errors)}>\n'
+    for graph, cases in zip(checked, suites, strict=True):
+        name = _attribute(graph.name)
+        counts = _counts(len(cases), sum(bool(findings) for _, findings in cases), graph.error is not None)
+        yield f'  <testsuite name="{name}" {counts}>\n'
+        for rule, findings in cases:
+            yield from _case(name, rule, findings, graph.error)
+        yield "  </testsuite>\n"
+    yield "</testsuites>\n"
+
+
+def _cases(graph: Checked, rules: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
+    """Each rule once with what breaks it; of a graph that could not be read or placed, only that."""
+    broken: dict[str, list[Finding]] = {}
+    for finding in graph.findings:
+        broken.setdefault(finding.rule, []).append(finding)
+    yield PLACEABLE, broken.get(PLACEABLE, [])
+    if graph.error is None and PLACEABLE not in broken:
+        yield from ((rule, broken.get(rule, [])) for rule in dict.fromkeys(rules))
+
+
+def _case(graph: str, rule: str, findings: Sequence[Finding], error: str | None) -> Iterator[str]:
+    head = f'    <testcase classname="{graph}" name="{_attribute(rule)}"'
+    if error is not None:
+        yield f'{head}>\n      <error message="{_attribute(error)}"/>\n    </testcase>\n'
+    elif not findings:
+        yield f"{head}/>\n"
+    else:
+        place = findings[0].location
+        yield f'{head} file="{_attribute(place.file)}" line="{place.line}">\n'
+        yield f'      <failure type="{_attribute(rule)}" message="{_attribute(findings[0].message)}">'
+        yield "".join(f"{_text(str(finding))}\n" for finding in findings)
+        yield "</failure>\n    </testcase>\n"
+
+
+def _counts(tests: int, failures: int, errors: int) -> str:
+    return f'tests="{tests}" failures="{failures}" errors="{int(errors)}"'
+
+
+def _attribute(text: str) -> str:
+    return quote(escape_line(text))
+
+
+def _text(text: str) -> str:
+    return quote(escape(text), quote=False)
