@@ -26,6 +26,7 @@ COMMANDS = {
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
     "manual": "Read the manual.",
     "help": "Show the help of a command.",
+    "completion": "Have a shell complete the words of placesim.",
 }
 """Each command's line of help; it is the function of its name in the module of its name."""
 
