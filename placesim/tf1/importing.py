@@ -10,6 +10,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
+from placesim.tf1.running import children
+
 ROOTS = ("tensorflow", "tensorflow_core", "absl")
 """What is answered here; TensorFlow's flags, `app.run` and logging are those of `absl`, so both must be the same."""
 
@@ -20,7 +22,7 @@ class Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         root = fullname.partition(".")[0]
         if root not in ROOTS:
-            return None
+            return children.spec_of_spawning(path) if fullname == children.SPAWNING else None
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -59,7 +61,7 @@ def module_for(name: str) -> ModuleType:
         return _Internal(path)
     if path and not is_package(path):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-    return Namespace(path)
+    return Namespace(path, is_plain=not path and name == root)
 
 
 class _NotThere(NotImplementedError, AttributeError):
@@ -147,3 +149,4 @@ def install() -> None:
     """From now on `import tensorflow` is answered here."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
+        children.answer_imports()

@@ -10,8 +10,11 @@ from typing import Any
 from placesim.tf1.exports import packages, table
 
 
-def find(name: str) -> Any:
-    """What `tf.NAME` is.  Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet."""
+def find(name: str, top: str = "tensorflow.compat.v1") -> Any:
+    """What `tf.NAME` is, where `tf` is the module `top`.
+
+    Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet.
+    """
     export = table().get(name)
     if export is None and name.startswith("__"):
         raise AttributeError(name)
@@ -24,7 +27,7 @@ def find(name: str) -> Any:
     if is_package(name):
         return namespace(name)
     parent, _, last = name.rpartition(".")
-    where = f"tensorflow._api.v2.compat.v1.{parent}" if parent else "tensorflow.compat.v1"
+    where = f"tensorflow._api.v2.compat.v1.{parent}" if parent else top
     from placesim.tf1.missing import absent
 
     found = absent(name)
@@ -53,13 +56,15 @@ def is_function(name: str) -> bool:
 class Namespace(ModuleType):
     """A module of the API whose names are found when they are asked for."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, is_plain: bool = False) -> None:
         super().__init__("tensorflow." + prefix if prefix else "tensorflow")
         self.__dict__["__path__"] = []
         self._prefix = prefix
+        self._is_plain = is_plain
+        """Whether it is what `import tensorflow` gives, which has what `tensorflow.compat.v1` has, and is called otherwise."""
 
     def __getattr__(self, name: str) -> Any:
-        found = _find_in(self._prefix, name)
+        found = find(name, "tensorflow") if self._is_plain and name != "newaxis" else _find_in(self._prefix, name)
         self.__dict__[name] = found
         return found
 

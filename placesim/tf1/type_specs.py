@@ -37,6 +37,22 @@ class TypeSpec:
         return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
 
 
+class NoneTensorSpec(TypeSpec):
+    """`tf.NoneTensorSpec`: of None, which is no tensor and may stand in an element of a dataset."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        return type(None)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return "NoneTensorSpec()"
+
+
 class _Shaped(TypeSpec):
     """A spec of a shape and an element type."""
 

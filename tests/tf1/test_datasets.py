@@ -210,3 +210,15 @@ def test_exceptions_of_functions_are_told_with_their_lines() -> None:
     with pytest.raises(AttributeError) as missing:
         tf.data.Dataset.range(3).map(lambda x: x.foo)
     assert "in None  *\n        lambda x: x.foo\n" in str(missing.value)
+
+
+def test_none_in_an_element_is_no_tensor() -> None:
+    """Specs and values as TensorFlow 2.21 tells them."""
+    dataset = tf.data.Dataset.range(4).map(lambda x: {"a": x, "b": None}).batch(2)
+    assert dataset.output_types == {"a": tf.int64, "b": tf.NoneTensorSpec()}
+    taken = dataset.make_one_shot_iterator().get_next()
+    assert taken["b"] is None
+    with tf.Session() as session:
+        assert session.run(taken["a"]).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="Attr 'output_types' of 'MapDataset' Op passed list of length 0 less than minimum 1"):
+        tf.data.Dataset.range(3).map(lambda x: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from placesim.tf1.import_sources import SOURCES
 
@@ -149,3 +150,40 @@ def test_digits_of_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
     first = data.train.next_batch(4, shuffle=False)[1].tolist()
     assert (first, data.train.next_batch(4, shuffle=False)[1].tolist()) == ([1, 2, 3, 4], [5, 1, 2, 3])
     assert data.train.epochs_completed == 1
+
+
+_SPAWNS = """
+import multiprocessing as mp
+import tensorflow as tf
+def doubled(x):
+    with tf.Session() as session:
+        return float(session.run(tf.constant(x) * 2))
+if __name__ == "__main__":
+    with mp.get_context("spawn").Pool(1) as pool:
+        print(pool.map(doubled, [1.5, 2.5]))
+"""
+
+
+def test_processes_that_a_script_spawns_find_tensorflow(tmp_path: Path) -> None:
+    script = tmp_path / "spawns.py"
+    script.write_text(_SPAWNS)
+    done = subprocess.run(
+        [sys.executable, "-m", "placesim", "run", str(script)], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert "[3.0, 5.0]" in done.stdout, done.stderr
+
+
+def test_a_missing_name_is_told_of_the_module_that_was_imported() -> None:
+    program = """
+import tensorflow, tensorflow.compat.v1 as v1
+for module in (tensorflow, tensorflow.compat.v1, v1, v1.nn):
+    try:
+        module.foo
+    except AttributeError as error:
+        print(error)
+"""
+    assert _run(program).splitlines() == [
+        "module 'tensorflow' has no attribute 'foo'",
+        *["module 'tensorflow.compat.v1' has no attribute 'foo'"] * 2,
+        "module 'tensorflow._api.v2.compat.v1.nn' has no attribute 'foo'",
+    ]

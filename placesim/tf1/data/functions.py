@@ -15,7 +15,6 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.user_code import call_user_code
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.tensor import Tensor
-from placesim.tf1.type_specs import type_spec_of
 
 _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 
@@ -51,7 +50,7 @@ class ElementFunction:
         given = call_user_code(self._function, *parts)
         if isinstance(given, list):
             given = tuple(given)
-        self.output_spec = structures.map_structure(type_spec_of, given)
+        self.output_spec = structures.spec_of(given)
         return structures.to_tensors(given)
 
     @property

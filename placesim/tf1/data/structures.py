@@ -15,7 +15,7 @@ from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
 from placesim.tf1.tensor import Tensor
-from placesim.tf1.type_specs import SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
+from placesim.tf1.type_specs import NoneTensorSpec, SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
 
 # --- nests ----------------------------------------------------------------------------------------------------------
 
@@ -120,6 +120,10 @@ class DatasetSpec(TypeSpec):
         return f"DatasetSpec({self.element_spec!r}, {self.shape!r})"
 
 
+_TOLD_BY_SPEC = (DatasetSpec, NoneTensorSpec)
+"""Specs that stand for themselves where types, shapes or classes are told."""
+
+
 def spec_from_types(output_types: Any, output_shapes: Any = None, output_classes: Any = None) -> Any:
     """The spec of an element of these types, shapes (unknown unless given) and classes (tensors unless given)."""
     if output_shapes is None:
@@ -144,18 +148,18 @@ def without_shapes(types: Any, shapes: Any) -> Any:
 
 
 def types_of(spec: Any) -> Any:
-    """The element types of a spec, in its structure; what is a dataset stands for itself."""
-    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.dtype, spec)
+    """The element types of a spec, in its structure; what is a dataset or None stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.dtype, spec)
 
 
 def shapes_of(spec: Any) -> Any:
-    """The shapes of a spec, in its structure; what is a dataset stands for itself."""
-    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.shape, spec)
+    """The shapes of a spec, in its structure; what is a dataset or None stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.shape, spec)
 
 
 def classes_of(spec: Any) -> Any:
-    """The classes of a spec's values, in its structure; what is a dataset stands for itself."""
-    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.value_type, spec)
+    """The classes of a spec's values, in its structure; what is a dataset or None stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.value_type, spec)
 
 
 # --- components: what the runtime holds -----------------------------------------------------------------------------
@@ -163,12 +167,17 @@ def classes_of(spec: Any) -> Any:
 
 def component_types(spec: Any) -> list[dtypes.DType]:
     """The types of an element's tensors: sparse ones and datasets are variants."""
-    return [one.dtype if isinstance(one, TensorSpec) else dtypes.variant for one in flatten(spec)]
+    return [one.dtype if isinstance(one, TensorSpec) else dtypes.variant for one in _held(spec)]
 
 
 def component_shapes(spec: Any) -> list[TensorShape]:
     """The shapes of an element's tensors: unknown of a sparse one, a dataset's own."""
-    return [TensorShape(None) if isinstance(one, SparseTensorSpec) else one.shape for one in flatten(spec)]
+    return [TensorShape(None) if isinstance(one, SparseTensorSpec) else one.shape for one in _held(spec)]
+
+
+def _held(spec: Any) -> list[Any]:
+    """The specs of what the runtime holds a tensor for: None needs none."""
+    return [one for one in flatten(spec) if not isinstance(one, NoneTensorSpec)]
 
 
 def normalize(element: Any, spec: Any = None) -> Any:
@@ -180,7 +189,7 @@ def normalize(element: Any, spec: Any = None) -> Any:
     found: list[Any] = []
     with name_scope("normalize_element"):
         for i, (leaf, wanted) in enumerate(zip(leaves, specs, strict=True)):
-            if isinstance(leaf, Dataset | SparseTensor):
+            if leaf is None or isinstance(leaf, Dataset | SparseTensor):
                 found.append(leaf)
             elif isinstance(leaf, SparseTensorValue):
                 found.append(SparseTensor.from_value(leaf))
@@ -192,13 +201,15 @@ def normalize(element: Any, spec: Any = None) -> Any:
 
 def spec_of(element: Any) -> Any:
     """The spec of an element whose leaves are tensors and what stands for them."""
-    return map_structure(type_spec_of, element)
+    return map_structure(lambda leaf: NoneTensorSpec() if leaf is None else type_spec_of(leaf), element)
 
 
 def to_tensors(element: Any) -> list[Tensor]:
     """The tensors of an element."""
     found: list[Tensor] = []
     for leaf in flatten(element):
+        if leaf is None:
+            continue
         if isinstance(leaf, SparseTensor):
             found.append(gen("SerializeSparse")(leaf.indices, leaf.values, leaf.dense_shape, out_type=dtypes.variant))
         else:
@@ -210,6 +221,8 @@ def to_batched_tensors(element: Any) -> list[Tensor]:
     """The tensors of an element that is several ones, along its first axis.  Raises ValueError for a scalar."""
     found: list[Tensor] = []
     for leaf in flatten(element):
+        if leaf is None:
+            continue
         if isinstance(leaf, SparseTensor):
             found.append(gen("SerializeManySparse")(leaf.indices, leaf.values, leaf.dense_shape, out_type=dtypes.variant))
         else:
@@ -221,7 +234,8 @@ def to_batched_tensors(element: Any) -> list[Tensor]:
 
 def from_tensors(spec: Any, tensors: Sequence[Tensor]) -> Any:
     """The element that a runtime's tensors are."""
-    return pack(spec, [_from_tensor(one, tensor) for one, tensor in zip(flatten(spec), tensors, strict=True)])
+    left = iter(tensors)
+    return map_structure(lambda one: None if isinstance(one, NoneTensorSpec) else _from_tensor(one, next(left)), spec)
 
 
 def _from_tensor(spec: Any, tensor: Tensor) -> Any:
@@ -262,6 +276,8 @@ def batched(spec: Any, size: int | None) -> Any:
     def one(leaf: Any) -> Any:
         if isinstance(leaf, DatasetSpec):
             return DatasetSpec(leaf.element_spec, TensorShape([size]).concatenate(leaf.shape))
+        if isinstance(leaf, NoneTensorSpec):
+            return leaf
         return type(leaf)(TensorShape([size]).concatenate(leaf.shape), leaf.dtype)
 
     return map_structure(one, spec)
@@ -271,6 +287,8 @@ def unbatched(spec: Any) -> Any:
     """The spec of the elements of a batch.  Raises ValueError for scalars."""
 
     def one(leaf: Any) -> Any:
+        if isinstance(leaf, NoneTensorSpec):
+            return leaf
         if leaf.shape.rank == 0:
             raise ValueError("Unbatching a tensor is only supported for rank >= 1")
         return type(leaf)(leaf.shape[1:], leaf.dtype)
@@ -294,6 +312,8 @@ def common(first: Any, second: Any) -> Any | None:
     if isinstance(first, DatasetSpec):
         inner = common(first.element_spec, second.element_spec)
         return None if inner is None else DatasetSpec(inner, first.shape)
+    if isinstance(first, NoneTensorSpec):
+        return first
     if first.dtype is not second.dtype:
         return None
     return type(first)(first.shape.most_specific_compatible_shape(second.shape), first.dtype)

@@ -1,0 +1,53 @@
+"""Processes that a script starts afresh (`multiprocessing` with `spawn`): they find `tensorflow` here as the script does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+SPAWNING = "multiprocessing.spawn"
+_PROGRAM = "-c"
+_ROOT = str(Path(__file__).parents[3])
+
+
+def answer_imports() -> None:
+    """Children of this process answer `import tensorflow` too."""
+    known = sys.modules.get(SPAWNING)
+    if known is not None:
+        _tell_children(known)
+
+
+def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
+    """The spec of `multiprocessing.spawn`, which few scripts import: it is changed when it is loaded."""
+    spec = PathFinder.find_spec(SPAWNING, path)
+    if spec is not None and isinstance(spec.loader, SourceFileLoader):
+        spec.loader = _Spawning(spec.loader.name, spec.loader.path)
+    return spec
+
+
+class _Spawning(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _tell_children(module)
+
+
+def _tell_children(spawning: Any) -> None:
+    """A child's program begins with what this process did before its script: what it unpickles may need `tensorflow`."""
+    plain = spawning.get_command_line
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    def get_command_line(**kwds: Any) -> list[str]:
+        words: list[str] = plain(**kwds)
+        if _PROGRAM in words:
+            at = words.index(_PROGRAM) + 1
+            first = f"import sys; sys.path.append({_ROOT!r}); from placesim.tf1 import importing; importing.install(); "
+            words[at] = first + words[at]
+        return words
+
+    get_command_line.__wrapped__ = plain  # type: ignore[attr-defined]
+    spawning.get_command_line = get_command_line
