@@ -65,12 +65,14 @@ ROOMS = {
     "manual": "",
     "examples": "suggestions errors",
     "options": "suggestions devices errors",
-    "loading": "files options scripts formats checkpoints graph devices errors",
+    "building": "suggestions formats graph ops errors",
+    "loading": "building files options scripts formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "collector files suggestions deadlines interrupts loading options inspection report formats runtime placement graph "
-        "devices memory ops dtypes errors"
+        "collector files suggestions deadlines interrupts loading options inspection report formats runtime "
+        "placement graph devices "
+        "memory ops dtypes errors"
     ),
     "tf1": (
         "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
@@ -80,7 +82,7 @@ ROOMS = {
         "timing planned planned_files sweeping loading scripts options manual examples inspection planning graph_plans "
         "prediction report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts forecasts inspections machines simulation devices errors",
+    "__init__": "building interrupts forecasts inspections machines simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
