@@ -13,6 +13,7 @@ from placesim.interrupts import end_on_interrupt, is_own_process
 if is_own_process():  # from the first import on
     end_on_interrupt()
 
+from placesim.building import GraphBuilder
 from placesim.devices.gpu_memory import GpuProcess
 from placesim.errors import (
     AbortedError,
@@ -53,6 +54,7 @@ __all__ = [
     "FailedPreconditionError",
     "GpuProcess",
     "GraphBuildError",
+    "GraphBuilder",
     "GraphFileError",
     "InternalError",
     "InvalidArgumentError",

@@ -5,6 +5,7 @@ PlacesimError                    anything a user is told in one line
  ├─ GraphFileError               every problem of a file, each with its location
  ├─ GraphBuildError              TensorFlow's Python would raise ValueError while the graph is built
  ├─ RequestError                 TensorFlow's Python would raise ValueError for a fetch or a feed
+ ├─ Interrupted                  Ctrl-C ended a command that had established something
  ├─ SessionUsageError            TensorFlow's Python would raise RuntimeError for how a session is used
  ├─ DefectError                  placesim itself is wrong: whoever meets it is asked to report it
  └─ OpError                      TensorFlow's own status classes
@@ -84,6 +85,12 @@ def _revived(kind: type[PlacesimError], args: tuple[Any, ...], state: dict[str, 
 
 class UsageError(PlacesimError):
     """An option, a feed or a fetch that means nothing."""
+
+
+class Interrupted(PlacesimError):
+    """Ctrl-C: no error of anybody's, but what a report says in the place of one, so that it keeps what was done."""
+
+    exit_code = 130
 
 
 class GraphFileError(PlacesimError):

@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
     from typing import Any, NoReturn
 else:
     import _signal as signal  # the whole of it, and `typing`, take longer to import than a key takes to press
@@ -20,6 +21,10 @@ INTERRUPTED = 130
 GRACE_SECONDS = 0.4
 _seen: list[int] = []
 _unhurried: list[bool] = []
+_held: list[bool] = []
+_last_words: list[LastWords] = []
+LAST_WORDS_SECONDS = 5.0
+"""For writing what was done while the main thread does not come back."""
 
 
 def is_own_process() -> bool:
@@ -67,6 +72,46 @@ class Unhurried:
         _unhurried.pop()
 
 
+class Held:
+    """A `with` block that is done whole before Ctrl-C interrupts the command: it writes what must not be half."""
+
+    def __enter__(self) -> None:
+        self._before = len(_seen)
+        _held.append(True)
+
+    def __exit__(self, *_: object) -> None:
+        _held.pop()
+        if len(_seen) > self._before and not _held:
+            raise KeyboardInterrupt
+
+
+class LastWords:
+    """A `with` block during which a kernel may keep the main thread: if Ctrl-C then ends the process, `say` is called before.
+
+    It is called in a thread of its own, not while something is Held, and never after the block has ended.
+    """
+
+    def __init__(self, say: Callable[[], object]) -> None:
+        from threading import Lock
+
+        self._say = say
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        _last_words.append(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.acquire()  # where they are being said the process ends before that
+        _last_words.remove(self)
+        if _seen:
+            _unhurried.append(True)  # the command writes what it has, and ends
+
+    def speak(self) -> None:
+        """Call it, unless the main thread has come back."""
+        if not _held and self._lock.acquire(blocking=False):
+            self._say()
+
+
 def was_interrupted() -> bool:
     """Whether Ctrl-C was pressed: an import that it breaks off may report something else."""
     return bool(_seen)
@@ -88,7 +133,8 @@ def _end(number: int, frame: Any) -> None:
 
 def _interrupt(number: int, frame: Any) -> None:
     _seen.append(number)
-    raise KeyboardInterrupt
+    if not _held:
+        raise KeyboardInterrupt
 
 
 def _watch(reader: int) -> None:
@@ -100,6 +146,14 @@ def _watch(reader: int) -> None:
     time.sleep(GRACE_SECONDS)
     while _unhurried:
         time.sleep(GRACE_SECONDS)
+    for words in _last_words[-1:]:
+        from threading import Thread
+
+        speaker = Thread(target=words.speak, daemon=True)
+        speaker.start()
+        speaker.join(LAST_WORDS_SECONDS)
+        while _unhurried:
+            time.sleep(GRACE_SECONDS)
     os._exit(INTERRUPTED)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from placesim.building import GraphBuilder
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
 
-    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any]
+    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
     from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, is_script, recognise
 
+    if isinstance(source, GraphBuilder):
+        return _loaded(source.graph_file(), directory, options)
     if isinstance(source, Mapping):
         return _loaded(graph_file_from_mapping(source, name or "<mapping>"), directory, options)
     if isinstance(source, str | Path):
@@ -165,6 +168,8 @@ def source_again(kept: Any) -> Any:
 
 def source_name(source: Any) -> str:
     """What reports call a graph."""
+    if isinstance(source, GraphBuilder):
+        return source.name
     if isinstance(source, Mapping):
         return "<mapping>"
     return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)

@@ -6,7 +6,7 @@ Only what `devices` needs is imported here; numpy and the rest come with the fir
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
@@ -20,7 +20,8 @@ from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
 from placesim.devices.links import NO_LINKS, MachineLinks
-from placesim.errors import DeadlineExceededError, GraphFileError, PlacesimError, UsageError
+from placesim.errors import DeadlineExceededError, GraphFileError, Interrupted, PlacesimError, UsageError
+from placesim.interrupts import LastWords
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options, with_options
 
@@ -49,14 +50,31 @@ Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""
 
 
+class Growth(IntEnum):
+    """What may still be established beside results when a step has ended: what is named, and all before it."""
+
+    NOTHING = 0
+    CUTS = 1
+    BODIES = 2
+    NODES = 3
+
+
+class SoFar(NamedTuple):
+    """What was established beside results: the report of it, its `size`, which changes when it has grown, and its future."""
+
+    report: Callable[[], Report]
+    size: int
+    growth: Growth
+
+
 class Taker(Protocol):
     """Takes the results of each step as it ends, in the place of a report that keeps them all."""
 
-    def take(self, rows: Sequence[Result], so_far: Callable[[], Report], is_settled: bool) -> bool:
-        """Whether more is wanted.
+    def take(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+        """Whether more is wanted."""
 
-        `so_far` gives what was established beside results, to which nothing can be added any more where that `is_settled`.
-        """
+    def leave(self, report: Report) -> None:
+        """All that there is, where Ctrl-C ends the process while a kernel runs."""
 
 
 class Stage(IntEnum):
@@ -159,10 +177,10 @@ def simulate(
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
-    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
-    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
-    then told what each step executes.  In a walk `guesses` say what is taken where values are not known.  `measurements` are
-    told when what ran, and what it held.
+    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, a step
+    is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
+    says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
+    taken where values are not known.  `measurements` are told when what ran, and what it held.
     """
     simulation = _Simulation(
         loaded,
@@ -177,8 +195,12 @@ def simulate(
     )
     error: PlacesimError | None = None
     try:
-        with collector_paused() if stage == Stage.WALKED else nullcontext():
+        with _last_words(simulation, taker), collector_paused() if stage == Stage.WALKED else nullcontext():
             simulation.run()
+    except KeyboardInterrupt:
+        if taker is None:
+            raise
+        error = simulation.interruption()
     except PlacesimError as problem:
         error = problem
         if "You must feed a value for placeholder" in problem.message and loaded.signatures:
@@ -190,6 +212,10 @@ def simulate(
     if error is not None:
         error.report = report
     return report
+
+
+def _last_words(simulation: _Simulation, taker: Taker | None) -> AbstractContextManager[None]:
+    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.report(simulation.interruption())))
 
 
 class _Simulation:
@@ -227,6 +253,7 @@ class _Simulation:
         self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
+        self._running: int | None = None
 
     def report(self, error: PlacesimError | None) -> Report:
         """All that has been established."""
@@ -252,6 +279,11 @@ class _Simulation:
             annotations=self._loaded.annotations,
             file=self._loaded.file,
         )
+
+    def interruption(self) -> Interrupted:
+        """The error that stands for Ctrl-C."""
+        where = "before the first step" if self._running is None else f"in step {self._running}"
+        return Interrupted(f"interrupted {where}")
 
     def close(self) -> None:
         """The session ends, and gives its memory back."""
@@ -334,8 +366,6 @@ class _Simulation:
         done = 0
         if not steps:
             run_within(session.config.timeout_seconds, partial(self._place, session))
-        # only a function's body is placed while steps run
-        can_grow = bool(session.graph.functions)
         for index, step in enumerate(steps):
             if step.nodes:
                 session.extend(step.nodes)
@@ -343,9 +373,10 @@ class _Simulation:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
             if prepared is not None and self._stage >= Stage.WALKED:
-                is_settled = index == len(steps) - 1 and not can_grow
+                growth = _growth(session, steps[index + 1 :])
                 for _ in range(step.repeat):
-                    if not self._execute(session, step, prepared, done, total, is_settled):
+                    self._running = done
+                    if not self._execute(session, step, prepared, done, total, growth):
                         return
                     done += 1
 
@@ -365,13 +396,15 @@ class _Simulation:
         if not session.config.place_pruned_graph and session.placement.error is not None:
             raise session.placement.error
 
-    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int, is_settled: bool) -> bool:
+    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int, growth: Growth) -> bool:
         """Whether the results are wanted: then another step may be."""
         from placesim.report.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
+        if report is not None:
+            report(0)
         with nullcontext() if self._measurements is None else self._measurements.step(done):
             try:
                 result = session.run(step, progress=report)
@@ -382,9 +415,19 @@ class _Simulation:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
         if self._taker is not None:
-            return self._taker.take(rows, partial(self.report, None), is_settled)
+            size = len(session.placements) + len(self._prepared)
+            return self._taker.take(rows, SoFar(partial(self.report, None), size, growth))
         self._results += rows
         return True
+
+
+def _growth(session: Session, later: Sequence[Step]) -> Growth:
+    """What may be established after a step that these follow: a function's body is placed when it is first called."""
+    if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
+        return Growth.NODES
+    if session.graph.functions:
+        return Growth.BODIES
+    return Growth.CUTS if later else Growth.NOTHING
 
 
 # --- sessions of a Python program -----------------------------------------------------------------------------------

@@ -63,12 +63,14 @@ ROOMS = {
     "planned_files": "files simulation loading options report graph_plans formats placement graph errors",
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
+    "examples": "suggestions errors",
     "options": "suggestions devices errors",
-    "loading": "files options scripts formats checkpoints graph devices errors",
+    "building": "suggestions formats graph ops errors",
+    "loading": "building files options scripts formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices "
+        "collector files suggestions deadlines interrupts loading options inspection report formats runtime placement graph devices "
         "memory ops dtypes errors"
     ),
     "tf1": (
@@ -76,10 +78,10 @@ ROOMS = {
     ),
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known sizing "
-        "timing planned planned_files sweeping loading scripts options manual inspection planning graph_plans prediction "
-        "report marked formats devices errors placesim"
+        "timing planned planned_files sweeping loading scripts options manual examples inspection planning graph_plans "
+        "prediction report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts forecasts inspections machines simulation devices errors",
+    "__init__": "building interrupts forecasts inspections machines simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
@@ -156,6 +158,18 @@ def test_a_module_imports_only_what_its_room_may(path: Path) -> None:
 def test_third_party_packages_stay_in_their_rooms(path: Path) -> None:
     for package in {name.partition(".")[0] for name in imported(path)} & THIRD_PARTY.keys():
         assert any(name_of(path).startswith(place) for place in THIRD_PARTY[package]), f"{package} has no place here"
+
+
+def test_one_module_above_is_asked_for_by_its_name() -> None:
+    texts = {name_of(path): path.read_text() for path in MODULES}
+    named = {
+        (name, node.value)
+        for name, text in texts.items()
+        if "import_module" in text and room_of(name) not in ("cli", "tf1")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("placesim.")
+    }
+    assert named == {("formats/graph_file/training_entries", "placesim.tf1.file_training")}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

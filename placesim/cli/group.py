@@ -24,6 +24,7 @@ COMMANDS = {
     "sweep": "Simulate a graph under many combinations of options.",
     "calibrate": "Measure this machine, for predictions of its time.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
+    "new": "Write out a graph file to start from, or list those that there are.",
     "manual": "Read the manual.",
     "help": "Show the help of a command.",
 }

@@ -61,7 +61,7 @@ def place_graphs(
     worst = 0
     for name, loaded in load_graphs(graphs, options):
         # what passes between devices is in the JSON object and in the summary only
-        report = simulate(loaded, options, Stage.PARTITIONED if form == "json" or summary else Stage.PLACED)
+        report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
         if log_creation:
             write_creation(report)
         is_read = write_report(report, form, name if several else None, summary, log_filters)

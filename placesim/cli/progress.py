@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cli.command import current_settings
 
 if TYPE_CHECKING:
+    from threading import Event, RLock
+
     from rich.progress import Progress
 
+    from placesim.report.terminal_progress import TimesColumn
+
 PATIENCE_SECONDS = 0.5
+TICK_SECONDS = 0.2
+"""Between two looks whether a bar is due while the work tells nothing, as in a long kernel."""
 
 
 class TerminalProgress:
@@ -22,43 +29,113 @@ class TerminalProgress:
         self._started: float | None = None
         self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._bar: Progress | None = None
+        self._counts: dict[str, tuple[int, int | None]] = {}
+        self._cleared = 0.0
+        self._times: TimesColumn
+        self._lock: RLock
+        self._ended: Event | None = None
 
     def __enter__(self) -> TerminalProgress:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a bar is seen now."""
+        return self._bar is not None
+
+    def close(self) -> None:
+        """Take the bar away for good."""
+        self._is_shown = False
+        if self._ended is not None:
+            self._ended.set()
         self.clear()
 
     def clear(self) -> None:
-        """Take the bar away; the next update puts it there again."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Take the bar away; the next update puts it there again, or a moment."""
+        if self._ended is not None:
+            with self._lock:
+                self._take_down()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A `with` block that writes where the bar is: it is away until the block has ended."""
+        if self._ended is None:
+            yield
+            return
+        with self._lock:
+            self._take_down()
+            yield
+            self._cleared = time.monotonic()
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
         """Called by the simulation now and then."""
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
-    def show(self, counts: Mapping[str, tuple[int, int]]) -> None:
-        """A bar for each kind of thing that is counted: how many are done, of how many; always of the same kinds."""
-        if not self._is_shown or not self._is_worth_it():
+    def stage(self, what: str) -> None:
+        """What is being done now, where it can't be counted."""
+        self.show({what: (0, None)})
+
+    def show(self, counts: Mapping[str, tuple[int, int | None]]) -> None:
+        """A bar for each kind of thing that is counted: how many are done, of how many, where that is known.
+
+        Each is a part of one of the kind before it, so that all of them together say how much of the whole is done.
+        """
+        if not self._is_shown:
             return
-        if self._bar is None:
-            self._bar = self._start(counts)
-        for task, (done, total) in zip(self._bar.task_ids, counts.values(), strict=True):
-            self._bar.update(task, completed=done, total=total)
+        if self._ended is None:
+            self._begin()
+        with self._lock:
+            if self._counts.keys() != counts.keys():
+                self._take_down()
+            self._counts = dict(counts)
+            if self._is_worth_it():
+                self._put_up()
+
+    def _begin(self) -> None:
+        from threading import Event, RLock, Thread
+
+        self._started = time.monotonic()
+        self._lock, self._ended = RLock(), Event()
+        Thread(target=self._tick, args=(self._ended,), name="placesim-progress", daemon=True).start()
+
+    def _tick(self, ended: Event) -> None:
+        """Put the bar up where the work itself says nothing for a while."""
+        while not ended.wait(TICK_SECONDS):
+            with self._lock:
+                is_due = self._is_worth_it() and time.monotonic() - self._cleared >= TICK_SECONDS
+                if self._is_shown and self._bar is None and is_due:
+                    self._put_up()
 
     def _is_worth_it(self) -> bool:
         """Whether it has taken longer than a moment."""
-        now = time.monotonic()
-        self._started = now if self._started is None else self._started
-        return now - self._started >= PATIENCE_SECONDS
+        return self._started is not None and time.monotonic() - self._started >= PATIENCE_SECONDS
 
-    def _start(self, counts: Mapping[str, tuple[int, int]]) -> Progress:
-        from placesim.report.terminal import progress_bar
+    def _put_up(self) -> None:
+        if self._bar is None:
+            from placesim.report.terminal_progress import progress_bar
 
-        bar = progress_bar(sys.stderr)
-        for what, (_, total) in counts.items():
-            bar.add_task(what, total=total)
-        bar.start()
-        return bar
+            assert self._started is not None, "a bar is worth it when it is started"
+            self._bar, self._times = progress_bar(sys.stderr, self._started)
+            for what, (_, total) in self._counts.items():
+                self._bar.add_task(what, total=total)
+            self._bar.start()
+        for task, (done, total) in zip(self._bar.task_ids, self._counts.values(), strict=True):
+            self._bar.update(task, completed=done, total=total)
+        self._times.share = _share(list(self._counts.values()))
+
+    def _take_down(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _share(counts: Sequence[tuple[int, int | None]]) -> float:
+    """How much is done of counts that are each a part of one of those before."""
+    share, part = 0.0, 1.0
+    for done, total in counts:
+        part /= total or 1
+        share += part * done
+    return min(share, 1.0)

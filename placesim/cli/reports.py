@@ -6,7 +6,8 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby, islice
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,18 +21,22 @@ from placesim.cli.output import (
     write_traceback,
 )
 from placesim.cli.streams import reader_is_gone
-from placesim.errors import UsageError
+from placesim.errors import Interrupted, UsageError
 from placesim.escapes import escape_line
 from placesim.files.writing import PIECE_LETTERS
+from placesim.interrupts import Held
 
 if TYPE_CHECKING:
+    from placesim.cli.progress import TerminalProgress
     from placesim.report.report import Report
     from placesim.report.results import Result
+    from placesim.simulation import SoFar
 
 PATIENCE_SECONDS = 0.2
-"""How long what could be written may wait for more."""
+"""How long what could be written may wait for more while a progress bar stands where it is to be written."""
 MAX_WAITING = 1 << 20
 """Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
+REPORT_FORMS = ("text", "json", "jsonl")
 
 
 def write_report(
@@ -52,7 +57,7 @@ def write_report(
 class ReportWriter:
     """Writes results as steps end, behind what the report says before them, as soon as that is certain.
 
-    `clear` is called before something is written, to take a progress bar away.
+    A `progress` bar is taken away before something is written; `opening` is called before all of it.
     """
 
     def __init__(
@@ -61,11 +66,14 @@ class ReportWriter:
         graph: str | None = None,
         with_summary: bool = False,
         log_filters: tuple[str, ...] = (),
-        clear: Callable[[], None] | None = None,
+        progress: TerminalProgress | None = None,
+        opening: Callable[[Report], None] | None = None,
     ) -> None:
-        self._format = _Json(graph, with_summary) if form == "json" else _Text(graph, with_summary)
+        self._opening = opening
+        self._format = _FORMATS[form](graph, with_summary)
         self._filters = log_filters
-        self._out = _Output(clear)
+        self._out = _Output(progress)
+        self._size = 0
         self._waiting = _Waiting()
         self._looked = time.monotonic()
         self._has_head = False
@@ -79,18 +87,36 @@ class ReportWriter:
         if self._has_head:
             self._out.flush()
 
-    def take(self, rows: Sequence[Result], so_far: Callable[[], Report], is_settled: bool) -> bool:
+    def take(self, rows: Sequence[Result], so_far: SoFar) -> bool:
         """The results of one step; False where nobody reads them any more."""
-        if not self._has_head and (is_settled or self._format.needs_no_more(self._waiting.letters, so_far)):
-            self._begin(with_log_filter(so_far(), self._filters))
+        with Held():
+            return self._taken(rows, so_far)
+
+    def _taken(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+        if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
+            self._begin(with_log_filter(so_far.report(), self._filters))
+        elif self._has_head and so_far.size != self._size:
+            self._out.add(self._format.growth(with_log_filter(so_far.report(), self._filters)))
+        self._size = so_far.size
         if self._has_head:
             self._out.add(self._format.rows(rows))
+            self._out.settle()
             return self._out.is_read
         self._waiting.add(self._format.rows(rows))
         if time.monotonic() - self._looked > PATIENCE_SECONDS:
             self._looked = time.monotonic()
             return not reader_is_gone()
         return True
+
+    def leave(self, report: Report) -> None:
+        """As `finish`, while the main thread is in a kernel."""
+        self._out.end()
+        self.finish(report)
+
+    def settle(self) -> None:
+        """Write what has waited for a while beneath a progress bar."""
+        with Held():
+            self._out.settle()
 
     def finish(self, report: Report) -> bool:
         """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
@@ -109,13 +135,16 @@ class ReportWriter:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:
             complain(f"{message}\n")
-        if report.error is not None:
+        if report.error is not None and not isinstance(report.error, Interrupted):
             write_traceback(report.error)
             write_error_text(report.error_text())
         return self._out.is_read
 
     def _begin(self, report: Report) -> None:
         self._has_head = True
+        if self._opening is not None:
+            with self._out.aside():
+                self._opening(report)
         self._out.add(self._format.head(report))
         self._out.add(self._waiting.pieces())
 
@@ -158,11 +187,11 @@ class _Waiting:
 
 
 class _Output:
-    """Pieces of text, written when there are enough of them or they have waited long enough."""
+    """Pieces of text, written when there are enough of them, and when a step has ended."""
 
-    def __init__(self, clear: Callable[[], None] | None) -> None:
+    def __init__(self, progress: TerminalProgress | None) -> None:
         self.is_read = True
-        self._clear = clear
+        self._progress = progress
         self._pieces: list[str] = []
         self._letters = 0
         self._written = time.monotonic()
@@ -177,7 +206,20 @@ class _Output:
             self._letters += len(piece)
             if self._letters >= PIECE_LETTERS:
                 self.flush()
-        if time.monotonic() - self._written > PATIENCE_SECONDS:
+
+    def aside(self) -> AbstractContextManager[None]:
+        """A `with` block during which no bar is up."""
+        return nullcontext() if self._progress is None else self._progress.aside()
+
+    def end(self) -> None:
+        """There is no bar any more."""
+        if self._progress is not None:
+            self._progress.close()
+
+    def settle(self) -> None:
+        """Write all of it, if not just now a bar was taken away for that."""
+        is_free = self._progress is None or not self._progress.is_up
+        if self._pieces and (is_free or time.monotonic() - self._written > PATIENCE_SECONDS):
             self.flush()
 
     def flush(self) -> None:
@@ -189,9 +231,8 @@ class _Output:
     def _write(self, text: str, is_styled: bool = False) -> None:
         if not self.is_read:
             return
-        if self._clear is not None:
-            self._clear()
-        self.is_read = write(text, is_styled)
+        with self.aside():
+            self.is_read = write(text, is_styled)
 
 
 class _Styled(str):
@@ -212,12 +253,17 @@ class _Text:
         self._log: str | None = None
         self._has_log: bool | None = None
 
-    def needs_no_more(self, waiting: int, so_far: Callable[[], Report]) -> bool:
-        """Whether what stands before results may be written although more could come: there is no log, or they are many."""
+    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+        """Whether what stands before results may be written: no nodes are to come, there is no log, or results are many.
+
+        The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
+        """
         if self._has_log is None:
-            report = so_far()
+            report = so_far.report()
             self._has_log, self._is_classic = report.shows_log, report.style == "classic"
-        return not self._has_log or waiting > MAX_WAITING
+        from placesim.simulation import Growth
+
+        return not self._has_log or so_far.growth < Growth.NODES or waiting > MAX_WAITING
 
     def head(self, report: Report) -> Iterator[str]:
         self._is_classic = report.style == "classic"
@@ -236,10 +282,14 @@ class _Text:
 
         return format_step(rows, self._is_classic)
 
-    def tail(self, report: Report) -> Iterator[str]:
+    def growth(self, report: Report) -> Iterator[str]:
         log = report.log()
         if self._log is not None and log.startswith(self._log):
-            yield log[len(self._log) :]  # functions that were placed after the log had to begin
+            yield log[len(self._log) :]
+            self._log = log
+
+    def tail(self, report: Report) -> Iterator[str]:
+        yield from self.growth(report)
         if self._with_summary and report.placed:
             from placesim.inspection.summary import summarise_outcome
             from placesim.report.text.summary import format_summary
@@ -258,9 +308,11 @@ class _Json:
         self._with_summary = with_summary
         self._before = ""
 
-    def needs_no_more(self, waiting: int, so_far: Callable[[], Report]) -> bool:
-        """Never: placements stand before results."""
-        return False
+    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+        """Whether all placements and transfers are there: they stand before results."""
+        from placesim.simulation import Growth
+
+        return so_far.growth is Growth.NOTHING
 
     def head(self, report: Report) -> Iterator[str]:
         from placesim.report.document import json_pieces
@@ -268,6 +320,10 @@ class _Json:
         named = {} if self._graph is None else {"graph": self._graph}
         yield from json_pieces({**named, **report.document_head()}, is_open=True)
         yield ',"results":['
+
+    def growth(self, report: Report) -> Iterator[str]:
+        """Nothing: there was all of it."""
+        yield from ()
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
         from placesim.report.document import result_pieces
@@ -280,15 +336,80 @@ class _Json:
     def tail(self, report: Report) -> Iterator[str]:
         from placesim.report.document import json_pieces
 
-        document = report.document_tail()
-        if self._with_summary:
-            from placesim.inspection.summary import summarise_outcome
-            from placesim.report.text.summary import summary_document
-
-            document |= {"summary": summary_document(summarise_outcome(report))}
         yield "],"
-        yield from json_pieces(document, is_begun=True)
+        yield from json_pieces(_tail_document(report, self._with_summary), is_begun=True)
         yield "\n"
+
+
+class _JsonLines:
+    """A JSON object a line: what was placed and is copied, the results of a step, and how it ended, each when it is there."""
+
+    tells_annotations = False
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._told: dict[str, int] = {}
+
+    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+        """Always: what comes later has lines of its own."""
+        return True
+
+    def head(self, report: Report) -> Iterator[str]:
+        return self._placed(report, is_first=True)
+
+    def growth(self, report: Report) -> Iterator[str]:
+        return self._placed(report, is_first=False)
+
+    def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
+        """What has come since the last such line; the first has all keys."""
+        from placesim.report.document import json_text
+
+        new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
+        for key, rows in new.items():
+            self._told[key] = self._told.get(key, 0) + len(rows)
+        if is_first or any(new.values()):
+            shown = {key: iter(rows) for key, rows in new.items() if rows or is_first}
+            yield from json_text({**self._named("placed"), **shown})
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.document import json_pieces, result_pieces
+
+        if rows:
+            yield from json_pieces(self._named("step") | {"step": rows[0].step}, is_open=True)
+            before = ',"results":['
+            for row in rows:
+                yield before
+                yield from result_pieces(row)
+                before = ","
+            yield "]}\n"
+
+    def tail(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_text
+
+        yield from self.growth(report)
+        yield from json_text({**self._named("end"), **_tail_document(report, self._with_summary)})
+
+    def _named(self, kind: str) -> dict[str, Any]:
+        return {"kind": kind} if self._graph is None else {"kind": kind, "graph": self._graph}
+
+
+def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:
+    """What stands behind the results."""
+    document = report.document_tail()
+    if with_summary:
+        from placesim.inspection.summary import summarise_outcome
+        from placesim.report.text.summary import summary_document
+
+        document |= {"summary": summary_document(summarise_outcome(report))}
+    return document
+
+
+_FORMATS: Mapping[str, Callable[[str | None, bool], _Text | _Json | _JsonLines]] = {
+    "text": _Text,
+    "json": _Json,
+    "jsonl": _JsonLines,
+}
 
 
 def _annotations_line(annotations: Mapping[str, int]) -> str:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, command, option
+from placesim.cli.command import MACHINE, REPORT, Word, command, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
-    format_option,
     given,
     machine_options,
     placement_options,
@@ -41,7 +40,14 @@ if TYPE_CHECKING:
 @placement_options
 @feed_option
 @report_options
-@format_option
+@option(
+    "--format",
+    "form",
+    group=REPORT,
+    type=Word(("text", "json", "jsonl")),
+    default="text",
+    help="The form of the report; jsonl has a line for each step, when it ends.",
+)
 @option("--intra-op-threads", group=MACHINE, type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @option("--inter-op-threads", group=MACHINE, type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
 @file_access_options
@@ -119,14 +125,15 @@ def run_command(
     with (
         _traced(trace) as measurements,
         TerminalProgress() as progress,
-        ReportWriter(form, None, summary, log_filters, progress.clear) as writer,
+        ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
     ):
-        report = simulate(
-            loaded, options, Stage.EXECUTED, progress.update, writer, tells_memory=summary, measurements=measurements
-        )
-        progress.clear()
-        if log_creation:
-            write_creation(report)
+
+        def told(*counts: int) -> None:
+            writer.settle()
+            progress.update(*counts)
+
+        report = simulate(loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements)
+        progress.close()
         if log_memory:
             write_memory_log(report)
         writer.finish(report)

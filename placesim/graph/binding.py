@@ -30,6 +30,7 @@ class Variable(NamedTuple):
     initializer: int
     kind: str
     dtype: DType
+    trainable: bool = True
 
 
 class Binding(NamedTuple):

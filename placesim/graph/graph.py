@@ -225,8 +225,9 @@ class Graph:
     nodes that a gradient is made of which node that is the gradient of, by names; `device_scopes` are the scopes that a graph
     file's requests come from, inner ones first; `versions` the producer and minimal consumer of a converted GraphDef;
     `runtime_ids` is set on a graph that the runtime has changed already: the nodes are in its order, and these are its numbers
-    for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `values` its resource
-    variables, each with the node that reads its value.
+    for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `tensors` those of
+    them that stand for further outputs, each with the names of those, `values` its resource variables, each with the node that
+    reads its value.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -242,6 +243,7 @@ class Graph:
         self.signatures = SignatureTable(registry, self.functions)
         self.runtime_ids: list[int] | None = None
         self.handles: dict[str, tuple[str, ...]] = {}
+        self.tensors: dict[str, tuple[str, ...]] = {}
         self.values: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -253,6 +255,8 @@ class Graph:
 
     def spelled_out(self, text: str) -> tuple[str, ...]:
         """The names of tensors or nodes that a user's text means: those of an id (`id`, `id:1`), or else itself."""
+        if text in self.tensors:
+            return self.tensors[text]
         name, _ = split_tensor_name(text)
         return tuple(full + text[len(name) :] for full in self.handles.get(name, (name,)))
 
@@ -398,7 +402,7 @@ class Graph:
         graph.signatures = self.signatures
         graph.versions = self.versions
         graph.files, graph.gradients_of = self.files, self.gradients_of
-        graph.handles, graph.values = self.handles, self.values
+        graph.handles, graph.tensors, graph.values = self.handles, self.tensors, self.values
         return graph
 
     def consumers(self) -> list[list[int]]:

@@ -6,8 +6,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -107,9 +106,3 @@ def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
                 facts.add_row(Text(f"  {column}", "dim"), Text(escape_line(cell)))
         found.append(facts)
     return Group(*found)
-
-
-def progress_bar(stream: TextIO) -> Progress:
-    """A bar for each of steps and nodes, which disappears when it is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=Console(file=stream), transient=True)

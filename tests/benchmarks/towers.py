@@ -3,8 +3,8 @@
     python -m tests.benchmarks.towers                 a table: 1, 2, 4 and 8 towers, on K80s and on V100s
     python -m tests.benchmarks.towers 4 --images 128  that graph for four GPUs as JSON, which every command takes
 
-The file has two towers of 8 images.  The graph of any other number is the file's with that many copies of a tower: the batch is
-split between them, and the CPU averages over them.
+The file has two towers of 8 images.  The graph of any other number is the file's with that many devices of the towers' scope:
+the batch is split between them, and the CPU averages over them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,7 @@ MODELS = ("Tesla K80", "Tesla V100-SXM2-16GB")
 def tower_graph(towers: int, images: int = FILE_IMAGES) -> dict[str, Any]:
     """The file's graph with so many towers, each of so many images."""
     document: dict[str, Any] = yaml.safe_load(FILE.read_text())
-    nodes = document["nodes"]
-    starts = [number for number, entry in enumerate(nodes) if entry.get("id") == "x"]
-    assert len(starts) == FILE_TOWERS
-    # the ids of the shards and the scope stand together, once for each tower
-    ahead, tower, behind = nodes[: starts[0]], nodes[starts[0] : starts[1]], nodes[starts[1] + starts[1] - starts[0] :]
-    copies = [entry for number in range(towers) for entry in _tower(tower, number, images)]
-    document["nodes"] = [*(_split(entry, towers, images) for entry in ahead), *copies, *(_averaged(e, towers) for e in behind)]
+    document["nodes"] = [_scaled(entry, towers, images) for entry in document["nodes"]]
     document["devices"]["gpu"]["count"] = towers
     feed = document["run"][-1]["feed"]
     feed["images"]["random_normal"][0] = towers * images
@@ -50,39 +44,26 @@ def tower_graph(towers: int, images: int = FILE_IMAGES) -> dict[str, Any]:
     return document
 
 
-def _tower(entries: list[dict[str, Any]], number: int, images: int) -> list[dict[str, Any]]:
-    found = copy.deepcopy(entries)
-    for entry in found:
-        entry["device"] = f"/gpu:{number}"
-        if entry.get("op") == "Identity" and number:
-            entry["inputs"] = [f"{entry['inputs'][0]}:{number}"]
-        for node in entry.get("nodes", ()):
-            node["inputs"] = [_of_images(value, images) for value in node["inputs"]]
+def _scaled(entry: dict[str, Any], towers: int, images: int) -> dict[str, Any]:
+    found = copy.copy(entry)
+    if found.get("op") == "Placeholder":
+        found["shape"] = [towers * images, *found["shape"][1:]]
+    elif found.get("op") == "Split":
+        found["attrs"] = {"num_split": towers}
+    elif isinstance(found.get("device"), list):
+        found["device"] = [f"/gpu:{number}" for number in range(towers)]
+    if "inputs" in found:
+        found["inputs"] = [_of_images(value, towers, images) for value in found["inputs"]]
+    if "nodes" in found:
+        found["nodes"] = [_scaled(inner, towers, images) for inner in found["nodes"]]
     return found
 
 
-def _of_images(value: Any, images: int) -> Any:
-    """A shape that begins with the number of a tower's images, or the share of one of them."""
+def _of_images(value: Any, towers: int, images: int) -> Any:
+    """A shape that begins with the number of a tower's images, or the share of one tower."""
     if isinstance(value, list) and len(value) > 1 and value[0] == FILE_IMAGES:
         return [images, *value[1:]]
-    return 1 / images if value == 1 / FILE_IMAGES else value
-
-
-def _split(entry: dict[str, Any], towers: int, images: int) -> dict[str, Any]:
-    if entry.get("op") == "Placeholder":
-        return entry | {"shape": [towers * images, *entry["shape"][1:]]}
-    return entry | {"attrs": {"num_split": towers}} if entry.get("op") == "Split" else entry
-
-
-def _averaged(entry: dict[str, Any], towers: int) -> dict[str, Any]:
-    def average(node: dict[str, Any]) -> dict[str, Any]:
-        if node["op"] == "AddN":
-            name = node["inputs"][0].partition("/")[2]
-            return node | {"inputs": [f"tower_{number}/{name}" if number else f"tower/{name}" for number in range(towers)]}
-        shares = [1 / towers if value == 1 / FILE_TOWERS else value for value in node.get("inputs", ())]
-        return node | {"inputs": shares} if node["op"] == "Mul" else node
-
-    return entry | {"nodes": [average(node) for node in entry["nodes"]]}
+    return 1 / towers if value == 1 / FILE_TOWERS else value
 
 
 class Row(NamedTuple):

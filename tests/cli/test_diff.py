@@ -71,7 +71,7 @@ def test_one_graph_on_two_machines(shell: Shell) -> None:
     assert ended.code == 1
     lines = ended.output.splitlines()
     assert lines[0].endswith("cifar10-towers.yaml (gpu=2)")
-    assert "  tower_1/ (52 nodes): GPU:1 -> GPU:0" in lines
+    assert "  tower_1/ (65 nodes): GPU:1 -> GPU:0" in lines
 
 
 def test_an_error_appears(shell: Shell) -> None:

@@ -80,7 +80,7 @@ def test_every_kernel_of_every_step_is_there(shell: Shell) -> None:
     assert runs["tower/conv1", "Conv2D"] == runs["tower_1/conv1", "Conv2D"] == 4
     (conv, *_) = [shown for shown in found if shown.args["name"] == "tower/conv1"]
     assert conv.process == f"{TASK}/device:GPU:0 Compute"
-    assert conv.args["input0"] == "Identity"
+    assert conv.args["input0"] == "tower/Identity"
     # arrows go from what was made before it was sent to what reads it afterwards
     assert len(trace.arrows) > 4 * 50
     assert all(one.start <= other.start for one, other in trace.arrows)

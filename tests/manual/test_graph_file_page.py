@@ -21,6 +21,12 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     ("Variables", {"nodes": [{"variable": "v", "shape": [1], "initializer": "?"}]}),
     ("Variables", {"nodes": [{"variable": "v", "shape": [1], "initializer": {"random_uniform": {"?": 1}}}]}),
     ("Variables", {"nodes": [{"variable": "v", "shape": [1], "initializer": {"truncated_normal": {"?": 1}}}]}),
+    ("Gradients and training", {"nodes": [{"gradients": {"of": "x"}, "?": 1}]}),
+    ("Gradients and training", {"nodes": [{"gradients": {"of": "x", "?": 1}}]}),
+    ("Gradients and training", {"nodes": [{"train": {"minimize": "x", "optimizer": "Adam"}, "?": 1}]}),
+    ("Gradients and training", {"nodes": [{"train": {"minimize": "x", "optimizer": "Adam", "?": 1}}]}),
+    ("Gradients and training", {"nodes": [{"train": {"apply": "x", "optimizer": "Adam", "?": 1}}]}),
+    ("Gradients and training", {"nodes": [{"train": {"minimize": "x", "optimizer": "?"}}]}),
     ("Steps", {**NODES, "run": [{"?": 1}]}),
     ("Feeds", {**NODES, "feed": {"x": {"?": 1}}}),
     ("Functions", {"nodes": [], "functions": [{**FUNCTION, "?": 1}]}),
@@ -53,6 +59,6 @@ def test_every_key_is_named(section: str, graph: dict[str, Any]) -> None:
     listed = message.partition("expected ")[2].partition(";")[0].removeprefix("one of ")
     known = re.split(r", | or ", listed)
     text = find_sections(read_page("graph-file"), section)
-    words = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`[^`]+`|^```.*?^```", text, re.MULTILINE | re.DOTALL))))
+    words = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`|^```.*?^```", text, re.MULTILINE | re.DOTALL))))
     assert len(known) > 0
     assert not [key for key in known if key not in words]

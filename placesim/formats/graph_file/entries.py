@@ -10,18 +10,22 @@ from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import SCOPE_KEYS, ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
+from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, slot_of
+from placesim.formats.graph_file.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
 from placesim.formats.graph_file.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
 from placesim.formats.problems import Problems, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import split_tensor_name
 
-_KINDS = "op, variable, initializer or nodes"
+_KINDS = "op, variable, initializer, gradients, train or nodes"
+_FIRST_WORDS = ("variable", "initializer", "gradients", "train", "scope", "nodes")
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
     "nodes": SCOPE_KEYS,
     "variable": VARIABLE_KEYS,
     "initializer": INITIALIZER_KEYS,
+    "gradients": GRADIENTS_KEYS,
+    "train": TRAIN_KEYS,
 }
 """Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
@@ -39,6 +43,7 @@ class Entries:
         self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
         self._raw = RawNodes(builder.graph, problems, is_marked=True)
+        self._training = TrainingEntries(builder, problems, self._names, self._references, self._scopes)
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries."""
@@ -65,7 +70,12 @@ class Entries:
             elif "variable" in entry:
                 self._variables.take_variable(entry)
             elif "initializer" in entry:
+                self._training.note_initializer()
                 self._variables.take_initializer(entry)
+            elif "gradients" in entry:
+                self._training.take_gradients(entry)
+            elif "train" in entry:
+                self._training.take_train(entry)
             else:
                 self._take_unknown(entry)
         except Broken:
@@ -82,7 +92,7 @@ class Entries:
         self._raw.take(entry)
 
     def _take_unknown(self, entry: dict[Any, Any]) -> None:
-        if not self._problems.unknown_keys(entry, (*NODE_KEYS, "variable", "initializer", "scope", "nodes"), "a node"):
+        if not self._problems.unknown_keys(entry, (*NODE_KEYS, *_FIRST_WORDS), "a node"):
             message = f"no kind of entry: got {', '.join(map(str, entry)) or 'nothing'}, expected {_KINDS}"
             self._problems.add(own_position(entry), message)
         name = entry.get("name")
@@ -94,8 +104,9 @@ class Entries:
         self._raw.finish()
         self._loops.close()
         self._references.settle()
+        self._training.finish()
         graph = self._builder.graph
-        graph.handles = self._names.handles()
+        graph.handles, graph.tensors = self._names.handles(), self._names.tensors()
         variables = self._builder.variables.items()
         graph.values = {
             graph.nodes[node_id].name: graph.nodes[variable.value].name
@@ -115,5 +126,6 @@ class Entries:
             if variable is not None and variable.kind == "resource" and name == text:
                 node_id = variable.value
             full = name if node_id is None else self._builder.graph.nodes[node_id].name
-            names.append(full + text[len(name) :])
+            slot = 0 if node_id is None or name != text else slot_of(node_id)
+            names.append(f"{full}:{slot}" if slot else full + text[len(name) :])
         return names

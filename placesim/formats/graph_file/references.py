@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import literal
-from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved
+from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved, slot_of
 from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import split_tensor_name
@@ -26,8 +26,8 @@ class References:
     """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
 
     def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames) -> None:
-        self._builder = builder
-        self._problems = problems
+        self.builder = builder
+        self.problems = problems
         self._names = names
         self._unresolved: list[Unresolved] = []
 
@@ -39,12 +39,12 @@ class References:
             return []
         if not isinstance(inputs, list):
             return None
-        look_up = self._builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
-        variables = self._builder.variables
+        look_up = self.builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
+        variables = self.builder.variables
         nodes = []
         for text in inputs:
             node_id = look_up(text) if text.__class__ is str else None
-            if node_id is None or node_id in variables:
+            if node_id.__class__ is not int or node_id in variables:
                 return None
             nodes.append(node_id)
         return nodes
@@ -52,14 +52,14 @@ class References:
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> Inputs:
         """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
         given = entry.get("inputs")
-        tree = () if given is None else self._problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
+        tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
         items: list[Any] = []
         controls: list[int] = []
         for index, item in enumerate(tree):
             if isinstance(item, str) and item[:1] == "^":
                 controls += self._nodes(tree, index, item[1:], reader, waits)
             elif isinstance(item, str):
-                items += self._tensors(tree, index, item, reader, waits)
+                items += self.tensors(tree, index, item, reader, waits)
             else:
                 items.append(self._literal(tree, index, item))
         return Inputs(items, tuple(controls))
@@ -70,16 +70,17 @@ class References:
                 raise Wrong("wrong type of an input: got null, expected a reference or a literal")
             return literal(item)
         except Wrong as wrong:
-            self._problems.add(value_position(tree, index), str(wrong))
+            self.problems.add(value_position(tree, index), str(wrong))
             return WRONG
 
-    def _tensors(self, tree: Any, index: int, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+    def tensors(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands."""
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None:
             waits.append(self._wait_for(value_position(tree, index), text, reader))
             return [waits[-1]]
-        variables = self._builder.variables
+        variables = self.builder.variables
         is_value = name == text
         items: list[Any] = []
         for node_id in found:
@@ -89,14 +90,14 @@ class References:
             elif is_value and node_id in variables:
                 items.append(variables[node_id])
             else:
-                items.append(self._operand(tree, index, node_id, slot))
+                items.append(self._operand(tree, index, int(node_id), slot_of(node_id) if is_value else slot))
         return items
 
-    def _operand(self, tree: Any, index: int, node_id: int, slot: int) -> Any:
+    def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
         try:
-            return self._builder.operand(node_id, slot)
+            return self.builder.operand(node_id, slot)
         except GraphBuildError as error:
-            self._problems.add(value_position(tree, index), error.message)
+            self.problems.add(value_position(tree, index), error.message)
             return WRONG
 
     def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
@@ -120,12 +121,12 @@ class References:
         if isinstance(tree, str):
             return self._nodes(entry, key, tree, reader, waits)
         nodes: list[int] = []
-        for index, item in enumerate(self._problems.sequence(tree, value_position(entry, key), f"'{key}'")):
+        for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
             if isinstance(item, str):
                 nodes += self._nodes(tree, index, item, reader, waits)
             else:
                 message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
-                self._problems.add(value_position(tree, index), message)
+                self.problems.add(value_position(tree, index), message)
         return nodes
 
     def _nodes(self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved]) -> list[int]:
@@ -135,7 +136,7 @@ class References:
             return []
         if None in found:
             waits.append(self._names.unresolved(value_position(tree, key), text, reader))
-        return [node_id for node_id in found if node_id is not None]
+        return [int(node_id) for node_id in found if node_id is not None]
 
     # --- what only the whole list shows -----------------------------------------------------------------------------
 
@@ -167,17 +168,17 @@ class References:
         elif unresolved.reader not in in_cycles:
             in_cycles.update(path)
             cycle = " -> ".join([*reversed(path), unresolved.reader])
-            self._problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
+            self.problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
 
     def report_later(self, unresolved: Unresolved) -> None:
         """A name that stands for a node below its reader."""
         expected = "expected a node above (only a Merge may read a NextIteration below)"
         message = f"reference to a later node: got '{unresolved.text}', {expected}"
-        self._problems.add(unresolved.position, message)
+        self.problems.add(unresolved.position, message)
 
     def report_unknown(self, unresolved: Unresolved) -> None:
         """A name that stands for nothing in the file."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
-        near = self._problems.did_you_mean(name, self._names.all_names())
+        near = self.problems.did_you_mean(name, self._names.all_names())
         message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
-        self._problems.add(unresolved.position, message)
+        self.problems.add(unresolved.position, message)

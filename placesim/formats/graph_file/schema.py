@@ -25,6 +25,7 @@ from placesim.formats.graph_file.links import LINK_KEYS
 from placesim.formats.graph_file.raw_nodes import RAW_KEYS
 from placesim.formats.graph_file.reader import FILE_KEYS, VERSION_KEYS
 from placesim.formats.graph_file.steps import GENERATORS, STEP_KEYS
+from placesim.formats.graph_file.training_reader import APPLY_OPTIONS, GRADIENT_OPTIONS, MINIMIZE_OPTIONS
 from placesim.formats.problems import Problems
 from placesim.formats.schemas import BOOLEAN, DIALECT, NUMBER, TEXT, Schema, closed, either, keyed, listed, taken_by, whole
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
@@ -152,6 +153,35 @@ _NODE: Mapping[str, Schema] = {
     "attrs": either({"type": "object"}, _NULL),
     "raw": BOOLEAN,
 }
+_GRADIENTS = keyed(
+    ("of", "with_respect_to", *GRADIENT_OPTIONS),
+    {
+        "of": _REFERENCES,
+        "with_respect_to": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
+        "grad_ys": _REFERENCES,
+        "stop_gradients": _REFERENCES,
+        "colocate_gradients_with_ops": BOOLEAN,
+        "gate_gradients": BOOLEAN,
+        "aggregation_method": TEXT,
+        "unconnected_gradients": TEXT,
+    },
+    ["of"],
+)
+_TRAIN = keyed(
+    dict.fromkeys(("minimize", "apply", "optimizer", *MINIMIZE_OPTIONS, *APPLY_OPTIONS)),
+    {
+        "minimize": _REFERENCES,
+        "apply": either(_REFERENCES, {"type": "object", "additionalProperties": _REFERENCES}),
+        "optimizer": either(TEXT, {"type": "object", "minProperties": 1, "maxProperties": 1}),
+        "variables": _REFERENCES,
+        "global_step": TEXT,
+        "grad_loss": TEXT,
+        "colocate_gradients_with_ops": BOOLEAN,
+        "gate_gradients": TEXT,
+        "aggregation_method": TEXT,
+    },
+    ["optimizer"],
+)
 _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "op": _NODE,
     "nodes": {
@@ -168,6 +198,8 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
         "trainable": BOOLEAN,
     },
     "initializer": {**_COMMON, "initializer": TEXT},
+    "gradients": {**_COMMON, "name": TEXT, "gradients": _GRADIENTS},
+    "train": {**_COMMON, "name": TEXT, "train": _TRAIN},
 }
 """What is known of the values of each kind of entry."""
 _STEP: Mapping[str, Schema] = {

@@ -16,6 +16,23 @@ Targets = tuple[int | None, ...]
 """The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
 
 
+class Derivative(int):
+    """A node of which an id stands for the output `slot`: the derivative by the node `source`."""
+
+    slot: int
+    source: int
+
+    def __new__(cls, node: int, slot: int, source: int) -> Derivative:
+        made = super().__new__(cls, node)
+        made.slot, made.source = slot, source
+        return made
+
+
+def slot_of(target: int) -> int:
+    """The output that a name alone stands for: of most nodes the first."""
+    return target.slot if isinstance(target, Derivative) else 0
+
+
 class Broken(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
     """An entry that cannot become a node."""
 
@@ -242,12 +259,24 @@ class ScopedNames:
 
     def handles(self) -> dict[str, tuple[str, ...]]:
         """What ids, and other names than full ones, stand for after the last entry, where all of it is there."""
-        nodes, full_names = self._builder.graph.nodes, self._builder.graph.ids
+        nodes = self._builder.graph.nodes
+        return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
+
+    def tensors(self) -> dict[str, tuple[str, ...]]:
+        """As `handles`, the tensors of those that stand for further outputs than the first."""
+        nodes = self._builder.graph.nodes
         return {
-            name: tuple(nodes[node_id].name for node_id in targets if node_id is not None)
-            for name, targets in {**self._closed_ids, **self._root.bindings}.items()
-            if name not in full_names and None not in targets
+            name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)
+            for name, targets in self._last_bindings()
+            if any(map(slot_of, targets))
         }
+
+    def _last_bindings(self) -> Iterator[tuple[str, list[int]]]:
+        full_names = self._builder.graph.ids
+        for name, targets in {**self._closed_ids, **self._root.bindings}.items():
+            found = [node_id for node_id in targets if node_id is not None]
+            if name not in full_names and len(found) == len(targets):
+                yield name, found
 
     def all_names(self) -> Iterator[str]:
         """Every name that a reader at the root may have meant."""

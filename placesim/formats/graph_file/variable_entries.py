@@ -68,7 +68,7 @@ class VariableEntries:
         dtype = read(entry, "dtype", dtype_value, FLOAT)
         shape = read(entry, "shape", known_shape, None)
         kind = read(entry, "kind", kind_value, "ref")
-        read(entry, "trainable", lambda value: bool_value(value, "'trainable'"), True)
+        trainable = read(entry, "trainable", lambda value: bool_value(value, "'trainable'"), True)
         initializer = read(entry, "initializer", initializer_value, None)
         if any(value is WRONG for value in (dtype, shape, kind, initializer)):
             return None
@@ -80,7 +80,11 @@ class VariableEntries:
                 operand = self._operand(initializer.values["tensor"])
                 initializer = Initializer("tensor", {"tensor": TensorRef(operand.node, operand.slot)})
                 dtype = dtype if "dtype" in entry else operand.dtype
-            return add_variable(self._builder, name, shape, dtype, initializer, kind, position)
+            made = add_variable(self._builder, name, shape, dtype, initializer, kind, position)
+        if trainable is not False:
+            return made
+        found = self._builder.variables[made.node] = made._replace(trainable=False)
+        return found
 
     def _operand(self, text: str) -> Operand:
         """The tensor that a variable starts as.  Raises Wrong where there is none of this name."""

@@ -1,7 +1,7 @@
 // The drawing: what is seen goes to ELK, which lays it out in a worker, and then to Cytoscape, which draws it.
 
 const FONT = "12px system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
-const LABEL_FONT = FONT;
+const LABEL_FONT = `600 ${FONT}`;
 const LINE = 16;
 const MAX_LABEL = 34;
 /** With more transfers than this in sight, their bytes are shown on a click only: there is no room for so many labels. */

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Adam"
 _PROXIMAL = "Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA"
+KINDS = (*_KINDS.split(), *_PROXIMAL.split())
+"""`tf.train.KINDOptimizer`."""
 
 ROWS = {
     "optimizers.averages": "train.ExponentialMovingAverage",

@@ -219,7 +219,14 @@ class _Walk:
         return reachable
 
     def _make_loops(self, between: dict[Operation, None]) -> None:
-        if any(op.type in ("Exit", "RefExit") for op in between):
+        exits = [op for op in between if op.type in ("Exit", "RefExit")]
+        alone = next((op for op in exits if op._get_control_flow_context() is None), None)
+        if alone is not None:
+            raise ValueError(
+                f"no gradient through a loop that is written as single ops: got '{alone.name}', expected a loop that "
+                "tf.while_loop made, or the op While"
+            )
+        if exits:
             from placesim.tf1.gradients.loops import LoopGradients
 
             self.loops = LoopGradients(self.colocated_with)

@@ -1,0 +1,69 @@
+"""The progress bar that a person at a terminal sees while something takes its time."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+LEAST_SHARE = 0.005
+"""Of less than this nothing is said about the rest."""
+
+
+class TimesColumn(ProgressColumn):
+    """Beside the first bar: the time since `began` (of `time.monotonic`), and what is left if the rest goes as fast.
+
+    `share` is how much of all is done, from 0 to 1.
+    """
+
+    def __init__(self, began: float) -> None:
+        super().__init__()
+        self._began = began
+        self._share = 0.0
+        self._told = began
+
+    @property
+    def share(self) -> float:
+        """How much of all is done, from 0 to 1."""
+        return self._share
+
+    @share.setter
+    def share(self, value: float) -> None:
+        if value != self._share:
+            self._share, self._told = value, time.monotonic()
+
+    def render(self, task: Task) -> Text:
+        """The times beside the first task, nothing beside others."""
+        if task.id:
+            return Text()
+        now = time.monotonic()
+        shown = readable_time(now - self._began)
+        if self._share >= LEAST_SHARE:
+            # between two tellings it counts down
+            left = (self._told - self._began) * (1 / self._share - 1) - (now - self._told)
+            shown += f", {readable_time(max(0.0, left))} left"
+        return Text(shown, "dim")
+
+
+class CountColumn(MofNCompleteColumn):
+    """How many are done of how many, where that is known."""
+
+    def render(self, task: Task) -> Text:
+        """Both numbers."""
+        return Text() if task.total is None else super().render(task)
+
+
+def readable_time(seconds: float) -> str:
+    """`75.2` -> `1:15`, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
+
+
+def progress_bar(stream: TextIO, began: float) -> tuple[Progress, TimesColumn]:
+    """A bar for each of steps and nodes, which disappears when it is done, and what is told how much is done of all."""
+    times = TimesColumn(began)
+    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), times)
+    return Progress(*columns, console=Console(file=stream), transient=True), times

@@ -1,0 +1,149 @@
+"""What a long run shows before it ends: each step's results when it ends, and all of them where Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import placesim
+from tests.cli.shell import Shell, start
+from tests.cli.test_process import on_a_terminal
+from tests.cli.test_reports import CALLED, COUNTED
+
+NODES = [
+    {"op": "Const", "name": "a", "value": [1.0, 2.0]},
+    {"op": "Fill", "name": "x", "inputs": [[9000, 9000], 0.5]},
+    {"op": "MatMul", "name": "product", "inputs": ["x", "x"]},
+]
+LATE = {"nodes": NODES, "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["product"], "repeat": 100000}]}
+"""Two short steps, and then kernels that take longer than anybody waits."""
+BRANCHES = {
+    **CALLED,
+    "nodes": [*CALLED["nodes"], {"op": "Neg", "name": "before", "inputs": ["a"]}],
+    "run": [{"fetch": ["before"]}, {"fetch": ["c:0"]}],
+}
+"""A function that only the second step calls."""
+
+
+def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:
+    """What has been printed when something stands there."""
+    assert process.stdout is not None
+    found, end = b"", time.monotonic() + seconds
+    while wanted not in found:
+        assert time.monotonic() < end, found
+        piece = os.read(process.stdout.fileno(), 65536)
+        assert piece, found
+        found += piece
+    return found
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    """Ctrl-C; the exit code and what is printed then."""
+    process.send_signal(signal.SIGINT)
+    rest, complaint = process.communicate(timeout=60)
+    assert complaint == b""
+    return process.returncode, rest
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
+def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "late.json").write_text(json.dumps(LATE))
+    process = start("run", str(tmp_path / "late.json"), *options, stdout=subprocess.PIPE)
+    shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n")
+    assert shown.startswith(b"Device mapping:") == ("--log-placement" in options)
+    assert process.poll() is None
+    code, rest = end(process)
+    assert code == 130
+    if "jsonl" in options:
+        last = json.loads((shown + rest).splitlines()[-1])
+        assert last["kind"] == "end"
+        assert last["error"]["type"] == "Interrupted"
+
+
+def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
+    (tmp_path / "late.json").write_text(json.dumps(LATE))
+    process = start("run", str(tmp_path / "late.json"), "--format", "json", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    time.sleep(3)  # nothing is to be seen while steps are to be cut: transfers stand before results
+    code, output = end(process)
+    document = json.loads(output)
+    assert code == 130
+    assert [row["value"] for row in document["results"]] == [[1.0, 2.0], [1.0, 2.0]]
+    assert document["error"] == {"type": "Interrupted", "message": "interrupted in step 2", "node": None, "location": None}
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_ctrl_c_between_short_steps_closes_the_json(form: str, tmp_path: Path) -> None:
+    endless = {**COUNTED, "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 1_000_000_000}]}
+    (tmp_path / "endless.json").write_text(json.dumps(endless))
+    process = start("run", str(tmp_path / "endless.json"), "--format", form, stdout=subprocess.PIPE)
+    shown = read_until(process, b'"step":9')
+    code, rest = end(process)
+    assert code == 130
+    documents = [json.loads(line) for line in (shown + rest).splitlines()]
+    rows = [row for document in documents for row in document.get("results", ())]
+    assert [row["value"] for row in rows] == [2 * number for number in range(1, len(rows) + 1)]
+    assert documents[-1]["error"]["type"] == "Interrupted"
+
+
+def test_a_python_caller_gets_its_own_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    from placesim.runtime.session import Session
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        placesim.run(COUNTED)
+
+
+# --- a line for each step -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph", [COUNTED, CALLED, BRANCHES], ids=["counted", "called", "branches"])
+def test_the_lines_together_are_the_report(shell: Shell, graph: dict[str, Any]) -> None:
+    name = shell.write("graph.json", json.dumps(graph))
+    lines = [json.loads(line) for line in shell("run", name, "--format", "jsonl", "--summary").output.splitlines()]
+    kinds = [line.pop("kind") for line in lines]
+    assert kinds[0] == "placed"
+    assert kinds[-1] == "end"
+    document = json.loads(shell("run", name, "--format", "json", "--summary").output)
+    joined: dict[str, Any] = {}
+    for line in lines:
+        line.pop("step", None)
+        for key, value in line.items():
+            joined[key] = [*joined.get(key, []), *value] if isinstance(value, list) else value
+    assert joined == document
+
+
+def test_every_step_has_its_own_line(shell: Shell) -> None:
+    name = shell.write("graph.json", json.dumps(COUNTED))
+    lines = [json.loads(line) for line in shell("run", name, "--format", "jsonl").output.splitlines()]
+    assert [line["step"] for line in lines if line["kind"] == "step"] == list(range(1, 41))
+
+
+def test_a_bodys_log_stands_before_the_step_that_calls_it(shell: Shell) -> None:
+    name = shell.write("graph.json", json.dumps(BRANCHES))
+    lines = shell("run", name, "--log-placement").output.splitlines()
+    assert sorted(lines) == sorted(placesim.run(BRANCHES, log_placement=True).text().splitlines())
+    body = next(number for number, line in enumerate(lines) if line.startswith("y: (Neg)"))
+    assert [number for number, line in enumerate(lines) if line == "-1.0"] == [lines.index("-1.0"), len(lines) - 1]
+    assert lines.index("-1.0") < body < len(lines) - 1
+
+
+# --- the bar --------------------------------------------------------------------------------------------------------
+
+
+def test_the_bar_tells_the_time(tmp_path: Path) -> None:
+    (tmp_path / "late.json").write_text(json.dumps(LATE))
+    shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:02")
+    assert re.search(r"2/100002.*0:0\d", shown)
+    assert "[1. 2.]\n[1. 2.]\n" in shown
