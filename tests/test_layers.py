@@ -70,7 +70,8 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "collector files suggestions deadlines interrupts loading options inspection report formats runtime placement graph devices "
+        "collector files suggestions deadlines interrupts loading options inspection report formats runtime "
+        "placement graph devices "
         "memory ops dtypes errors"
     ),
     "tf1": (
