@@ -58,6 +58,7 @@ def convert_command(
     """
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
+    from placesim.cli.progress import staged
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -71,7 +72,8 @@ def convert_command(
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
-        report = simulate(loaded, options, Stage.PLACED if partitioned is None else Stage.PARTITIONED)
+        with staged("placing"):
+            report = simulate(loaded, options, Stage.PLACED if partitioned is None else Stage.PARTITIONED)
         if report.error is not None:
             raise report.error
         if partitioned is not None:
@@ -92,7 +94,8 @@ def convert_command(
     )
     if out != "-":
         written[Path(out)] = content.pieces
-    write_files(written, makes_folders=True)
+    with staged("writing"):
+        write_files(written, makes_folders=True)
     if out == "-":
         _print(content.pieces, form)
     for note in content.notes:

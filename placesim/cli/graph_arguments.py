@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def load_graph(graph: str, options: Options) -> Loaded:
     """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
+    from placesim.cli.progress import staged
     from placesim.errors import PlacesimError
     from placesim.loading import Loaded, load
 
@@ -27,7 +28,8 @@ def load_graph(graph: str, options: Options) -> Loaded:
         built = _built(graph, options)
     except PlacesimError as error:
         return Loaded(None, Path(graph).parent, error)
-    return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
+    with staged("reading"):
+        return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
 
 
 _scripts: dict[str, tuple[Options, bytes]] = {}
@@ -96,6 +98,7 @@ def open_subject(
 ) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
     from placesim.cli.options import shell_environment
+    from placesim.cli.progress import staged
     from placesim.loading import load, read_bytes
     from placesim.options import make_options
     from placesim.subjects import open_snapshot
@@ -108,6 +111,7 @@ def open_subject(
     def loaded_graph() -> Loaded:
         return load(graph, None, options) if data is None else load(BytesIO(data), name, options)
 
-    return open_snapshot(
-        name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
-    )
+    with staged("reading and placing"):
+        return open_snapshot(
+            name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
+        )

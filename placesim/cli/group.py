@@ -27,6 +27,7 @@ COMMANDS = {
     "new": "Write out a graph file to start from, or list those that there are.",
     "manual": "Read the manual.",
     "help": "Show the help of a command.",
+    "completion": "Have a shell complete the words of placesim.",
 }
 """Each command's line of help; it is the function of its name in the module of its name."""
 

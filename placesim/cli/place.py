@@ -52,6 +52,7 @@ def place_graphs(
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
     from placesim.cli.output import write_creation
+    from placesim.cli.progress import staged
     from placesim.cli.reports import write_report
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
@@ -61,7 +62,8 @@ def place_graphs(
     worst = 0
     for name, loaded in load_graphs(graphs, options):
         # what passes between devices is in the JSON object and in the summary only
-        report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
+        with staged("placing"):
+            report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
         if log_creation:
             write_creation(report)
         is_read = write_report(report, form, name if several else None, summary, log_filters)

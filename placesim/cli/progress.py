@@ -132,6 +132,14 @@ class TerminalProgress:
             self._bar = None
 
 
+@contextmanager
+def staged(what: str) -> Iterator[None]:
+    """A `with` block that prints nothing, beneath a bar that says what is being done and for how long."""
+    with TerminalProgress() as progress:
+        progress.stage(what)
+        yield
+
+
 def _share(counts: Sequence[tuple[int, int | None]]) -> float:
     """How much is done of counts that are each a part of one of those before."""
     share, part = 0.0, 1.0

@@ -27,7 +27,9 @@ def run_shell(arguments: Sequence[str] | None) -> int:
     colors = {name: os.environ[name] for name in COLOR_VARIABLES if name in os.environ}
     try:
         if "_PLACESIM_COMPLETE" in os.environ:
-            placesim.main(list(sys.argv[1:]), "placesim")
+            from placesim.cli.completing import answer
+
+            return answer(os.environ["_PLACESIM_COMPLETE"])
         return _invoke(list(sys.argv[1:] if arguments is None else arguments), settings)
     except (KeyboardInterrupt, click.Abort):
         settle_output()

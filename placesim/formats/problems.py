@@ -38,6 +38,9 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def add(self, position: int, message: str, error: str = "") -> None:
         """`position` as `yaml_tree.packed` gives it.  Raises GraphFileError when there are too many to go on."""
         self._found.append((position, Problem(self.location(position), shortened(message), error)))

@@ -87,6 +87,8 @@ class GraphBuilder:
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
         self.leaves_marks = False
+        self.view: Any = None
+        """What shows the graph to TensorFlow's Python, once that has been asked for."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
         self._interned: dict[tuple[Any, ...], Attrs] = {}
         self._empty_attrs: Attrs = {}

@@ -10,6 +10,7 @@ from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape
 from placesim.ops.definitions import AttrDef
 from placesim.tf1 import dtypes
 from placesim.tf1.shapes import TensorShape
+from placesim.tf1.signatures import snake_case
 
 
 def held_value(attr: AttrDef, value: Any, op: str) -> AttrValue:
@@ -17,19 +18,9 @@ def held_value(attr: AttrDef, value: Any, op: str) -> AttrValue:
     if not attr.type.startswith("list("):
         return _HOLD[attr.type](value, attr.name, op)
     if not isinstance(value, list | tuple):
-        raise TypeError(f"Expected list for '{_argument(attr.name)}' argument to '{_function(op)}' Op, not {value!r}.")
+        raise TypeError(f"Expected list for '{attr.name}' argument to '{snake_case(op)}' Op, not {value!r}.")
     hold = _HOLD[attr.type[5:-1]]
     return tuple(hold(element, attr.name, op) for element in value)
-
-
-def _argument(name: str) -> str:
-    return name
-
-
-def _function(op: str) -> str:
-    from placesim.tf1.signatures import snake_case
-
-    return snake_case(op)
 
 
 def _int(value: Any, name: str, op: str) -> int:

@@ -17,7 +17,7 @@ from placesim.tf1.variables.reference import RefVariable
 from placesim.tf1.variables.resource import HandledVariable, ResourceVariable
 from placesim.tf1.variables.variable import Variable, VariableDef
 
-_REFUSALS = (ValueError, TypeError, LookupError, RuntimeError)
+REFUSALS = (ValueError, TypeError, LookupError, RuntimeError)
 """What TensorFlow's Python raises where it refuses a call; a NotImplementedError is a RuntimeError."""
 
 
@@ -41,6 +41,8 @@ class FileGraph(Graph):
         super().__init__()
         self.builder = builder
         self.shapes = GraphShapes(builder.graph)
+        self.last_number = -1
+        """The last of the file's own numbers (`tensor.uid`): the names of its functions hold them."""
         self._position = 0
         self._variables: dict[int, Variable] = {}
 
@@ -62,7 +64,7 @@ class FileGraph(Graph):
                 self.builder.on_node = self._take_up
                 try:
                     yield
-                except _REFUSALS as error:
+                except REFUSALS as error:
                     raise Refused(error) from None
                 self._tell_variables()
         finally:
@@ -115,6 +117,13 @@ class FileGraph(Graph):
     def variable(self, node: int) -> Variable:
         """The view of a variable of the file, by its node."""
         return self._variables[node]
+
+
+def file_graph(builder: GraphBuilder) -> FileGraph:
+    """The one view of a builder: an op's functions are kept with it, for its gradient."""
+    if builder.view is None:
+        builder.view = FileGraph(builder)
+    return builder.view  # type: ignore[no-any-return]
 
 
 def _collections(variables: Any) -> dict[str, list[Variable]]:

@@ -11,7 +11,7 @@ from placesim.graph import binding
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.tf1.exports.optimizers import KINDS
-from placesim.tf1.file_graph import FileGraph
+from placesim.tf1.file_graph import file_graph
 from placesim.tf1.gradients.aggregation import sum_slices
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Tensor
@@ -34,7 +34,7 @@ class Training:
     """
 
     def __init__(self, builder: GraphBuilder) -> None:
-        self._graph = FileGraph(builder)
+        self._graph = file_graph(builder)
         self._slices: dict[TensorRef, IndexedSlices] = {}
 
     # --- gradients ------------------------------------------------------------------------------------------------------

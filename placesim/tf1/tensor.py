@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from placesim.dtypes import DType as ElementType
@@ -29,6 +30,19 @@ def uid() -> int:
 def restart_ids() -> None:
     """Numbers begin anew, as in a process that has made no tensor."""
     _ids[0] = -1
+
+
+@contextmanager
+def numbers_after(last: int) -> Iterator[list[int]]:
+    """Numbers of a graph's own inside the block, however many a process has used: they go on after `last`.
+
+    Yields the list that holds the last one.
+    """
+    saved, _ids[0] = _ids[0], last
+    try:
+        yield _ids
+    finally:
+        _ids[0] = saved
 
 
 class Tensor:

@@ -147,3 +147,12 @@ def test_the_bar_tells_the_time(tmp_path: Path) -> None:
     shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:02")
     assert re.search(r"2/100002.*0:0\d", shown)
     assert "[1. 2.]\n[1. 2.]\n" in shown
+
+
+def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
+    for command in (("place",), ("show",), ("check",), ("convert", str(tmp_path / "out.pb"))):
+        shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:])
+        assert re.search(r"reading .*0:0\d", shown), command
+        assert "Traceback" not in shown

@@ -83,7 +83,7 @@ def test_a_shipped_graph_fits_the_terminal(
 
 def test_scopes_without_room_are_counted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
-    for lines, depth in (("24", ()), ("24", ("--depth", "1"))):
+    for lines, depth in (("16", ()), ("24", ("--depth", "1"))):
         for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", "80"), ("LINES", lines)):
             monkeypatch.setenv(name, value)
         shown.append(re.sub(r"\x1b\[[0-9;]*m", "", shell("show", CIFAR, *depth).output))

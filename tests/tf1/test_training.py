@@ -312,3 +312,39 @@ def test_gradients_are_accumulated() -> None:
         assert session.run(taken).tolist() == [2.0, 2.0]
         value = session.run(found)
         assert (value.indices.tolist(), value.values.tolist()) == ([1], [[1.0, 2.0]])
+
+
+def test_checkpoints_come_until_nobody_makes_more(tmp_path: Path) -> None:
+    """When TensorFlow 2.21 asks `timeout_fn`: after each checkpoint, and after each wait in vain."""
+
+    def put(number: int) -> None:
+        (tmp_path / f"model.ckpt-{number}.index").write_bytes(b"")
+        (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{number}"\n')
+
+    put(1)
+    told: list[str] = []
+
+    def is_over() -> bool:
+        told.append("asked")
+        if len(told) == 2:
+            put(5)
+        return len(told) > 4
+
+    told.extend(Path(path).name for path in tf.train.checkpoints_iterator(str(tmp_path), timeout=0, timeout_fn=is_over))
+    assert told == ["model.ckpt-1", "asked", "model.ckpt-5", "asked", "asked"]
+    assert [Path(path).name for path in tf.train.checkpoints_iterator(str(tmp_path), timeout=0)] == ["model.ckpt-5"]
+
+
+def test_a_basic_train_loop_goes_on_until_it_is_asked_to_stop(tmp_path: Path) -> None:
+    supervisor_step = tf.Variable(0, name="global_step", trainable=False)
+    count = supervisor_step.assign_add(1)
+    supervisor = tf.train.Supervisor(logdir=str(tmp_path), global_step=supervisor_step)
+    seen: list[tuple[int, int, int]] = []
+
+    def step(session: Any, a: int, b: int = 0) -> None:
+        seen.append((int(session.run(count)), a, b))
+        if len(seen) == 3:
+            supervisor.request_stop()
+
+    tf.train.basic_train_loop(supervisor, step, args=(7,), kwargs={"b": 2})
+    assert seen == [(1, 7, 2), (2, 7, 2), (3, 7, 2)]

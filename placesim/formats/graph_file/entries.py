@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from placesim.formats.graph_file.body_entries import (
+    CONDITIONAL_KEYS,
+    LOOP_KEYS,
+    OP_ITSELF,
+    BodyEntries,
+    Functions,
+    Level,
+    Surroundings,
+)
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import SCOPE_KEYS, ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, slot_of
+from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved, slot_of
 from placesim.formats.graph_file.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
 from placesim.formats.graph_file.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
-from placesim.formats.problems import Problems, own_position, shown, value_position
+from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.graph import split_tensor_name
+from placesim.graph.graph import TensorRef, split_tensor_name
 
-_KINDS = "op, variable, initializer, gradients, train or nodes"
-_FIRST_WORDS = ("variable", "initializer", "gradients", "train", "scope", "nodes")
+_KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
+_FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
+_NOT_IN_BODIES = ("variable", "initializer", "gradients", "train", "raw")
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
     "nodes": SCOPE_KEYS,
@@ -26,6 +36,8 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "initializer": INITIALIZER_KEYS,
     "gradients": GRADIENTS_KEYS,
     "train": TRAIN_KEYS,
+    "cond": CONDITIONAL_KEYS,
+    "while": LOOP_KEYS,
 }
 """Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
@@ -33,7 +45,9 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
 class Entries:
     """Takes entries; `finish` reports what only the whole list shows."""
 
-    def __init__(self, builder: GraphBuilder, problems: Problems) -> None:
+    def __init__(
+        self, builder: GraphBuilder, problems: Problems, functions: Functions | None = None, around: Level | None = None
+    ) -> None:
         self._builder = builder
         self._problems = problems
         self._names = ScopedNames(builder, problems)
@@ -44,6 +58,16 @@ class Entries:
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
         self._raw = RawNodes(builder.graph, problems, is_marked=True)
         self._training = TrainingEntries(builder, problems, self._names, self._references, self._scopes)
+        self._bodies = BodyEntries(
+            builder, problems, self._names, self._references, self._scopes, self._open_body, functions, around
+        )
+        self._around = around
+        self._counter = self._scopes
+        self.last: list[TensorRef] = []
+        if functions is not None and around is not None:
+            self._references.outside = Surroundings(functions, around)
+            self._names.is_copy = around.names.is_copy
+            self._counter = around.counter
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries."""
@@ -52,7 +76,7 @@ class Entries:
 
     def take(self, entry: Any, position: int = 0) -> None:
         """One entry of any kind; what is wrong with it is reported, never raised."""
-        if self._names.is_copy and not self._scopes.count_copy(entry):
+        if self._names.is_copy and not self._counter.count_copy(entry):
             return
         if not isinstance(entry, dict):
             message = (
@@ -61,10 +85,13 @@ class Entries:
             self._problems.add(position, message)
             return
         try:
+            if self._around is not None and not self._is_of_body(entry):
+                return
             if "op" in entry and entry.get("raw", False) is not False:
                 self._take_raw(entry)
             elif "op" in entry:
                 self._nodes.take(entry)
+                self._note_last()
             elif "nodes" in entry:
                 self._scopes.take(entry)
             elif "variable" in entry:
@@ -76,6 +103,8 @@ class Entries:
                 self._training.take_gradients(entry)
             elif "train" in entry:
                 self._training.take_train(entry)
+            elif "cond" in entry or "while" in entry:
+                self.last = self._bodies.take(entry)
             else:
                 self._take_unknown(entry)
         except Broken:
@@ -98,6 +127,46 @@ class Entries:
         name = entry.get("name")
         if isinstance(name, str):
             self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
+
+    # --- bodies -----------------------------------------------------------------------------------------------------
+
+    def _open_body(self, functions: Functions, around: Level) -> Entries:
+        return Entries(functions.builder, self._problems, functions, around)
+
+    def _is_of_body(self, entry: dict[Any, Any]) -> bool:
+        """Whether this may stand in a body; what has to be outside of all functions is reported."""
+        kinds = [key for key in _NOT_IN_BODIES if key in entry and entry[key] is not False]
+        for kind in kinds:
+            message = f"wrong entry of a body: got one with '{kind}', expected that outside of 'cond' and 'while'"
+            self._problems.add(key_position(entry, kind), message)
+        return not kinds
+
+    def _note_last(self) -> None:
+        nodes = self._builder.graph.nodes
+        if nodes:
+            self.last = [TensorRef(len(nodes) - 1, 0 if nodes[-1].signature.output_dtypes else OP_ITSELF)]
+
+    def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
+        """The entries of a body, a list or one alone; `arguments` are names and the nodes that they stand for."""
+        self._names.bind_arguments(arguments)
+        if isinstance(entries, dict):
+            self.take(entries)
+        else:
+            self.take_all(entries, position)
+
+    def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
+        """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
+        waits: list[Unresolved] = []
+        found = self._references.tensors(tree, key, text, "", waits)
+        if len(found) == 1 and not isinstance(found[0], Unresolved):
+            return found[0]
+        self._references.forget(waits)
+        if waits:
+            message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it, or around it"
+        else:
+            message = f"not one tensor: got {shown(text)}, expected the name of 1"
+        self._problems.add(value_position(tree, key), message)
+        return WRONG
 
     def finish(self) -> None:
         """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""

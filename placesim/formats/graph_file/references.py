@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import literal
@@ -22,6 +24,19 @@ class Inputs(NamedTuple):
     controls: tuple[int, ...]
 
 
+class Outside(Protocol):
+    """What stands around the body of a function."""
+
+    def items(self, text: str, reader: str) -> list[Any] | None:
+        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name."""
+
+    def wait_for(self, name: str) -> bool:
+        """Whether there is such a node, which the function's calls then wait for."""
+
+    def all_names(self) -> Iterator[str]:
+        """Every name that a reader may have meant."""
+
+
 class References:
     """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
 
@@ -30,6 +45,7 @@ class References:
         self.problems = problems
         self._names = names
         self._unresolved: list[Unresolved] = []
+        self.outside: Outside | None = None
 
     # --- inputs -----------------------------------------------------------------------------------------------------
 
@@ -57,14 +73,15 @@ class References:
         controls: list[int] = []
         for index, item in enumerate(tree):
             if isinstance(item, str) and item[:1] == "^":
-                controls += self._nodes(tree, index, item[1:], reader, waits)
+                controls += self._nodes(tree, index, item[1:], reader, waits, self.outside)
             elif isinstance(item, str):
                 items += self.tensors(tree, index, item, reader, waits)
             else:
-                items.append(self._literal(tree, index, item))
+                items.append(self.literal(tree, index, item))
         return Inputs(items, tuple(controls))
 
-    def _literal(self, tree: Any, index: int, item: Any) -> Any:
+    def literal(self, tree: Any, index: Any, item: Any) -> Any:
+        """A literal that stands under an index or key; WRONG, and reported, where it is none."""
         try:
             if item is None:
                 raise Wrong("wrong type of an input: got null, expected a reference or a literal")
@@ -78,8 +95,7 @@ class References:
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None:
-            waits.append(self._wait_for(value_position(tree, index), text, reader))
-            return [waits[-1]]
+            return self._from_outside(tree, index, text, reader, waits)
         variables = self.builder.variables
         is_value = name == text
         items: list[Any] = []
@@ -91,6 +107,20 @@ class References:
                 items.append(variables[node_id])
             else:
                 items.append(self._operand(tree, index, int(node_id), slot_of(node_id) if is_value else slot))
+        return items
+
+    def _from_outside(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+        """What is not there is looked for around the body; from there it may also be broken."""
+        try:
+            items = None if self.outside is None else self.outside.items(text, reader)
+        except GraphBuildError as error:
+            self.problems.add(value_position(tree, index), error.message)
+            return [WRONG]
+        if items is None:
+            items = [self._wait_for(value_position(tree, index), text, reader)]
+            waits += items
+        elif any(item is WRONG for item in items):
+            waits.append(self._names.unresolved(value_position(tree, index), text, reader))
         return items
 
     def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
@@ -118,21 +148,25 @@ class References:
     def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[Unresolved]) -> list[int]:
         """The nodes under `control_inputs` or `colocate_with`: a name or a list of them."""
         tree = entry[key]
+        outside = self.outside if key != "colocate_with" else None
         if isinstance(tree, str):
-            return self._nodes(entry, key, tree, reader, waits)
+            return self._nodes(entry, key, tree, reader, waits, outside)
         nodes: list[int] = []
         for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
             if isinstance(item, str):
-                nodes += self._nodes(tree, index, item, reader, waits)
+                nodes += self._nodes(tree, index, item, reader, waits, outside)
             else:
                 message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
                 self.problems.add(value_position(tree, index), message)
         return nodes
 
-    def _nodes(self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved]) -> list[int]:
+    def _nodes(
+        self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved], outside: Outside | None
+    ) -> list[int]:
         found = self._names.resolve(split_tensor_name(text.removeprefix("^"))[0])
         if found is None:
-            waits.append(self._wait_for(value_position(tree, key), text, reader))
+            if outside is None or not outside.wait_for(split_tensor_name(text.removeprefix("^"))[0]):
+                waits.append(self._wait_for(value_position(tree, key), text, reader))
             return []
         if None in found:
             waits.append(self._names.unresolved(value_position(tree, key), text, reader))
@@ -179,6 +213,7 @@ class References:
     def report_unknown(self, unresolved: Unresolved) -> None:
         """A name that stands for nothing in the file."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
-        near = self.problems.did_you_mean(name, self._names.all_names())
+        around = () if self.outside is None else self.outside.all_names()
+        near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))
         message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
         self.problems.add(unresolved.position, message)

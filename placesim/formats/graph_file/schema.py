@@ -16,6 +16,7 @@ from placesim.devices.host_models import RATES
 from placesim.devices.inventory import MAX_COUNT
 from placesim.devices.links import KINDS, WAYS
 from placesim.dtypes import DTYPES, NAMES
+from placesim.formats.graph_file.body_entries import COND_KEYS, WHILE_KEYS
 from placesim.formats.graph_file.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS
 from placesim.formats.graph_file.devices import COUNT_KEYS, CPU_KEYS, GPU_KEYS, MODEL_KEYS, TASK_KEYS
 from placesim.formats.graph_file.entries import ENTRY_KEYS
@@ -153,6 +154,7 @@ _NODE: Mapping[str, Schema] = {
     "attrs": either({"type": "object"}, _NULL),
     "raw": BOOLEAN,
 }
+_BODY = either({"$ref": "#/$defs/entry"}, listed({"$ref": "#/$defs/entry"}))
 _GRADIENTS = keyed(
     ("of", "with_respect_to", *GRADIENT_OPTIONS),
     {
@@ -198,6 +200,25 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
         "trainable": BOOLEAN,
     },
     "initializer": {**_COMMON, "initializer": TEXT},
+    "cond": {
+        **_COMMON,
+        "cond": keyed(COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": either(TEXT, _TEXTS)}, ["if"]),
+    },
+    "while": {
+        **_COMMON,
+        "while": keyed(
+            WHILE_KEYS,
+            {
+                "loop_vars": {"type": "object", "minProperties": 1, "additionalProperties": _LITERAL},
+                "cond": _BODY,
+                "body": _BODY,
+                "shape_invariants": {"type": "object"},
+                "maximum_iterations": either(whole(1, (1 << 31) - 1), TEXT),
+                "parallel_iterations": whole(1, (1 << 31) - 1),
+            },
+            ["loop_vars", "cond", "body"],
+        ),
+    },
     "gradients": {**_COMMON, "name": TEXT, "gradients": _GRADIENTS},
     "train": {**_COMMON, "name": TEXT, "train": _TRAIN},
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from placesim.errors import GraphBuildError
 from placesim.formats.problems import Problems, shown, value_position
@@ -16,21 +16,31 @@ Targets = tuple[int | None, ...]
 """The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
 
 
-class Derivative(int):
-    """A node of which an id stands for the output `slot`: the derivative by the node `source`."""
+class Output(int):
+    """A node of which an id stands for the output `slot`."""
 
     slot: int
+
+    def __new__(cls, node: int, slot: int) -> Self:
+        made = super().__new__(cls, node)
+        made.slot = slot
+        return made
+
+
+class Derivative(Output):
+    """The derivative by the node `source`."""
+
     source: int
 
-    def __new__(cls, node: int, slot: int, source: int) -> Derivative:
-        made = super().__new__(cls, node)
-        made.slot, made.source = slot, source
+    def __new__(cls, node: int, slot: int, source: int) -> Self:
+        made = super().__new__(cls, node, slot)
+        made.source = source
         return made
 
 
 def slot_of(target: int) -> int:
     """The output that a name alone stands for: of most nodes the first."""
-    return target.slot if isinstance(target, Derivative) else 0
+    return target.slot if isinstance(target, Output) else 0
 
 
 class Broken(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
@@ -149,6 +159,10 @@ class ScopedNames:
         """Let a name stand for nodes from here to the end of the scope."""
         self._frames[-1].bindings[name] = targets
         self.is_flat = False
+
+    def bind_arguments(self, nodes: Mapping[str, int]) -> None:
+        """What names of a body stand for as it begins: whatever entry binds one, in a scope or not, comes before it."""
+        self._closed_ids.update({name: (node,) for name, node in nodes.items()})
 
     def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
         """Let an entry's `id`, and its name where that alone doesn't lead to the node, stand for what it has become."""

@@ -33,6 +33,7 @@ ROWS = {
         "train.slice_input_producer train.match_filenames_once io.match_filenames_once"
     ),
     "training.servers": "train.Server",
+    "training.watching_loops": "train.basic_train_loop train.checkpoints_iterator",
     "training.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
     "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
     "training.run_hooks": ("train.SessionRunHook train.SessionRunArgs train.SessionRunContext train.SessionRunValues "),

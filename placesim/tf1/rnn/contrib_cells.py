@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.arguments import as_list
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.rnn.cells import RNNCell
-from placesim.tf1.rnn.lstm import LSTMStateTuple, clipped
+from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
 
 tf: Any = namespace("")
 
@@ -94,7 +94,7 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
-class CoupledInputForgetGateLSTMCell(_LSTM):
+class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
     """An LSTM that takes in as much as it forgets."""
 
     def __init__(
@@ -117,15 +117,6 @@ class CoupledInputForgetGateLSTMCell(_LSTM):
         self._num_proj, self._proj_clip = num_proj, proj_clip
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
         self._activation = tf.tanh if activation is None else activation
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_proj or self._num_units
-
-    @property
-    def state_size(self) -> Any:
-        sizes = LSTMStateTuple(self._num_units, self.output_size)
-        return sizes if self._state_is_tuple else sum(sizes)
 
     def _peephole(self, gate: str, c: Any) -> Any:
         return tf.get_variable(f"W_{gate}_diag", [self._num_units], c.dtype, initializer=self._initializer) * c

@@ -66,7 +66,24 @@ class BasicLSTMCell(UnitCell):
         return new_h, new
 
 
-class LSTMCell(UnitCell):
+class ProjectedSizes:
+    """Sizes of a cell whose output may be projected to fewer units."""
+
+    _num_units: int
+    _num_proj: int | None
+    _state_is_tuple: bool
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_proj or self._num_units
+
+    @property
+    def state_size(self) -> Any:
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+
+class LSTMCell(ProjectedSizes, UnitCell):
     """A long short-term memory that may look at its cell (peepholes), clip, and project what it gives to fewer units."""
 
     def __init__(
@@ -96,15 +113,6 @@ class LSTMCell(UnitCell):
         self._num_proj = num_proj
         self._num_unit_shards, self._num_proj_shards = num_unit_shards, num_proj_shards
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_proj or self._num_units
-
-    @property
-    def state_size(self) -> Any:
-        sizes = LSTMStateTuple(self._num_units, self.output_size)
-        return sizes if self._state_is_tuple else sum(sizes)
 
     def build(self, input_shape: Any) -> None:
         depth, units = self._depth(input_shape), self._num_units

@@ -1,0 +1,66 @@
+"""Loops of older scripts: a step over and over under a supervisor, and each new checkpoint of a directory as it appears."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from placesim.tf1.app import logging
+from placesim.tf1.saving.states import latest_checkpoint
+
+_POLL_SECONDS = 1.0
+"""Between two looks at the directory, as TensorFlow has it."""
+
+
+def basic_train_loop(
+    supervisor: Any,
+    train_step_fn: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    master: str = "",
+) -> None:
+    """`tf.train.basic_train_loop`: calls the function with the supervisor's session until somebody asks it to stop."""
+    with supervisor.managed_session(master) as session:
+        while not supervisor.should_stop():
+            train_step_fn(session, *(args or ()), **(kwargs or {}))
+
+
+def checkpoints_iterator(
+    checkpoint_dir: Any,
+    min_interval_secs: float = 0,
+    timeout: float | None = None,
+    timeout_fn: Callable[[], Any] | None = None,
+) -> Iterator[str]:
+    """`tf.train.checkpoints_iterator`: the newest checkpoint of a directory, each time there is another one.
+
+    After `timeout` seconds without one it ends; with `timeout_fn` it ends where that, asked after each checkpoint and after
+    each wait in vain, gives something true.
+    """
+    last: str | None = None
+    while True:
+        found = _wait_for_another(checkpoint_dir, last, timeout)
+        if found is None and timeout_fn is None:
+            logging.info("Timed-out waiting for a checkpoint (without timeout_fn).")
+            return
+        if found is not None:
+            began, last = time.time(), found
+            yield found
+            time.sleep(max(0.0, began + min_interval_secs - time.time()))
+        if timeout_fn is not None and timeout_fn():
+            logging.info("Done. No new checkpoints will be generated.")
+            return
+
+
+def _wait_for_another(directory: Any, last: str | None, timeout: float | None) -> str | None:
+    """The path of a checkpoint that is not the last one; None where none has come in time."""
+    logging.info("Waiting for new checkpoint at %s", directory)
+    until = None if timeout is None else time.time() + timeout
+    while True:
+        found: str | None = latest_checkpoint(directory)
+        if found is not None and found != last:
+            logging.info("Found new checkpoint at %s", found)
+            return found
+        if until is not None and time.time() + _POLL_SECONDS > until:
+            return None
+        time.sleep(_POLL_SECONDS)
