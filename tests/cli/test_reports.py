@@ -31,7 +31,7 @@ COUNTED = {
     "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 40}],
 }
 ENDLESS = json.dumps({**COUNTED, "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 1_000_000_000}]})
-CALLED = {
+CALLED: dict[str, Any] = {
     "nodes": [
         {"op": "Const", "name": "a", "value": 1.0},
         {
