@@ -26,6 +26,7 @@ from placesim.graph_plans.searching import (
 )
 from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
+from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.portfolio import OPTIMAL, Effort, Planned
 from placesim.planning.problem import are_apart
@@ -34,6 +35,7 @@ from placesim.sizing import study_memory
 from placesim.timing import study_time, study_walk, walk_steps
 
 if TYPE_CHECKING:
+    from placesim.graph.graph import Graph
     from placesim.graph.steps import GraphFile
     from placesim.loading import Loaded
     from placesim.options import Options
@@ -253,6 +255,7 @@ class _Planner:
 
     def _draw(self) -> tuple[Drawn, Placed]:
         """The problem, and the placement that the walk had which it is drawn from."""
+        _check_not_lowered(self._base.graph)
         study, walked = study_walk(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
         if self._aim.sought is Sought.MEMORY:
@@ -328,3 +331,17 @@ def _file(loaded: Loaded) -> GraphFile:
 def planned_file(loaded: Loaded, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
     """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
     return assign_devices(freed(_file(loaded), free), study.asked)
+
+
+def _check_not_lowered(graph: Graph) -> None:
+    """UsageError for a call whose body becomes part of the graph as it is placed.
+
+    Where the body's ops go follows from the call's device and from their own, which no annotation of the graph's nodes says one
+    by one: neither a bound nor a written plan could be held to.
+    """
+    found = next((node for node in graph.nodes if is_lowered(node)), None)
+    if found is not None:
+        got = f"got {found.op} '{found.name}', whose body is placed with the graph"
+        raise UsageError(
+            f"no plan of a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
+        )

@@ -106,7 +106,7 @@ def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
         (("--batch", "4", "--fetch", "nothing"), "nothing"),
         (("--batch", "4", "--set", "config:gpu_memory=1"), "unknown key of a config: got 'gpu_memory'"),
         (("--batch", "4", "--set", "config:per_process_gpu_memory_fraction=-3"), "per_process_gpu_memory_fraction"),
-        (("--batch", "4", "--format", "yaml"), "expected text or csv or json or html"),
+        (("--batch", "4", "--format", "yaml"), "expected text or csv or markdown or json or html"),
         (("--batch", "4", "--link", "a"), "bad link"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -201,9 +202,9 @@ def test_any_plan_of_any_graph_is_said_by_no_more_devices_than_by_node(path: Pat
     planned = {name: device for name, device in planned.items() if name in file.graph.ids and not name.startswith("init")}
     asked = annotate(file, planned, first.device_set, soft=True)
     found = written(text, planned, soft=True)
-    # what a list of devices repeats can't have others one by one
+    # what a list of devices repeats, and what one entry makes, can't have others one by one
     if found is None:
-        assert path.stem == "towers"
+        assert path.stem == "towers" or re.search(r"\b(gradients|train|cond|while):[ \n]", text)
         return
     assert sum(": " in line.partition("device")[2] for line in found.splitlines() if "device: " in line) <= max(1, len(asked))
     assert [line for line in found.splitlines() if line.startswith("#")] == [
