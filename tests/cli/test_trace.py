@@ -208,7 +208,7 @@ def test_an_interrupted_run_is_written(tmp_path: Path) -> None:
     assert (process.returncode, complaint) == (130, b"")
     trace = read_trace(target)
     assert trace.faults == []
-    assert Counter(shown.name for shown in trace.slices)["MatMul"] > 1
+    assert Counter(shown.name for shown in trace.slices)["MatMul"] >= 1  # the first result is there when the first step ends
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
