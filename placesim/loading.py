@@ -200,16 +200,13 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from fnmatch import filter as matching
-
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
+    from placesim.graph.patterns import matching
 
-    names, handles = list(file.graph.ids), file.graph.handles
     for pattern, device in patterns:
-        if pattern not in handles and not matching(names, pattern):
+        if not matching(pattern, file.graph):
             raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
-    patterns = tuple((name, device) for pattern, device in patterns for name in handles.get(pattern, (pattern,)))
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:

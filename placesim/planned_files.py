@@ -93,6 +93,7 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
     from placesim.formats.graph_file.entry_texts import EntryTexts, Unclear
     from placesim.formats.graph_file.reader import read_graph_file
     from placesim.formats.graph_file.writer import devices_document
+    from placesim.graph_plans.by_name import text_by_name
     from placesim.graph_plans.scoping import annotated_text
 
     own = loaded.file
@@ -106,6 +107,8 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
         )
         text = EntryTexts(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
+        if written is None:
+            written = text_by_name(text, base, placed, soft=placed.groups.soft)
         if written is None:
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)

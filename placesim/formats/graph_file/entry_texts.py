@@ -157,6 +157,16 @@ class EntryTexts:
                 changes += self._set(self.root, "config", {"allow_soft_placement": is_soft})
         return self._changed(changes)
 
+    def with_placement(self, rows: Mapping[str, str | None]) -> str:
+        """The text in which nodes have devices by their names too, after those that it gives by name already."""
+        given = _value(self.root, "placement")
+        pairs = given.value if isinstance(given, yaml.MappingNode) else ()
+        merged = {str(key.value): _device_text(value) for key, value in pairs if key.value not in rows} | dict(rows)
+        if self.root.flow_style:
+            return self._changed(self._set(self.root, "placement", merged))
+        text = self._changed(self._set(self.root, "placement", ABSENT)).rstrip("\n")
+        return "\n".join([text, "placement:", *(f"  {_flow(name)}: {_flow(device)}" for name, device in merged.items()), ""])
+
     def with_files(self, moved: Mapping[str, str]) -> str:
         """The text with feeds of files by other paths."""
         nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
