@@ -15,6 +15,7 @@ from placesim.building import GraphBuilder
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
+from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
@@ -204,9 +205,14 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     from placesim.formats.annotations import clear_devices, set_devices
     from placesim.graph.patterns import matching
 
+    graph = file.graph
     for pattern, device in patterns:
-        if not matching(pattern, file.graph):
-            raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
+        if not matching(pattern, graph):
+            got = f"got --device '{pattern}={device}'"
+            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
+            raise UsageError(
+                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
+            )
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
