@@ -1,7 +1,7 @@
 """How wide a text is, without a font at hand: what is drawn is read where its fonts are not known.
 
-The advances are those of DejaVu Sans 2.37, the widest of the sans serif fonts that systems bring along, so that a text fits its box
-in any of them.
+The advances are those of DejaVu Sans 2.37, the widest of the sans serif fonts that systems bring along, so that a text fits its
+box in any of them.
 """
 
 from __future__ import annotations
