@@ -66,7 +66,7 @@ ROOMS = {
     "examples": "suggestions errors",
     "options": "suggestions devices errors",
     "building": "suggestions formats graph ops errors",
-    "loading": "building files options scripts formats checkpoints graph devices errors",
+    "loading": "building files suggestions options scripts inspection formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
