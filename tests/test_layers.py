@@ -114,6 +114,7 @@ THIRD_PARTY = {
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
     "pytest": ("testing",),
+    "resvg_py": ("report/pictures/png",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
