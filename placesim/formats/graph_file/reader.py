@@ -20,6 +20,7 @@ from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries, Limits
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.links import read_links
+from placesim.formats.graph_file.placement import read_placement
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
@@ -40,6 +41,7 @@ FILE_KEYS = (
     "fetch",
     "feed",
     "functions",
+    "placement",
     "raw",
     "versions",
     "rest",
@@ -164,6 +166,8 @@ class _Content:
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()
+        if "placement" in tree:
+            read_placement(tree["placement"], value_position(tree, "placement"), self.graph, problems)
         self.graph.versions = self._versions(tree)
         inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
         links = NO_LINKS

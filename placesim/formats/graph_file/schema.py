@@ -56,6 +56,7 @@ def graph_file_schema() -> Schema:
         "functions": listed(keyed(FUNCTION_KEYS, _FUNCTION, ["name"])),
         "raw": BOOLEAN,
         "marks": BOOLEAN,
+        "placement": {"type": "object", "additionalProperties": either(TEXT, _NULL)},
         "versions": keyed(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, whole(0, (1 << 31) - 1))),
         "rest": closed({"bytes": TEXT}, ["bytes"]),
         **{key: _STEP[key] for key in ("fetch", "feed")},
