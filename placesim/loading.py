@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.building import GraphBuilder
-from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
+from placesim.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
 from placesim.suggestions import did_you_mean
@@ -201,7 +201,6 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
     from placesim.graph.patterns import matching
 
@@ -216,8 +215,18 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
-        file = set_devices(file, [(pattern, format_spec(parse_python_spec(device))) for pattern, device in patterns])
+        file = set_devices(file, [(pattern, _device_text(pattern, device)) for pattern, device in patterns])
     return replace(loaded, file=file)
+
+
+def _device_text(pattern: str, device: str) -> str:
+    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    from placesim.devices.names import format_spec, parse_python_spec
+
+    try:
+        return format_spec(parse_python_spec(device))
+    except GraphBuildError as error:
+        raise UsageError(f"{error.message} (in --device '{pattern}={device}')") from None
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

@@ -161,7 +161,9 @@ class _Content:
                 message = f"wrong type of '{key}': got {shown(tree[key])}, expected true or false"
                 problems.add(value_position(tree, key), message)
         if "nodes" not in tree:
-            problems.add(own_position(tree), "no nodes: got no key 'nodes', expected one")
+            is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
+            got = "an inventory, which --inventory takes" if is_inventory else "no key 'nodes'"
+            problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()
