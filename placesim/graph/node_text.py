@@ -48,8 +48,8 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
 def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
     """A node as TensorFlow's debug string shows it: its number in the runtime, both devices, and its definition."""
     summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
-    devices = f"{{requested: '{node.device}', assigned: '{assigned}'}}"
-    return f"{{name:'{node.name}' id:{runtime_id} op device:{devices} def:{{{summary}}}}}"
+    devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned=assigned)
+    return f"{{name:'{node.name}' id:{runtime_id} op device:{{{devices}}} def:{{{summary}}}}}"
 
 
 def node_tail(message: str, name: str) -> str:
