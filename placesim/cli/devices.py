@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.options import machine_options, shell_environment, table_format_option
+from placesim.cli.options import machine_options, release_option, shell_environment, table_format_option
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
 from placesim.devices.inventory import Device
 from placesim.escapes import escape_line
+from placesim.releases import CURRENT, Release, find_release
 
 _DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
 _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
@@ -22,6 +23,7 @@ _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
 @command("devices")
 @click.argument("graph", required=False)
 @machine_options
+@release_option
 @table_format_option
 @click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
 @click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
@@ -38,13 +40,16 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices graphs/towers.yaml --gpu 4
       placesim devices --gpu 8 --gpu-model H100-SXM5-80GB --format json
       placesim devices --gpu 2 --log-creation
+      placesim devices --gpu 2 --tensorflow 1.15
       placesim devices --gpu-models
     """
     from placesim.cli.output import complain, write_rows
     from placesim.simulation import devices
 
     if gpu_models:
-        rows: list[dict[str, Any]] = [_model_row(name) for name in GPU_MODELS]
+        rows: list[dict[str, Any]] = [
+            _model_row(name, find_release(machine["tensorflow"] or CURRENT.name)) for name in GPU_MODELS
+        ]
         write_rows(rows, "gpu_models", _MODEL_COLUMNS, form)
         return 0
     log: list[LogLine] = []
@@ -81,11 +86,11 @@ def _write_lines(told: Sequence[LogLine]) -> None:
     write("".join(f"{escape_line(line.text)}\n" for line in told))
 
 
-def _model_row(name: str) -> dict[str, Any]:
+def _model_row(name: str, release: Release) -> dict[str, Any]:
     model = GPU_MODELS[name]
     return {
         "name": name,
         "memory": model.memory,
-        "memory_limit": gpu_memory_limit(model),
+        "memory_limit": gpu_memory_limit(model, release=release),
         "compute_capability": model.compute_capability,
     }

@@ -20,9 +20,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
     Raises InvalidArgumentError where what stands at the two ends can't be together.
     """
     ties_datasets = groups.graph.registry.rules.ties_datasets
-    slots_of = {
-        signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))
-    }
+    slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
     if not slots_of:
         return
     graph, nodes, back_edges = groups.graph, groups.graph.nodes, []

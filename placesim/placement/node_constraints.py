@@ -129,7 +129,12 @@ class NodeConstraints:
             raise node_error(self.graph, node, f"Malformed assigned device '{name}'", InternalError)
         device = self.devices.by_name.get(str(spec))
         if device is None:
-            raise node_error(self.graph, node, _unknown_assigned_device(name, self.devices, self.graph.registry.rules.share_cluster_devices), InternalError)
+            raise node_error(
+                self.graph,
+                node,
+                _unknown_assigned_device(name, self.devices, self.graph.registry.rules.share_cluster_devices),
+                InternalError,
+            )
         if device.type != COMPOSITE and all(device.type != device_type for device_type, _ in types):
             message = f"Assigned device '{name}' does not have registered OpKernel support for {node.op}"
             raise node_error(self.graph, node, message, InternalError)
