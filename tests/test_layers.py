@@ -67,7 +67,7 @@ ROOMS = {
     "examples": "suggestions errors",
     "options": "releases suggestions devices errors",
     "building": "releases suggestions formats graph ops errors",
-    "loading": "releases building files options scripts formats checkpoints graph devices errors",
+    "loading": "ops building files options scripts formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (

@@ -42,7 +42,8 @@ from placesim.runtime.pruning import ClientGraph, prune
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions", "rare")
-SUBSET, OTHER_SUBSET = "subset", "1.15-subset"
+OF_1_15 = tuple(f"1.15-{name}" for name in ("small", "table", "hostile", "fetch", "medium"))
+SUBSET = "subset"
 INLINE_EDGES = 8
 """So many in-edges a node keeps in order."""
 
@@ -51,7 +52,7 @@ Row = list[Any]
 
 def read_cases(name: str) -> Iterator[dict[str, Any]]:
     """The cases of `placement-NAME.jsonl.gz`, or of a file of the same form, each with its release in its graph."""
-    path = DATA / f"placement-{name}.jsonl.gz" if name in (*FILES, SUBSET, OTHER_SUBSET) else Path(name)
+    path = DATA / f"placement-{name}.jsonl.gz" if name in (*FILES, *OF_1_15, SUBSET) else Path(name)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for case in map(json.loads, lines):
             case["graph"].setdefault("tensorflow", release_of(path.name, case["id"]).name)
@@ -315,7 +316,7 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     if "--write-subset" in arguments:
         write_subset()
     names = [name for name in arguments if not name.startswith("--")]
-    results = {name: agreement(name) for name in names or (*FILES, SUBSET)}
+    results = {name: agreement(name) for name in names or (*FILES, *OF_1_15, SUBSET)}
     for name, (agreed, total, problems) in results.items():
         print(f"{Path(name).name.removesuffix('.jsonl.gz'):20} {agreed:5}/{total}", *problems)
     return 1 if any(result.problems for result in results.values()) else 0
