@@ -15,6 +15,7 @@ from placesim.building import GraphBuilder
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
+from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
@@ -221,20 +222,23 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from fnmatch import filter as matching
-
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
+    from placesim.inspection.patterns import matcher
 
-    names, handles = list(file.graph.ids), file.graph.handles
-    for pattern, device in patterns:
-        if pattern not in handles and not matching(names, pattern):
-            raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
-    patterns = tuple((name, device) for pattern, device in patterns for name in handles.get(pattern, (pattern,)))
+    names, handles = file.graph.ids, file.graph.handles
+    rules = [(matcher([pattern], handles), format_spec(parse_python_spec(device))) for pattern, device in patterns]
+    for (pattern, device), (fits, _) in zip(patterns, rules, strict=True):
+        if not any(map(fits, names)):
+            got = f"got --device '{pattern}={device}'"
+            near = did_you_mean(pattern, [*names, *handles])
+            raise UsageError(
+                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
+            )
     if options.clear_devices:
         file = clear_devices(file)
-    if patterns:
-        file = set_devices(file, [(pattern, format_spec(parse_python_spec(device))) for pattern, device in patterns])
+    if rules:
+        file = set_devices(file, rules)
     return replace(loaded, file=file)
 
 

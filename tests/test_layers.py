@@ -67,7 +67,7 @@ ROOMS = {
     "examples": "suggestions errors",
     "options": "releases suggestions devices errors",
     "building": "releases suggestions formats graph ops errors",
-    "loading": "ops building files options scripts formats checkpoints graph devices errors",
+    "loading": "ops building files suggestions options scripts inspection formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
@@ -115,6 +115,7 @@ THIRD_PARTY = {
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
     "pytest": ("testing",),
+    "resvg_py": ("report/pictures/png",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),

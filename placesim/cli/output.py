@@ -61,6 +61,16 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
         raise _unwritable(path, error) from error
 
 
+def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
+    """A result of one form: to standard output, or into the file `output`.  Raises UsageError where that can't be written."""
+    if output is not None:
+        write_files({Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in gathered(content))})
+    elif isinstance(content, bytes):
+        write_result(content)
+    else:
+        write_pieces(content)
+
+
 def _unwritable(path: Path | None, error: Exception) -> UsageError:
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written")

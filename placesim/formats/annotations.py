@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,12 +21,11 @@ def clear_devices(file: GraphFile) -> GraphFile:
     return replace(file, graph=_changed(file.graph, lambda node: "", functions))
 
 
-def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """The same with devices set by patterns over node names (`*` any text, `?` any character); the last that fits counts."""
-    rules = [(re.compile(fnmatch.translate(pattern)).match, device) for pattern, device in reversed(devices)]
+def set_devices(file: GraphFile, devices: Sequence[tuple[Callable[[str], bool], str]]) -> GraphFile:
+    """The same with devices set by rules over node names; the last one that a name fits counts."""
 
     def device_of(node: Node) -> str:
-        return next((device for fits, device in rules if fits(node.name)), node.device)
+        return next((device for fits, device in reversed(devices) if fits(node.name)), node.device)
 
     return replace(file, graph=_changed(file.graph, device_of, file.graph.functions))
 

@@ -457,7 +457,8 @@ class GraphBuilder:
         if variable.kind == "ref":
             return variable.value
         with self.colocate_with((), ignore_existing=True):
-            return self.add("ReadVariableOp", [TensorRef(variable.node, 0)], attrs={"dtype": variable.dtype}).id
+            handle = TensorRef(variable.node, 0)
+            return self.add("ReadVariableOp", [handle], attrs={"dtype": variable.dtype}, location=self._location).id
 
     # --- what the scopes do to a node -------------------------------------------------------------------------------
 
