@@ -32,7 +32,7 @@ _SIDES = (
     ("gpu", int, "N", "Number of GPUs of {}."),
     ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
-    ("tensorflow", Word(tuple(sorted(RELEASES))), None, "The release of TensorFlow that {} is for."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
     ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
 _REPEATABLE = ("device",)
