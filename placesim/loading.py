@@ -224,21 +224,20 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
         return loaded
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
-    from placesim.inspection.patterns import matcher
+    from placesim.graph.patterns import matching
 
-    names, handles = file.graph.ids, file.graph.handles
-    rules = [(matcher([pattern], handles), format_spec(parse_python_spec(device))) for pattern, device in patterns]
-    for (pattern, device), (fits, _) in zip(patterns, rules, strict=True):
-        if not any(map(fits, names)):
+    graph = file.graph
+    for pattern, device in patterns:
+        if not matching(pattern, graph):
             got = f"got --device '{pattern}={device}'"
-            near = did_you_mean(pattern, [*names, *handles])
+            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
             raise UsageError(
                 f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
             )
     if options.clear_devices:
         file = clear_devices(file)
-    if rules:
-        file = set_devices(file, rules)
+    if patterns:
+        file = set_devices(file, [(pattern, format_spec(parse_python_spec(device))) for pattern, device in patterns])
     return replace(loaded, file=file)
 
 

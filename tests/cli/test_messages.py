@@ -50,7 +50,7 @@ SAID = {
         "rules: [no-soft-fallback]\n",
         [
             "GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected name, description, devices, links,"
-            " config, nodes, run, fetch, feed, functions, raw, versions, rest or marks",
+            " config, nodes, run, fetch, feed, functions, placement, raw, versions, rest or marks",
             "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
             "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
         ],
