@@ -87,6 +87,10 @@ class GraphBuilder:
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
         self.leaves_marks = False
+        self.is_of_function = False
+        """Whether the graph is the body of a function that stands in a file."""
+        self.last_number = -1
+        """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
         """What shows the graph to TensorFlow's Python, once that has been asked for."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}

@@ -17,7 +17,7 @@ from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
-from placesim.formats.graph_file.entries import Entries
+from placesim.formats.graph_file.entries import Entries, Limits
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.links import read_links
 from placesim.formats.graph_file.placement import read_placement
@@ -140,14 +140,15 @@ class _Content:
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
         """Settle what decides the meaning of `nodes`: the library in `head`, and whether they are raw."""
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
-        functions = {}
-        if self._has_functions:
-            reader = FunctionReader(self._registry, self._problems)
-            functions = reader.read(head["functions"], value_position(head, "functions"))
+        self._leaves_marks = head.get("marks") is True
+        reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
+        functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
         builder = GraphBuilder(self._registry, functions, self._file)
-        builder.leaves_marks = self._leaves_marks = head.get("marks") is True
+        builder.last_number = reader.last_number
+        builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems)
+        limits = Limits(broken=reader.broken)
+        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
         """The file, once all of its tree is there; GraphFileError with all that is wrong."""
