@@ -115,16 +115,14 @@ def find_target(
 
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Has the target's form write the subject, to where it goes."""
-    from placesim.cli.output import write_files, write_styled
-    from placesim.files.writing import gathered
+    from placesim.cli.output import write_content, write_styled
 
     made = find_form(forms, target.form).write(*subject)
     content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
-    if target.output is None:
+    if isinstance(content, str) and target.output is None:
         write_styled(content)
     else:
-        pieces = (content,) if isinstance(content, str) else gathered(content)
-        write_files({Path(target.output): (piece.encode() for piece in pieces)})
+        write_content((content,) if isinstance(content, str) else content, target.output)
     show_opened(target)
 
 

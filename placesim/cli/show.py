@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import ROW_FORMS, Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.cli.forms import (
+    OPENED,
+    ROW_FORMS,
+    Form,
+    find_target,
+    form_option,
+    open_option,
+    table_forms,
+    table_option,
+    write_target,
+)
 from placesim.cli.options import (
     given,
     machine_options,
@@ -65,13 +75,28 @@ def _html(picture: Picture, depth: int | None) -> Iterator[str]:
     yield html_page(picture)
 
 
-FORMS = (
+def _svg(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.svg import format_svg
+
+    yield format_svg(picture, depth)
+
+
+def _png(picture: Picture, depth: int | None) -> bytes:
+    from placesim.report.pictures.png import png_of
+    from placesim.report.pictures.svg import format_svg
+
+    return png_of(format_svg(picture, depth))
+
+
+FORMS: tuple[Form[Any], ...] = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
     *table_forms(_tables),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),
+    Form("svg", _svg, (".svg",)),
+    Form("png", _png, (".png",)),
 )
 
 
@@ -81,7 +106,7 @@ FORMS = (
 @source_options
 @placement_options
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
-@memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
+@memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
@@ -103,12 +128,14 @@ def show_command(
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
     its devices, folded to fit, and a matrix of bytes.  `html` is one page that needs no network, to open scopes, search, and
-    click on an op for its explanation.  In a pipe, text is a line for each scope and each pair of devices, with tabs between.
+    click on an op for its explanation; `svg` and `png` are its first view.  In a pipe, text is a line for each scope and each
+    pair of devices, with tabs between.
 
     \b
     Examples:
       placesim show graphs/towers.yaml --gpu 4
       placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
+      placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.svg
       placesim show model.yaml --memory --batch 64
       placesim show saved_model/ --signatures
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
@@ -123,8 +150,8 @@ def show_command(
     if signatures:
         return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
     target = find_target(FORMS, form, output, opens, table)
-    wish = Wish.of(memory, values, by_itself=target.form in ("html", "json"))
-    costs = wish if target.form == "html" else Wish.NONE
+    wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
+    costs = wish if target.form in OPENED else Wish.NONE
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if target.is_for_reader:

@@ -160,13 +160,13 @@ class Terminal:
         shown, at = "", 0
         for sign in ESCAPE.sub("", self._seen):
             if sign == "\n":
-                shown, line, at = f"{shown}{''.join(line)}\n", [], 0
+                shown, line, at = shown + "".join(line), [], 0
             elif sign in "\r\b":
                 at = 0 if sign == "\r" else max(0, at - 1)
             elif sign.isprintable():
                 line[at : at + 1] = [sign]
                 at += 1
-        return shown + "".join(line)
+        return shown + "".join(line)  # a shell may break a line where it draws it anew
 
     def close(self) -> None:
         """End the shell."""
