@@ -306,7 +306,7 @@ def _devices(ctx: click.Context) -> Iterable[str]:
     from placesim.errors import PlacesimError
     from placesim.simulation import devices
 
-    machine = {name: ctx.params.get(name) for name in ("cpu", "gpu", "gpu_model", "inventory")}
+    machine: dict[str, Any] = {name: ctx.params.get(name) for name in ("cpu", "gpu", "gpu_model", "inventory")}
     graph = _graph()
     file = None if graph is None or graph.file is None else next(word for word in _words()[1:] if os.path.exists(word))
     try:
