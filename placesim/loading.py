@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
+    from placesim.ops.registry import Registry
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
 
@@ -66,10 +67,12 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
     from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, is_script, recognise
 
+    registry = _registry_of(options)
     if isinstance(source, GraphBuilder):
+        _check_release(source, options)
         return _loaded(source.graph_file(), directory, options)
     if isinstance(source, Mapping):
-        return _loaded(graph_file_from_mapping(source, name or "<mapping>"), directory, options)
+        return _loaded(graph_file_from_mapping(source, name or "<mapping>", registry), directory, options)
     if isinstance(source, str | Path):
         file = name or str(source)
         if os.path.isdir(source):
@@ -84,11 +87,29 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         if kind.format is Format.SCRIPT_GRAPH:
             from placesim.formats.script_graph import read_script_graph
 
-            return _loaded(read_script_graph(content), directory, options)
+            return _loaded(read_script_graph(content, registry), directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
     text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file), directory, options), text=text)
+    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+
+
+def _registry_of(options: Options) -> Registry | None:
+    """That of the release which the options name; None where the file may say."""
+    if options.tensorflow is None:
+        return None
+    from placesim.ops.registry import load_registry
+
+    return load_registry(options.release.name)
+
+
+def _check_release(builder: GraphBuilder, options: Options) -> None:
+    """UsageError for another release than the one whose nodes a builder makes."""
+    if options.tensorflow is not None and options.release is not builder.release:
+        raise UsageError(
+            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"or a GraphBuilder(tensorflow='{options.release.name}')"
+        )
 
 
 def _check_directory(directory: Path) -> None:
@@ -233,6 +254,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         tags=options.tags,
         signature_name=options.signature,
         checkpoint=options.checkpoint,
+        registry=_registry_of(options),
         kind=kind,
     )
     if options.tags and found.format is not Format.SAVED_MODEL:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, command, option
+from placesim.cli.command import MACHINE, REPORT, Word, command, option
 from placesim.cli.forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     Command,
@@ -21,6 +21,7 @@ from placesim.cli.options import (
 )
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
+from placesim.releases import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,7 @@ _SIDES = (
     ("gpu", int, "N", "Number of GPUs of {}."),
     ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
     ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
 _REPEATABLE = ("device",)
@@ -121,6 +123,7 @@ def diff_command(
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff model.yaml --gpu 2 --b-device 'layer2/=/gpu:1'
       placesim diff placement.json model.yaml
+      placesim diff model.pb --a-tensorflow 1.15 --b-tensorflow 2.21 --gpu 2
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
       placesim diff old.yaml new.yaml --html difference.html
     """

@@ -49,7 +49,7 @@ SAID = {
     "a policy as a graph": (
         "rules: [no-soft-fallback]\n",
         [
-            "GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected name, description, devices, links,"
+            "GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected name, description, tensorflow, devices, links,"
             " config, nodes, run, fetch, feed, functions, placement, raw, versions, rest or marks",
             "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
             "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",

@@ -24,6 +24,7 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
+from placesim.ops.registry import said_elsewhere
 
 NODE_KEYS = dict.fromkeys(
     ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
@@ -115,7 +116,8 @@ class NodeEntries:
         if not isinstance(op, str):
             message = f"wrong type of 'op': got {shown(op)}, expected an op's name"
         else:
-            near = self._problems.did_you_mean(op, (*builder.registry.op_names, *builder.graph.functions))
+            known = (*builder.registry.op_names, *builder.graph.functions)
+            near = said_elsewhere(op, builder.registry) or self._problems.did_you_mean(op, known)
             message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
         return False
@@ -124,7 +126,7 @@ class NodeEntries:
         """An op of old graphs alone is refused, as TensorFlow's Python refuses it."""
         try:
             if definition is not None:
-                check_not_removed(definition)
+                check_not_removed(definition, self._builder.registry.rules.producer)
         except UnimplementedError as error:
             self._problems.add_error(value_position(entry, "op"), error)
             return False
