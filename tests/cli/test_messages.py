@@ -120,6 +120,14 @@ SAID = {
             " expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'"
         ],
     ),
+    "a result that a body does not make": (
+        "functions:\n  - {name: f, raw: true, inputs: [{name: x, type: float}], outputs: [{name: z, type: float, value: 'm:y:0'}],\n"
+        "     nodes: [{op: Neg, name: n, inputs: [x], attrs: {T: float}}]}\nnodes:\n  - {op: f, inputs: [1.0]}\n",
+        [
+            "GraphFileError: g.yaml:2:100: unknown output of function 'f': got 'm:y:0',"
+            " expected an argument or a node of it"
+        ],
+    ),
     "a function that is not there": (
         "nodes:\n  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: g}}}\n",
         ['InvalidArgumentError: Failed to find function "g" in function library:', "  node c (defined at g.yaml:2)"],
