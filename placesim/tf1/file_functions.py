@@ -135,8 +135,6 @@ def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[
     body = get_default_graph()
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")
-    if body.outer_graph is not None:
-        body.functions.update(body.outer_graph.functions)
     body.location = lambda: position  # type: ignore[method-assign]
     own = Functions(body.builder, body)
     found = write(own, [argument.op.node.id for argument in args])
