@@ -29,7 +29,10 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
-_NOT_IN_BODIES = dict.fromkeys(("variable", "initializer", "gradients", "train", "raw"), "that outside of 'cond' and 'while'")
+_NOT_IN_BODIES = {
+    "variable": "that outside of 'cond' and 'while', where TensorFlow puts a variable that is made in a branch",
+    "raw": "that outside of 'cond' and 'while': a NodeDef names nodes of its own graph alone",
+}
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
     "nodes": SCOPE_KEYS,
@@ -104,13 +107,15 @@ class Entries:
                 self._scopes.take(entry)
             elif "variable" in entry:
                 self._variables.take_variable(entry)
+            elif "initializer" in entry and self._around is not None:
+                self.last = self._bodies.take_initializer(entry)
             elif "initializer" in entry:
                 self._training.note_initializer()
                 self._variables.take_initializer(entry)
             elif "gradients" in entry:
-                self._training.take_gradients(entry)
+                self.last = self._training.take_gradients(entry)
             elif "train" in entry:
-                self._training.take_train(entry)
+                self.last = [TensorRef(self._training.take_train(entry), OP_ITSELF)]
             elif "cond" in entry or "while" in entry:
                 self.last = self._bodies.take(entry)
             else:

@@ -12,7 +12,7 @@ from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scope_entries import giving, is_device_text
+from placesim.formats.graph_file.scope_entries import enter_colocation, giving, is_device_text
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
 from placesim.formats.graph_file.yaml_tree import Mapping as Tree
 from placesim.formats.graph_file.yaml_tree import packed
@@ -177,7 +177,7 @@ class NodeEntries:
         device = entry.get("device", "")
         with ExitStack() as scopes:
             if "colocate_with" in entry:
-                scopes.enter_context(builder.colocate_with(references.nodes(entry, "colocate_with", full, waits)))
+                enter_colocation(scopes, builder, references.colocated(entry, full, waits))
             if is_device_text(device):
                 scopes.enter_context(builder.device(giving(device["text"])))
                 device = ""
