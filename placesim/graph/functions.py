@@ -32,11 +32,12 @@ class FunctionBody(NamedTuple):
     control_results: tuple[int, ...]
 
 
-def find_function(graph: Graph, name: str) -> Function:
-    """The library's function of that name; InvalidArgumentError where there is none."""
+def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
+    """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
     found = graph.functions.get(name)
     if found is None:
-        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {", ".join(graph.functions)}')
+        known = ", ".join(graph.functions)
+        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {known}', node=caller)
     return found
 
 

@@ -23,6 +23,7 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
+from placesim.ops.registry import said_elsewhere
 
 NODE_KEYS = dict.fromkeys(
     ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
@@ -116,7 +117,7 @@ class NodeEntries:
             message = f"wrong type of 'op': got {shown(op)}, expected an op's name"
         else:
             known = (*builder.registry.op_names, *self._limits.library, *builder.graph.functions)
-            near = self._problems.did_you_mean(op, known)
+            near = said_elsewhere(op, builder.registry) or self._problems.did_you_mean(op, known)
             message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
         return False
@@ -125,7 +126,7 @@ class NodeEntries:
         """An op of old graphs alone is refused, as TensorFlow's Python refuses it."""
         try:
             if definition is not None:
-                check_not_removed(definition)
+                check_not_removed(definition, self._builder.registry.rules.producer)
         except UnimplementedError as error:
             self._problems.add_error(value_position(entry, "op"), error)
             return False
