@@ -72,7 +72,7 @@ class FunctionReader:
                 self._problems.add(value_position(trees[name], "name"), message, "InvalidArgumentError")
                 broken.update(circle)
             elif name not in broken:
-                found = self._entries.read(trees[name], name, self._attrs(trees[name]))
+                found = self._entries.read(trees[name], name, function_attrs(trees[name], self._problems))
                 if found is None:
                     broken.add(name)
                 else:
@@ -124,7 +124,7 @@ class FunctionReader:
         self._check_inputs(tree, head, nodes)
         self._check_outputs(entry, head, nodes, len(tree))
         controls = self._controls(entry)
-        return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, self._attrs(entry))
+        return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
     def _check_inputs(self, tree: Any, head: Function, nodes: list[NodeDef]) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
@@ -161,17 +161,19 @@ class FunctionReader:
                 self._problems.add(key_at(tree, key), message)
         return found
 
-    def _attrs(self, entry: dict[Any, Any]) -> Attrs:
-        if "attrs" not in entry:
-            return {}
-        tree = self._problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
-        found = {}
-        for key, value in tree.items():
-            try:
-                found[text_value(key, "an attr's name")] = any_value(value)
-            except Wrong as wrong:
-                self._problems.add(value_position(tree, key), str(wrong))
-        return found
+
+def function_attrs(entry: dict[Any, Any], problems: Problems) -> Attrs:
+    """The function's own attrs; what is wrong is reported."""
+    if "attrs" not in entry:
+        return {}
+    tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
+    found = {}
+    for key, value in tree.items():
+        try:
+            found[text_value(key, "an attr's name")] = any_value(value)
+        except Wrong as wrong:
+            problems.add(value_position(tree, key), str(wrong))
+    return found
 
 
 def _arg(tree: dict[Any, Any], is_output: bool) -> FunctionArg:
