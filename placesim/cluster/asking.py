@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import uuid
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -144,12 +145,14 @@ class RemoteProcess:
     def kill(self) -> None:
         """End it; who waits for an answer gets none."""
         self._is_killed = True
-        if self._future is not None:
-            self._future.cancel()
+        with suppress(Exception):  # the cluster may be gone
+            if self._future is not None:
+                self._future.cancel()
         self._said.put(_END)
 
     def close(self) -> None:
         """End it, and leave nothing of it."""
         self.kill()
-        if self._topic:
-            self._asking.client.unsubscribe_topic(self._topic)
+        with suppress(Exception):  # the cluster may be gone
+            if self._topic:
+                self._asking.client.unsubscribe_topic(self._topic)
