@@ -360,6 +360,11 @@ class LaneView {
 
   // --- looking around
 
+  /** All of it, also what is scrolled out of sight. */
+  drawn() {
+    return new Drawn(this.ground);
+  }
+
   boxOf(item) {
     return this.pieces.find((piece) => piece.item === item)?.box;
   }

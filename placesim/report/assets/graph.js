@@ -394,6 +394,45 @@ class GraphView {
     this.cy.viewport({ zoom, pan: { x: pan(box.w, width, box.x1), y: pan(box.h, height, box.y1) } });
   }
 
+  /** All of it as it is laid out, whatever part is in sight. */
+  drawn() {
+    const box = this.cy.elements().boundingBox();
+    const [dx, dy] = [MARGIN - box.x1, MARGIN - box.y1];
+    const parts = this.cy.elements().toArray().sort((a, b) => a.numericStyle("z-index") - b.numericStyle("z-index"));
+    const group = (down) => draw("g", { transform: `translate(${dx} ${dy + down})`, "font-size": 12 }, ...parts.flatMap((part) => (part.isEdge() ? this.drawnLink(part) : this.drawnBox(part))));
+    return { width: box.w + 2 * MARGIN, height: box.h + 2 * MARGIN, group };
+  }
+
+  drawnLink(edge) {
+    const [source, target] = [edge.sourceEndpoint(), edge.targetEndpoint()];
+    const points = [source, ...(edge.segmentPoints() ?? []), target];
+    const before = points.at(-2);
+    const [wide, stroke] = [edge.numericStyle("width"), edge.style("line-color")];
+    const far = Math.hypot(target.x - before.x, target.y - before.y) || 1;
+    const way = { x: target.x, y: target.y, dx: (before.x - target.x) / far, dy: (before.y - target.y) / far };
+    const dashes = edge.hasClass("control") ? { "stroke-dasharray": "1.5 2.5" } : {};
+    return [
+      draw("path", { d: "M" + points.map(({ x, y }) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L"), fill: "none", stroke, "stroke-width": wide, "stroke-linejoin": "round", ...dashes }),
+      draw("path", { d: tipOf(way, 5 + wide), fill: stroke }),
+    ];
+  }
+
+  drawnBox(node) {
+    const { width, height, text, image, barWidth } = node.data();
+    const [x, y] = [node.position("x") - width / 2, node.position("y") - height / 2];
+    const fill = node.style("background-color");
+    const wide = node.numericStyle("border-width");
+    const border = wide ? { stroke: node.style("border-color"), "stroke-width": wide, ...(node.hasClass("folded") ? { "stroke-dasharray": "4 3" } : {}) } : {};
+    const found = [draw("rect", { x, y, width, height, rx: node.hasClass("open") ? 10 : 6, fill, "fill-opacity": node.numericStyle("background-opacity"), ...border })];
+    const bar = !image ? null : node.hasClass("node") ? { x, y, width: BAND, height } : { x: x + (width - barWidth) / 2, y: y + height - 16, width: barWidth, height: 9 };
+    if (bar) found.push(imageAsDrawing(image, bar));
+    const lines = (text ?? "").split("\n");
+    const middle = y + height / 2 - (node.hasClass("closed") ? 7 : 0) - ((lines.length - 1) * LINE) / 2;
+    const centre = node.position("x") + (node.hasClass("node") ? BAND / 2 : 0);
+    lines.forEach((line, i) => found.push(draw("text", { x: centre, y: middle + i * LINE + 4, "text-anchor": "middle", fill: node.style("color"), "font-weight": node.style("font-weight") }, line)));
+    return found;
+  }
+
   zoomBy(factor) {
     this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: { x: this.cy.width() / 2, y: this.cy.height() / 2 } });
   }

@@ -29,6 +29,7 @@ class Page {
       take: (item) => this.reveal(item),
       focused: () => this.graph.container,
     });
+    offerPictures(() => this.graph.drawn());
     this.theme = new Theme(() => this.repaint());
     this.listen();
   }
