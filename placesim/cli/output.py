@@ -152,27 +152,6 @@ def write_memory_log(report: Report) -> None:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
-def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
-    """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
-    if not patterns:
-        return report
-    from dataclasses import replace
-
-    from placesim.inspection.patterns import matcher
-
-    return replace(report, shows_node=matcher(patterns, report.handles))
-
-
-def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
-    """The patterns that no placed node is matched by; none where nothing was placed."""
-    if not patterns or not report.placed:
-        return iter(())
-    from placesim.inspection.patterns import matcher
-
-    names = [node.name for placement in report.placed for node in placement.graph.nodes]
-    return (pattern for pattern in patterns if not any(map(matcher([pattern], report.handles), names)))
-
-
 def write_traceback(error: BaseException) -> None:
     """Where an error comes from, under --debug."""
     if current_settings().debug:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from placesim.graph.graph import Function, Graph, Node
+from placesim.graph.patterns import matching
 from placesim.graph.steps import GraphFile
 
 
@@ -21,13 +22,10 @@ def clear_devices(file: GraphFile) -> GraphFile:
     return replace(file, graph=_changed(file.graph, lambda node: "", functions))
 
 
-def set_devices(file: GraphFile, devices: Sequence[tuple[Callable[[str], bool], str]]) -> GraphFile:
-    """The same with devices set by rules over node names; the last one that a name fits counts."""
-
-    def device_of(node: Node) -> str:
-        return next((device for fits, device in reversed(devices) if fits(node.name)), node.device)
-
-    return replace(file, graph=_changed(file.graph, device_of, file.graph.functions))
+def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
+    """The same with devices set by names and patterns of nodes; the last that fits counts."""
+    asked = {name: device for pattern, device in devices for name in matching(pattern, file.graph)}
+    return assign_devices(file, asked)
 
 
 def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:

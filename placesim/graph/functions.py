@@ -22,11 +22,12 @@ class FunctionBody(NamedTuple):
     control_results: tuple[int, ...]
 
 
-def find_function(graph: Graph, name: str) -> Function:
-    """The library's function of that name; InvalidArgumentError where there is none."""
+def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
+    """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
     found = graph.functions.get(name)
     if found is None:
-        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {", ".join(graph.functions)}')
+        known = ", ".join(graph.functions)
+        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {known}', node=caller)
     return found
 
 
@@ -80,12 +81,20 @@ def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:
 
 
 def _dtype(arg: FunctionArg, attrs: Attrs) -> DType:
-    return arg.dtype or attrs[arg.type_attr or ""]
+    if arg.dtype is not None:
+        return arg.dtype
+    found = attrs.get(arg.type_attr or "")
+    if not isinstance(found, DType):
+        raise InvalidArgumentError(f"type attr not found: {arg.type_attr}")
+    return found
 
 
 def _substitute(node_attrs: Attrs, attrs: Attrs) -> Mapping[str, AttrValue]:
     if not any(isinstance(value, Placeholder) for value in node_attrs.values()):
         return node_attrs
+    open_ones = {v.name for v in node_attrs.values() if isinstance(v, Placeholder)}
+    if not open_ones <= attrs.keys():
+        raise InvalidArgumentError(f"Failed to bind all placeholders in ${min(open_ones - attrs.keys())}")
     return {k: attrs[v.name] if isinstance(v, Placeholder) else v for k, v in node_attrs.items()}
 
 

@@ -49,6 +49,8 @@ class ScopeEntries:
 
     def _take_copies(self, entry: dict[Any, Any], devices: Any) -> None:
         copies: dict[str, Targets] = {}
+        if not devices:
+            self._problems.add(value_position(entry, "device"), "no copy of a scope: got an empty list, expected devices")
         if not self._names.is_copy and _copies_of(entry) > MAX_EXPANSION:
             self._refuse_copies(entry)
             return

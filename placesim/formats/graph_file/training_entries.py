@@ -22,6 +22,7 @@ from placesim.formats.graph_file.training_reader import (
     TrainingReader,
 )
 from placesim.formats.problems import Problems, own_position, shown, value_position
+from placesim.graph.binding import Variable
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 
@@ -94,16 +95,21 @@ class TrainingEntries:
             self._problems.add_error(value_position(tree, "of"), error)
             self._refuse(entry, [own_id, *ids])
         if by is not None:
-            for index, (_, gradient) in enumerate(found):
+            for index, (item, gradient) in enumerate(found):
                 if gradient is None:
                     what = shown(_texts(tree["of"]))
                     self._problems.add(
                         reader.position_of_target(index),
-                        f"no gradient: got something that {what} does not depend on by ops with gradients, "
+                        f"no gradient: got {self._called(item)}, and {what} does not depend on it by ops with gradients, "
                         "expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'",
                     )
                     self._refuse(entry, [own_id, *ids])
         self._bind(own_id, ids, [(item, ref) for item, ref in found if ref is not None])
+
+    def _called(self, item: Any) -> str:
+        """A tensor or variable that a gradient is by, with its type, which may be one that has none."""
+        dtype = item.dtype if isinstance(item, Variable) else self._builder.operand(item.node, item.slot).dtype
+        return f"'{self._builder.graph.nodes[item.node].name}' of {dtype.python_name}"
 
     def _bind(self, own_id: str | None, ids: Sequence[str], found: list[tuple[Any, TensorRef]]) -> None:
         targets = [Derivative(ref.node, ref.slot, item.node) for item, ref in found]
