@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, current_settings, option
+from placesim.cli.forms import ROW_FORMS
 from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
 from placesim.options import UNTIL
 from placesim.releases import RELEASES
@@ -22,7 +23,7 @@ format_option = option(
 table_format_option = option(
     "--format",
     "form",
-    type=Word(("text", "json", "csv", "markdown")),
+    type=Word(ROW_FORMS),
     default="text",
     help="The form of the table.",
     group=REPORT,

@@ -149,7 +149,7 @@ class _Conditional:
         numbers = range(len(self.branches))
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
-            find_function(self.edited.base, function.name)
+            find_function(self.edited.base, function.name, self.node.name)
             data = [(switch, i) for switch in inputs]
             attrs = _call_attrs(function)
             calls[i] = self.edited.add(self.call_names[i], function.name, attrs, self.node.device, data, [pivots[i]])
@@ -171,7 +171,7 @@ class _Loop:
         self.node = node
         self.cond_name = edited.new_name(f"{node.name}/cond")
         self.body_name = edited.new_name(f"{node.name}/body")
-        find_function(edited.base, node.attrs["body"].name)  # raises where there is none
+        find_function(edited.base, node.attrs["body"].name, node.name)  # raises where there is none
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
         if all(self.is_resource):
@@ -279,7 +279,7 @@ def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: boo
     Raises InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
-    function = find_function(edited.base, called.name)
+    function = find_function(edited.base, called.name, caller.name)
     if function.attrs.get("_noinline"):
         return
     body = instantiate(edited.base, function, {**dict(called.attrs), **caller.attrs})
