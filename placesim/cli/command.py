@@ -67,7 +67,7 @@ def same_setting(name: str, argument: str) -> str:
         return ""
     words = ["placesim", name, argument]
     for parameter in context.command.params:
-        value = context.params.get(parameter.name or "")
+        value: Any = context.params.get(parameter.name or "")
         is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if isinstance(parameter, Option) and is_given and parameter.group in _SETTING:
             if parameter.is_flag:
