@@ -126,8 +126,19 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
         return read_handed(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read the file: got '{reason}', expected a readable {what}"
+        near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        message = f"cannot read the file: got '{reason}', expected a readable {what}{near}"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def _nearest_file(path: str | Path) -> str:
+    """`; did you mean 'graphs/towers.yaml'?` where a file of nearly that name lies in the folder."""
+    folder, name = os.path.split(path)
+    try:
+        near = did_you_mean(name, sorted(os.listdir(folder or ".")))
+    except OSError:
+        return ""
+    return near.replace("'", f"'{os.path.join(folder, '')}", 1)
 
 
 def run_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:

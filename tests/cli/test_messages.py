@@ -120,6 +120,16 @@ SAID = {
             " expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'"
         ],
     ),
+    "a result that a body does not make": (
+        "functions:\n  - {name: f, raw: true, inputs: [{name: x, type: float}], outputs: [{name: z, type: float, value: 'm:y:0'}],\n"
+        "     nodes: [{op: Neg, name: n, inputs: [x], attrs: {T: float}}]}\nnodes:\n  - {op: f, inputs: [1.0]}\n",
+        ["GraphFileError: g.yaml:2:100: unknown output of function 'f': got 'm:y:0', expected an argument or a node of it"],
+    ),
+    "a call that leaves a function's type open": (
+        "functions:\n  - {name: f, inputs: {x: {type_attr: T}}, nodes: {op: Neg, id: y, inputs: [x]}, outputs: y}\nnodes:\n"
+        "  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: f}}}\n",
+        ["ValueError: g.yaml:4:5: type attr not found: T", "  callers choose it: f: {func: NAME, attrs: {T: float}}"],
+    ),
     "a function that is not there": (
         "nodes:\n  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: g}}}\n",
         ['InvalidArgumentError: Failed to find function "g" in function library:', "  node c (defined at g.yaml:2)"],
@@ -249,6 +259,15 @@ def test_a_device_of_an_option_that_is_none(shell: Shell) -> None:
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint.startswith("UsageError: Unknown attribute 'gpu0' is encountered while parsing the device spec")
     assert "(in --device 'y=gpu0')\n  did you mean '/gpu:0'?\n" in ended.complaint
+
+
+def test_a_file_of_nearly_that_name(shell: Shell) -> None:
+    shell.write("towers.yaml", NEG)
+    said = "cannot read the file: got 'No such file or directory', expected a readable graph file"
+    assert shell("place", "tower.yaml").complaint == f"GraphFileError: tower.yaml: {said}; did you mean 'towers.yaml'?\n"
+    folder = shell.directory
+    assert f"did you mean '{folder}/towers.yaml'?" in shell("place", f"{folder}/Towers.yml").complaint
+    assert shell("place", "nowhere/tower.yaml").complaint == f"GraphFileError: nowhere/tower.yaml: {said}\n"
 
 
 def test_a_graph_as_a_policy(shell: Shell) -> None:

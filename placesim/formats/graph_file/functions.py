@@ -122,6 +122,7 @@ class FunctionReader:
             if node is not None:
                 nodes.append(node)
         self._check_inputs(tree, head, nodes)
+        self._check_outputs(entry, head, nodes, len(tree))
         controls = self._controls(entry)
         return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
@@ -135,6 +136,17 @@ class FunctionReader:
                     message = f"unknown input in function '{head.name}': got '{text}', expected an argument or a node of it"
                     near = self._problems.did_you_mean(text, known)
                     self._problems.add(value_position(tree[index]["inputs"], i), message + near)
+
+    def _check_outputs(self, entry: dict[Any, Any], head: Function, nodes: list[NodeDef], count: int) -> None:
+        known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
+        listed = entry.get("outputs", ())
+        if len(nodes) < count or len(listed) != len(head.outputs):
+            return
+        for tree, arg in zip(listed, head.outputs, strict=True):
+            name = (arg.value or "").split(":")[0]
+            if name not in known:
+                message = f"unknown output of function '{head.name}': got '{arg.value}', expected an argument or a node of it"
+                self._problems.add(value_position(tree, "value"), message + self._problems.did_you_mean(name, known))
 
     def _controls(self, entry: dict[Any, Any]) -> dict[str, str]:
         if "control_outputs" not in entry:

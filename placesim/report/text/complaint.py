@@ -35,6 +35,7 @@ _HINTS = (
         r"[`'][^`']*\{\w*\}[^`']*[`'] is not a valid",
         "'{i}', between quotation marks, is the number of a copy in a scope with a list of devices",
     ),
+    (r"type attr not found: (\w+)", r"callers choose it: f: {func: NAME, attrs: {\1: float}}"),
     (r"pred must not be a Python bool", "it is decided when the graph runs, by a tensor: {op: Const, name: p, value: true}"),
     (r"No devices are registered", "`devices` in the file, or --cpu and --gpu, give the machine some"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
