@@ -8,6 +8,7 @@ import pytest
 
 import placesim
 from placesim.errors import OpError
+from placesim.report.report import Report
 
 GRAPH = """tensorflow: 1.15
 devices: {cpu: 3}
@@ -25,7 +26,9 @@ AVAILABLE = ", ".join(f"/job:localhost/replica:0/task:0/device:{kind}" for kind 
 def _complaint(text: str) -> list[str]:
     with pytest.raises(OpError) as raised:
         placesim.place(io.StringIO(text))
-    return raised.value.report.error_text().splitlines()  # type: ignore[attr-defined]
+    report = raised.value.report
+    assert isinstance(report, Report)
+    return report.error_text().splitlines()
 
 
 def test_a_node_with_what_it_reads() -> None:
