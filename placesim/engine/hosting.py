@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pickle import PicklingError
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -175,7 +176,10 @@ class HostedSession:
         except Exception as error:
             ended.error, ended.position = _told(error), ()
         self._where, self._events = tuple, []
-        self._reply({"is": "ended", "step": step}, ended)
+        try:
+            self._reply({"is": "ended", "step": step}, ended)
+        except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
+            self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
         def send(device: str, key: Any, value: Any, generation: int) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from distributed.protocol import dask_deserialize, dask_serialize, to_serialize
 
+from placesim.errors import UnimplementedError
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry, load_registry
+from placesim.runtime.kernels.data.values import Dataset
 
 
 class Parcel:
@@ -56,8 +58,19 @@ def _known_op(name: str) -> OpDef | None:
     return load_registry().op(name)
 
 
+def _reduced_dataset(dataset: Dataset) -> Any:
+    return (Dataset, (dataset.dtypes, dataset.shapes, _elsewhere, dataset.cardinality))
+
+
+def _elsewhere() -> Any:
+    found = UnimplementedError("a dataset is iterated in the worker that made it: its functions cannot be sent to another one")
+    found.help = ("let one worker have the devices of the dataset and of its iterator (`--worker`)",)
+    raise found
+
+
 _Pickler.dispatch_table[Registry] = _reduced_registry
 _Pickler.dispatch_table[OpDef] = _reduced_op
+_Pickler.dispatch_table[Dataset] = _reduced_dataset
 
 
 def pack(value: Any) -> Any:
