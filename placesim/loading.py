@@ -15,6 +15,7 @@ from placesim.building import GraphBuilder
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
+from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
@@ -200,16 +201,18 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from fnmatch import filter as matching
-
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
+    from placesim.graph.patterns import matching
 
-    names, handles = list(file.graph.ids), file.graph.handles
+    graph = file.graph
     for pattern, device in patterns:
-        if pattern not in handles and not matching(names, pattern):
-            raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
-    patterns = tuple((name, device) for pattern, device in patterns for name in handles.get(pattern, (pattern,)))
+        if not matching(pattern, graph):
+            got = f"got --device '{pattern}={device}'"
+            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
+            raise UsageError(
+                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
+            )
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:

@@ -66,7 +66,7 @@ ROOMS = {
     "examples": "suggestions errors",
     "options": "suggestions devices errors",
     "building": "suggestions formats graph ops errors",
-    "loading": "building files options scripts formats checkpoints graph devices errors",
+    "loading": "building files suggestions options scripts inspection formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
@@ -114,6 +114,7 @@ THIRD_PARTY = {
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
     "pytest": ("testing",),
+    "resvg_py": ("report/pictures/png",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),

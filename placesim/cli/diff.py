@@ -33,6 +33,8 @@ _SIDES = (
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
     ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
+_REPEATABLE = ("device",)
+"""What a side is told beside what both are."""
 
 
 def _side_options(command: Command) -> Command:
@@ -40,6 +42,9 @@ def _side_options(command: Command) -> Command:
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
         command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        name, metavar = f"--{side}-device", "PATTERN=DEVICE"
+        text = f"Ask for a device for all nodes of {side.upper()} with such a name; may be repeated."
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             command = option(f"--{side}-{name}", group=MACHINE, type=kind, metavar=metavar, help=text)(command)
@@ -77,6 +82,7 @@ def diff_command(
     Examples:
       placesim diff old.yaml new.yaml --gpu 4
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
+      placesim diff model.yaml --gpu 2 --b-device 'layer2/=/gpu:1'
       placesim diff placement.json model.yaml
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
       placesim diff old.yaml new.yaml --html difference.html
@@ -165,6 +171,7 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
     """What holds for one side: the common options under its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
+    own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}
     return given(common) | given(own)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.forms import OPENED, Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
     given,
     machine_options,
@@ -58,12 +57,27 @@ def _html(picture: Picture, depth: int | None) -> Iterator[str]:
     yield html_page(picture)
 
 
-FORMS = (
+def _svg(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.svg import format_svg
+
+    yield format_svg(picture, depth)
+
+
+def _png(picture: Picture, depth: int | None) -> bytes:
+    from placesim.report.pictures.png import png_of
+    from placesim.report.pictures.svg import format_svg
+
+    return png_of(format_svg(picture, depth))
+
+
+FORMS: tuple[Form[Callable[[Picture, int | None], Iterator[str] | bytes]], ...] = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),
+    Form("svg", _svg, (".svg",)),
+    Form("png", _png, (".png",)),
 )
 
 
@@ -73,7 +87,7 @@ FORMS = (
 @source_options
 @placement_options
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
-@memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
+@memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
@@ -93,21 +107,22 @@ def show_command(
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
     its devices, folded to fit, and a matrix of bytes.  `html` is one page that needs no network, to open scopes, search, and
-    click on an op for its explanation.  In a pipe, text is a line for each scope and each pair of devices, with tabs between.
+    click on an op for its explanation; `svg` and `png` are its first view.  In a pipe, text is a line for each scope and each
+    pair of devices, with tabs between.
 
     \b
     Examples:
       placesim show graphs/towers.yaml --gpu 4
       placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
+      placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.svg
       placesim show model.yaml --memory --batch 64
       placesim show saved_model/ --signatures
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files, write_pieces
+    from placesim.cli.output import is_terminal, write, write_content, write_error_text
     from placesim.deadlines import run_within
-    from placesim.files.writing import gathered
     from placesim.inspection.picturing.picture import picture_of
     from placesim.subjects import Wish, Wishes
 
@@ -115,14 +130,13 @@ def show_command(
         return _show_signatures(graph, form or "text", output or ("a page" if opens else None), values)
     target = find_target(FORMS, form, output, opens)
     form, output = target.form, target.output
-    wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
-    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form == "html" else Wish.NONE))
+    wish = Wish.of(memory, values, by_itself=form in ("json", *OPENED))
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form in OPENED else Wish.NONE))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)
     else:
-        pieces = gathered(find_form(FORMS, form).write(picture, depth))
-        write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
+        write_content(find_form(FORMS, form).write(picture, depth), output)
         show_opened(target)
     if picture.error:
         write_error_text(snapshot.complaint or Marked(picture.error, "\n"))

@@ -18,6 +18,7 @@ MAX_COUNT = 1 << 20
 _LEFT_AWAY = (("VariableV2", "shape"),)
 """What recorded nodes do without: a session asks for it when the node runs, only `import_graph_def` at once."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
+_INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str | bytes),
     "int": lambda value: value.__class__ is int,
@@ -112,7 +113,7 @@ class NodeChecks:
         is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY
         if not is_good:
             message = f"{missing_problem(definition, missing)}{node_text(node_def.name)}"
-            self._report(part_position(tree), message, where)
+            self._report(part_position(tree), message, where + _INFERRED if where and tree is not None else where)
         args = (*definition.inputs, *definition.outputs)
         for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
             count = attrs.get(name)

@@ -87,6 +87,10 @@ class GraphBuilder:
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
         self.leaves_marks = False
+        self.is_of_function = False
+        """Whether the graph is the body of a function that stands in a file."""
+        self.last_number = -1
+        """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
         """What shows the graph to TensorFlow's Python, once that has been asked for."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
@@ -456,7 +460,8 @@ class GraphBuilder:
         if variable.kind == "ref":
             return variable.value
         with self.colocate_with((), ignore_existing=True):
-            return self.add("ReadVariableOp", [TensorRef(variable.node, 0)], attrs={"dtype": variable.dtype}).id
+            handle = TensorRef(variable.node, 0)
+            return self.add("ReadVariableOp", [handle], attrs={"dtype": variable.dtype}, location=self._location).id
 
     # --- what the scopes do to a node -------------------------------------------------------------------------------
 

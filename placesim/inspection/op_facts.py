@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from placesim.dtypes import DTYPES, NAMES, DType, parse_dtype
-from placesim.inspection.patterns import matcher
+from placesim.graph.patterns import matcher
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef
 from placesim.ops.kernels import COMPILE_ONLY
 from placesim.ops.registry import Registry, load_registry

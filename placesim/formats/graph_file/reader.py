@@ -17,9 +17,10 @@ from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
-from placesim.formats.graph_file.entries import Entries
+from placesim.formats.graph_file.entries import Entries, Limits
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.links import read_links
+from placesim.formats.graph_file.placement import read_placement
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
@@ -40,6 +41,7 @@ FILE_KEYS = (
     "fetch",
     "feed",
     "functions",
+    "placement",
     "raw",
     "versions",
     "rest",
@@ -138,14 +140,15 @@ class _Content:
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
         """Settle what decides the meaning of `nodes`: the library in `head`, and whether they are raw."""
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
-        functions = {}
-        if self._has_functions:
-            reader = FunctionReader(self._registry, self._problems)
-            functions = reader.read(head["functions"], value_position(head, "functions"))
+        self._leaves_marks = head.get("marks") is True
+        reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
+        functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
         builder = GraphBuilder(self._registry, functions, self._file)
-        builder.leaves_marks = self._leaves_marks = head.get("marks") is True
+        builder.last_number = reader.last_number
+        builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems)
+        limits = Limits(broken=reader.broken)
+        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
         """The file, once all of its tree is there; GraphFileError with all that is wrong."""
@@ -163,6 +166,8 @@ class _Content:
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()
+        if "placement" in tree:
+            read_placement(tree["placement"], value_position(tree, "placement"), self.graph, problems)
         self.graph.versions = self._versions(tree)
         inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
         links = NO_LINKS

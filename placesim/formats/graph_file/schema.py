@@ -56,6 +56,7 @@ def graph_file_schema() -> Schema:
         "functions": listed(keyed(FUNCTION_KEYS, _FUNCTION, ["name"])),
         "raw": BOOLEAN,
         "marks": BOOLEAN,
+        "placement": {"type": "object", "additionalProperties": either(TEXT, _NULL)},
         "versions": keyed(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, whole(0, (1 << 31) - 1))),
         "rest": closed({"bytes": TEXT}, ["bytes"]),
         **{key: _STEP[key] for key in ("fetch", "feed")},
@@ -274,11 +275,22 @@ _LINK: Mapping[str, Schema] = {
     "kind": {"enum": list(KINDS)},
     "name": TEXT,
 }
+_TYPE = {"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}
+_ARGUMENT: Mapping[str, Schema] = {"name": TEXT, "type": _TYPE, "type_attr": TEXT, "shape": _SHAPE, "value": TEXT}
 _FUNCTION: Mapping[str, Schema] = {
-    "name": TEXT,
-    "inputs": listed({"type": "object"}),
-    "outputs": listed({"type": "object"}),
-    "nodes": listed({"type": "object"}),
-    "control_outputs": {"type": "object"},
+    "name": {"type": "string", "minLength": 1},
+    "inputs": either(
+        TEXT,
+        {"type": "object", "additionalProperties": either(_TYPE, keyed(("type", "type_attr", "shape"), _ARGUMENT))},
+        listed(keyed(("name", "type", "type_attr", "shape"), _ARGUMENT, ["name"])),
+    ),
+    "outputs": either(
+        TEXT,
+        {"type": "object", "additionalProperties": TEXT},
+        listed(either(TEXT, keyed(("name", "type", "type_attr", "value"), _ARGUMENT, ["name"]))),
+    ),
+    "nodes": _BODY,
+    "control_outputs": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
     "attrs": {"type": "object"},
+    "raw": BOOLEAN,
 }

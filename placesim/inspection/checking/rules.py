@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.errors import Location, UsageError
+from placesim.graph.patterns import matcher
 from placesim.inspection.checking import agreement, load, places, requests, timing, transfers
 from placesim.inspection.checking.findings import PLACEABLE, Finding
 from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_names
-from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Snapshot
 from placesim.marked import Marked, device, filled, listed
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import Location
-from placesim.inspection.patterns import matcher
+from placesim.graph.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.placement.placer import Placement
 

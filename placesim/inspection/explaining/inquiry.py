@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from placesim.errors import UsageError
+from placesim.graph.patterns import matcher
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.proof import Proof, Proofs
 from placesim.inspection.explaining.trials import Trials
-from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean

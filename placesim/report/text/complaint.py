@@ -23,6 +23,7 @@ _INDENT = "  "
 _DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 _HINTS = (
     (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
+    (r"unknown key in a graph file: got 'rules'", "a policy is what a graph is held to: placesim check GRAPH --policy FILE"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
