@@ -36,6 +36,7 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors traces"
     ),
+    "cluster": "suggestions processes devices errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
@@ -79,7 +80,7 @@ ROOMS = {
     ),
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known sizing "
-        "timing planned planned_files sweeping loading scripts options manual examples inspection planning graph_plans "
+        "timing planned planned_files sweeping cluster loading scripts options manual examples inspection planning graph_plans "
         "prediction report marked formats devices errors placesim"
     ),
     "__init__": "building interrupts forecasts inspections machines simulation devices errors",
@@ -118,6 +119,7 @@ THIRD_PARTY = {
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
+    "distributed": ("cluster/",),
     "google": ("formats/tensorflow/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""

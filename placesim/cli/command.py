@@ -11,13 +11,14 @@ from click.core import ParameterSource
 
 OWN = "Options"
 MACHINE = "Machine"
+CLUSTER = "Cluster"
 SOURCE = "Source"
 SIZES = "Sizes and counts"
 PLACEMENT = "Placement"
 FILE_ACCESS = "File access"
 REPORT = "Report"
 GENERAL = "General"
-GROUPS = (OWN, MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
+GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
 """The titles over options in `--help`, in their order."""
 EXITS = {
     0: "done",
