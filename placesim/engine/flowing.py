@@ -30,7 +30,7 @@ LAST = 1 << 62
 
 
 class Waiting(NamedTuple):
-    """What a worker could say if nothing went on anywhere: whether a node is parked (0) or a tensor missing (1), and the error."""
+    """What a worker says if nothing goes on anywhere: `kind` 0 where a node is parked, 1 where a tensor is missing."""
 
     kind: int
     error: OpError
@@ -113,7 +113,7 @@ class PartRun(Run):
         self.ready: Generations = Generations()
         self._is_here = executor.is_here
         self._numbers = executor.numbers
-        self.finished = mail
+        self.finished: Mail = mail  # type: ignore[assignment]  # what comes from outside stands in the same queue
         self._send_away = send
         self._tell_idle = idle
         self._limit: Position | None = None

@@ -15,7 +15,9 @@ from placesim.engine.transport import pack
 class Outbox:
     """Writes to a connection; what cannot be written is lost, and `lost` is told so once."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, comm: Comm | None = None, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, comm: Comm | None = None, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self._loop = loop
         self._lost = lost
         self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()

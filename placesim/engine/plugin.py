@@ -19,7 +19,7 @@ from placesim.engine.outbox import Outbox
 from placesim.engine.transport import Parcel, compact, placed_well, unpack
 
 
-class EnginePlugin(WorkerPlugin):
+class EnginePlugin(WorkerPlugin):  # type: ignore[misc]  # Dask tells no types
     """Installs the handlers in each worker, once."""
 
     name = "placesim-engine"

@@ -45,7 +45,10 @@ class ScheduledPart:
         return (self._positions[at],) if 0 <= at < len(self._positions) else (-1,)
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
-        """Values by `_Arg` index -> values by `_Retval` index.  Raises OpError, and Stopped once an earlier node failed elsewhere."""
+        """Values by `_Arg` index -> values by `_Retval` index.
+
+        Raises OpError where a node fails, and Stopped once an earlier one failed elsewhere.
+        """
         self._rendezvous.begin(mail, send)
         return self._executor.run(feeds)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from placesim.devices.inventory import Device
+from placesim.cluster.opening import Cluster
 from placesim.engine.links import Links, Said
 from placesim.engine.messages import Opening, Printed
 from placesim.engine.steps import ClusterExecutor
@@ -23,13 +22,14 @@ from placesim.runtime.threads import runs_ops_in_parallel
 class ClusterSession(Session):
     """As Session, with each device's state, and what runs on it, in one worker of a cluster.
 
-    `client` is a connected `distributed.Client`, `homes` the address of each device's worker.
+    The cluster has a home for each of the session's devices.
     """
 
-    def __init__(self, *args: Any, client: Any, homes: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, cluster: Cluster, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._client = client
-        self.homes = dict(homes)
+        self._client = cluster.client
+        self._names = cluster.names
+        self.homes = dict(cluster.homes)
         self._links: Links | None = None
         self._numbers = 0
         self._steps = 0
@@ -38,7 +38,9 @@ class ClusterSession(Session):
     def links(self) -> Links:
         """The connections to the workers; made when they are first needed."""
         if self._links is None:
-            self._links = Links(self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())})
+            self._links = Links(
+                self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
+            )
         return self._links
 
     @property
@@ -68,8 +70,7 @@ class ClusterSession(Session):
 
     def lost(self, address: str) -> UnavailableError:
         """The error for a worker that is gone, which names what it was."""
-        tasks = dict.fromkeys(name.rpartition("/device:")[0] for name, home in self.homes.items() if home == address)
-        return UnavailableError(f"worker {', '.join(tasks)} at {address} is gone: the connection to it has ended")
+        return UnavailableError(f"{self._names[address]} is gone: the connection to its worker at {address} has ended")
 
     def close(self) -> None:
         """Forget all variables, on all workers."""
@@ -96,12 +97,3 @@ class ClusterSession(Session):
                 state.resources = ResourceManager()
         for address, resources in found.items():
             self.links.tell(address, {"do": "adopt"}, resources)
-
-
-def session_opener(client: Any, homes: Callable[[Sequence[Device]], Mapping[str, str]]) -> Callable[..., ClusterSession]:
-    """What makes sessions on a cluster, in the place of Session."""
-
-    def opened(graph: Any, devices: Sequence[Device], *args: Any, **options: Any) -> ClusterSession:
-        return ClusterSession(graph, devices, *args, client=client, homes=homes(devices), **options)
-
-    return opened

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from placesim.engine.mail import Position
 from placesim.engine.messages import Ended, Event, Readiness, Work
-from placesim.errors import InternalError, OpError, PlacesimError
+from placesim.errors import InternalError, PlacesimError
 from placesim.graph.graph import Graph
 from placesim.runtime.prepared import PreparedStep
 from placesim.runtime.schedule import order_of
@@ -58,9 +59,9 @@ class ClusterExecutor:
             )
             links.tell(address, {"do": "prepare", "number": self._number}, work)
         found = self._gather("ready", "number", self._number)
-        failed = [ready for ready in found.values() if ready.error is not None]
+        failed = [(ready.failed, ready.error) for ready in found.values() if ready.error is not None]
         if failed:
-            raise min(failed, key=lambda ready: ready.failed).error
+            raise min(failed, key=itemgetter(0))[1]
         flows = any(ready.needs_dataflow for ready in found.values())
         if self._session.runs_in_parallel and sum(ready.expensive for ready in found.values()) > 1:
             flows = True
@@ -194,6 +195,3 @@ class _StepRun:
 
 def _indices(graphs: Sequence[Graph], op: str) -> tuple[int, ...]:
     return tuple(node.attrs["index"] for graph in graphs for node in graph.nodes if node.op == op)
-
-
-__all__ = ["ClusterExecutor", "OpError"]

@@ -1,7 +1,7 @@
 """What goes over the wire: values and graphs as frames, which Dask's own protocol sends without copying them.
 
-Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops are
-the same in every process, and are sent by their names.
+Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops
+are the same in every process, and are sent by their names.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def unpack(parcel: Parcel) -> Any:
 
 
 def compact(value: Any) -> Any:
-    """A tensor that is sent, with its elements side by side in the order in which they lie: a view would be sent piece by piece."""
+    """A tensor that is sent, with its elements side by side in the order in which they lie: of a view the rest stays here."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value

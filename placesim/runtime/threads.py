@@ -64,7 +64,6 @@ class ThreadPools:
             self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
         return self._intra_op
 
-
     def close(self) -> None:
         """Their threads end, once they have done what they are at; none may be asked for again."""
         for pool in (self._shared, *(pool for _, pool in self._named.values())):

@@ -1,20 +1,19 @@
 """The law of execution on a cluster: with two workers everything comes out bit for bit as in one process.
 
-`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values, errors, what
-ops print, and which bodies were placed.
+`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values, errors,
+what ops print, and which bodies were placed.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from fnmatch import fnmatch
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +31,7 @@ from placesim.runtime.kernels.data.values import Dataset
 from placesim.runtime.requests import default_fetches
 from placesim.runtime.session import Session
 from placesim.simulation import machine_of, session_config
+from tests.engine.workers import open_session, two_workers
 
 ROOT = Path(__file__).parent.parent.parent
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
@@ -97,7 +97,10 @@ def outcome(case: Case, opened: Opener, folder: Path) -> list[Any]:
         finally:
             session.close()
     found.append((output.getvalue(), errors.getvalue()))
-    found += [[(node.name, device and device.name) for node, device in zip(p.graph.nodes, p.devices, strict=True)] for p in session.placements]
+    found += [
+        [(node.name, device and device.name) for node, device in zip(p.graph.nodes, p.devices, strict=True)]
+        for p in session.placements
+    ]
     return found
 
 
@@ -111,34 +114,17 @@ def bits(value: Any) -> Any:
 
 def fixed_seeds() -> None:
     """What asks the system for seeds gets the same ones in every process."""
-    secrets.randbits = lambda count: 0x5EED5EED5EED5EED & ((1 << count) - 1)
-
-
-def two_homes(devices: Sequence[Device], addresses: Sequence[str]) -> dict[str, str]:
-    """Devices in turn on two workers."""
-    return {device.name: addresses[i % len(addresses)] for i, device in enumerate(devices)}
-
-
-def cluster_opener(client: Any, addresses: Sequence[str]) -> Opener:
-    """What opens sessions with every other device on another worker."""
-    from placesim.engine.session import ClusterSession
-
-    def opened(graph: Any, devices: Sequence[Device], config: Config, **options: Any) -> Session:
-        return ClusterSession(graph, devices, config, client=client, homes=two_homes(devices, addresses), **options)
-
-    return opened
+    secrets.randbits = lambda k: 0x5EED5EED5EED5EED & ((1 << k) - 1)
 
 
 def main(pattern: str) -> int:
     from tempfile import TemporaryDirectory
 
-    from tests.engine.workers import two_workers
-
     fixed_seeds()
     failed = []
-    with two_workers() as (client, addresses), TemporaryDirectory() as folder:
-        client.run(fixed_seeds)
-        opened = cluster_opener(client, addresses)
+    with two_workers() as cluster, TemporaryDirectory() as folder:
+        cluster.client.run(fixed_seeds)
+        opened = partial(open_session, cluster)
         for case in (*map(graph_case, GRAPHS), *recorded_cases()):
             if not fnmatch(case.name, pattern):
                 continue
@@ -148,8 +134,11 @@ def main(pattern: str) -> int:
                 results.append(outcome(case, way, Path(folder)))
                 moments.append(time.perf_counter())
             same = results[0] == results[1]
-            last = results[0][len(results[0]) - 2] if same else ""
-            print(f"{case.name:32} {'same' if same else 'DIFFERS'} {moments[1] - moments[0]:6.2f} s {moments[2] - moments[1]:6.2f} s", flush=True)
+            print(
+                f"{case.name:32} {'same' if same else 'DIFFERS':8}",
+                f"{moments[1] - moments[0]:6.2f} s {moments[2] - moments[1]:6.2f} s",
+                flush=True,
+            )
             if not same:
                 failed.append(case.name)
                 for one, other in zip(*results, strict=False):

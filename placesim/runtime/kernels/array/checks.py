@@ -11,8 +11,8 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
-from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.console import write
+from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.memory_rules import aliases
 from placesim.runtime.kernels.resources.file_access import append_bytes
