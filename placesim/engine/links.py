@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ class Links:
         self._outboxes: dict[str, Outbox] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._id = uuid.uuid4().hex
+        self.gone: set[str] = set()
         client.register_plugin(EnginePlugin())
         client.sync(self._open, openings)
 
@@ -52,7 +53,10 @@ class Links:
         """What comes next, from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
-                return self._inbox.get(timeout=TURN_SECONDS)
+                said = self._inbox.get(timeout=TURN_SECONDS)
+                if said.message["is"] == "lost":
+                    self.gone.add(said.address)
+                return said
 
     def close(self) -> None:
         """End the session in all workers; those that do not answer learn it when they read again."""
@@ -90,7 +94,3 @@ class Links:
             reader.cancel()
         for outbox in self._outboxes.values():
             outbox.abort()
-
-
-Lost = Callable[[str], UnavailableError]
-"""The error for a worker that is gone, by its address."""

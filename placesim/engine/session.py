@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from placesim.cluster.opening import Cluster
@@ -71,6 +72,12 @@ class ClusterSession(Session):
     def lost(self, address: str) -> UnavailableError:
         """The error for a worker that is gone, which names what it was."""
         return UnavailableError(f"{self._names[address]} is gone: the connection to its worker at {address} has ended")
+
+    def check_workers(self, addresses: Iterable[str]) -> None:
+        """Raise UnavailableError where one of these has gone before."""
+        for address in addresses:
+            if address in self.links.gone:
+                raise self.lost(address)
 
     def close(self) -> None:
         """Forget all variables, on all workers."""

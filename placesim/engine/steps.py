@@ -39,6 +39,7 @@ class ClusterExecutor:
 
     def _prepare(self, step: PreparedStep, shares: Mapping[str, Sequence[int]]) -> bool:
         """Whether the step's order follows from its data."""
+        self._session.check_workers(shares)
         links, parts = self._session.links, step.partitions.parts
         graphs = [part.graph for part in parts]
         try:
@@ -85,6 +86,7 @@ class ClusterExecutor:
 
         Raises UnavailableError for a worker that is gone.  However it ends, no worker goes on with it.
         """
+        self._session.check_workers(self._workers)
         run = _StepRun(self._session, self._workers)
         try:
             for address in self._workers:

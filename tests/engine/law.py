@@ -1,7 +1,7 @@
 """The law of execution on a cluster: with two workers everything comes out bit for bit as in one process.
 
-`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values, errors,
-what ops print, and which bodies were placed.
+`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values,
+errors, what ops print, and which bodies were placed.
 """
 
 from __future__ import annotations
