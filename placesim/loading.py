@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.building import GraphBuilder
-from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
+from placesim.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
 from placesim.suggestions import did_you_mean
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
+    from placesim.ops.registry import Registry
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
 
@@ -66,10 +67,12 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
     from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, is_script, recognise
 
+    registry = _registry_of(options)
     if isinstance(source, GraphBuilder):
+        _check_release(source, options)
         return _loaded(source.graph_file(), directory, options)
     if isinstance(source, Mapping):
-        return _loaded(graph_file_from_mapping(source, name or "<mapping>"), directory, options)
+        return _loaded(graph_file_from_mapping(source, name or "<mapping>", registry), directory, options)
     if isinstance(source, str | Path):
         file = name or str(source)
         if os.path.isdir(source):
@@ -84,11 +87,29 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         if kind.format is Format.SCRIPT_GRAPH:
             from placesim.formats.script_graph import read_script_graph
 
-            return _loaded(read_script_graph(content), directory, options)
+            return _loaded(read_script_graph(content, registry), directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
     text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file), directory, options), text=text)
+    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+
+
+def _registry_of(options: Options) -> Registry | None:
+    """That of the release which the options name; None where the file may say."""
+    if options.tensorflow is None:
+        return None
+    from placesim.ops.registry import load_registry
+
+    return load_registry(options.release.name)
+
+
+def _check_release(builder: GraphBuilder, options: Options) -> None:
+    """UsageError for another release than the one whose nodes a builder makes."""
+    if options.tensorflow is not None and options.release is not builder.release:
+        raise UsageError(
+            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"or a GraphBuilder(tensorflow='{options.release.name}')"
+        )
 
 
 def _check_directory(directory: Path) -> None:
@@ -99,14 +120,25 @@ def _check_directory(directory: Path) -> None:
         raise GraphFileError((Problem(Location(str(directory), 0, 0), message),))
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes.  Raises GraphFileError where it cannot be read, or is none."""
+def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
+    """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
     try:
         return read_handed(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read the file: got '{reason}', expected a readable graph file"
+        near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        message = f"cannot read the file: got '{reason}', expected a readable {what}{near}"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def _nearest_file(path: str | Path) -> str:
+    """`; did you mean 'graphs/towers.yaml'?` where a file of nearly that name lies in the folder."""
+    folder, name = os.path.split(path)
+    try:
+        near = did_you_mean(name, sorted(os.listdir(folder or ".")))
+    except OSError:
+        return ""
+    return near.replace("'", f"'{os.path.join(folder, '')}", 1)
 
 
 def run_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
@@ -201,7 +233,6 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
     from placesim.graph.patterns import matching
 
@@ -216,8 +247,18 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
-        file = set_devices(file, [(pattern, format_spec(parse_python_spec(device))) for pattern, device in patterns])
+        file = set_devices(file, [(pattern, _device_text(pattern, device)) for pattern, device in patterns])
     return replace(loaded, file=file)
+
+
+def _device_text(pattern: str, device: str) -> str:
+    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    from placesim.devices.names import format_spec, parse_python_spec
+
+    try:
+        return format_spec(parse_python_spec(device))
+    except GraphBuildError as error:
+        raise UsageError(f"{error.message} (in --device '{pattern}={device}')") from None
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------
@@ -233,6 +274,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         tags=options.tags,
         signature_name=options.signature,
         checkpoint=options.checkpoint,
+        registry=_registry_of(options),
         kind=kind,
     )
     if options.tags and found.format is not Format.SAVED_MODEL:

@@ -10,13 +10,14 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.options import given, machine_options, shell_environment, table_format_option
+from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
 from placesim.cluster.connection import Connection
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
 from placesim.devices.inventory import Device
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
+from placesim.releases import CURRENT, Release, find_release
 
 _DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
 _WORKER_COLUMNS = ("address", "name", "host", "threads", "memory", "placesim", "python", "numpy")
@@ -33,6 +34,7 @@ EXITS = {
 @command("devices", exits=EXITS)
 @click.argument("graph", required=False)
 @machine_options
+@release_option
 @scheduler_options
 @table_format_option
 @click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
@@ -53,6 +55,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices graphs/towers.yaml --gpu 4
       placesim devices --gpu 8 --gpu-model H100-SXM5-80GB --format json
       placesim devices --gpu 2 --log-creation
+      placesim devices --gpu 2 --tensorflow 1.15
       placesim devices --gpu-models
       placesim devices --scheduler tcp://10.0.0.1:8786
     """
@@ -66,7 +69,9 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
         write_rows(_worker_rows(connection), "workers", _WORKER_COLUMNS, form)
         return 0
     if gpu_models:
-        rows: list[dict[str, Any]] = [_model_row(name) for name in GPU_MODELS]
+        rows: list[dict[str, Any]] = [
+            _model_row(name, find_release(values["tensorflow"] or CURRENT.name)) for name in GPU_MODELS
+        ]
         write_rows(rows, "gpu_models", _MODEL_COLUMNS, form)
         return 0
     log: list[LogLine] = []
@@ -111,11 +116,11 @@ def _write_lines(told: Sequence[LogLine]) -> None:
     write("".join(f"{escape_line(line.text)}\n" for line in told))
 
 
-def _model_row(name: str) -> dict[str, Any]:
+def _model_row(name: str, release: Release) -> dict[str, Any]:
     model = GPU_MODELS[name]
     return {
         "name": name,
         "memory": model.memory,
-        "memory_limit": gpu_memory_limit(model),
+        "memory_limit": gpu_memory_limit(model, release=release),
         "compute_capability": model.compute_capability,
     }

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import OPENED, Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.forms import (
+    OPENED,
+    ROW_FORMS,
+    Form,
+    find_target,
+    form_option,
+    open_option,
+    table_forms,
+    table_option,
+    write_target,
+)
 from placesim.cli.options import (
     given,
     machine_options,
@@ -24,6 +34,7 @@ from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
+    from placesim.report.text.tables import Tables
 
 
 def _text(picture: Picture, depth: int | None) -> Iterator[str]:
@@ -37,6 +48,13 @@ def _json(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.text.scopes import scopes_document
 
     return json_text(scopes_document(picture, depth))
+
+
+def _tables(picture: Picture, depth: int | None) -> Tables:
+    from placesim.report.text.scopes import TABLES, scopes_document
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: scopes_document(picture, depth))
 
 
 def _dot(picture: Picture, depth: int | None) -> Iterator[str]:
@@ -70,9 +88,10 @@ def _png(picture: Picture, depth: int | None) -> bytes:
     return png_of(format_svg(picture, depth))
 
 
-FORMS: tuple[Form[Callable[[Picture, int | None], Iterator[str] | bytes]], ...] = (
+FORMS: tuple[Form[Any], ...] = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
+    *table_forms(_tables),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),
@@ -91,6 +110,7 @@ FORMS: tuple[Form[Callable[[Picture, int | None], Iterator[str] | bytes]], ...] 
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
+@table_option("scopes", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
 @open_option
 def show_command(
@@ -99,6 +119,7 @@ def show_command(
     memory: bool | None,
     signatures: bool,
     form: str | None,
+    table: str | None,
     output: str | None,
     opens: bool,
     **values: Any,
@@ -121,23 +142,22 @@ def show_command(
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import is_terminal, write, write_content, write_error_text
+    from placesim.cli.output import write, write_error_text
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
     from placesim.subjects import Wish, Wishes
 
     if signatures:
-        return _show_signatures(graph, form or "text", output or ("a page" if opens else None), values)
-    target = find_target(FORMS, form, output, opens)
-    form, output = target.form, target.output
-    wish = Wish.of(memory, values, by_itself=form in ("json", *OPENED))
-    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form in OPENED else Wish.NONE))
+        return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
+    target = find_target(FORMS, form, output, opens, table)
+    wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
+    costs = wish if target.form in OPENED else Wish.NONE
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
-    if form == "text" and output is None and is_terminal(sys.stdout):
+    if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:
-        write_content(find_form(FORMS, form).write(picture, depth), output)
-        show_opened(target)
+        write_target(FORMS, target, picture, depth)
     if picture.error:
         write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
     return 1 if picture.error else 0
@@ -150,8 +170,8 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     from placesim.options import make_options
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
-    if form not in ("text", "json") or output is not None:
-        raise UsageError("--signatures is printed as text or json: got another form or --output")
+    if form not in ROW_FORMS or output is not None:
+        raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
     loaded = load_graph(graph, make_options(given(values)))
     if loaded.error is not None:
         raise loaded.error

@@ -11,7 +11,7 @@ from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.categories import CROSSES
 from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attrs, missing_problem, value_problem
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, said_elsewhere
 
 MAX_COUNT = 1 << 20
 """A count attr beyond this stands for more tensors than any op has."""
@@ -61,7 +61,8 @@ class NodeChecks:
     def _check_call(self, node_def: NodeDef, tree: Any, where: str) -> bool:
         function = self._functions.get(node_def.op)
         if function is None:
-            near = self._problems.did_you_mean(node_def.op, (*self._registry.op_names, *self._functions))
+            known = (*self._registry.op_names, *self._functions)
+            near = said_elsewhere(node_def.op, self._registry) or self._problems.did_you_mean(node_def.op, known)
             expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
             message = f"unknown op: got '{node_def.op}' of node '{node_def.name}'{where}, {expected}{near}"
             self._problems.add(part_position(tree, "op"), message)

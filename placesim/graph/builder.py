@@ -15,7 +15,7 @@ from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, said_elsewhere
 
 _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 is_op_name = _OP_NAME.fullmatch
@@ -432,7 +432,8 @@ class GraphBuilder:
     def _definition(self, op: str) -> OpDef | Function:
         definition = self.registry.op(op) or self.graph.functions.get(op)
         if definition is None:
-            raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {self.registry.release}")
+            elsewhere = said_elsewhere(op, self.registry)
+            raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {self.registry.release}{elsewhere}")
         return definition
 
     @contextmanager

@@ -16,7 +16,8 @@ from placesim.errors import Location
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, load_registry
+from placesim.releases import CURRENT
 
 COLUMNS = 4096
 """A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""
@@ -319,6 +320,14 @@ class Graph:
         if definition is None:
             return dict(node.attrs)
         return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
+
+    def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
+        """The same for our kernels, which are the current release's: with the defaults of attrs that its op alone has."""
+        attrs = self.full_attrs(node)
+        later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
+        if later is None:
+            return attrs
+        return {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
 
     def input_texts(self, node: Node) -> list[str]:
         """A node's inputs as a NodeDef spells them."""

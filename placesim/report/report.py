@@ -164,7 +164,7 @@ class Report(Reading, Outcome):
             classic = format_classic_error(self.error, self.placed[-1], self.fetches)
             if classic is not None:
                 return classic
-        return format_error(self.error, find_locations(self.placed, self.error))
+        return format_error(self.error, find_locations(self.placed, self.error), self.placed[-1].graph if self.placed else None)
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:

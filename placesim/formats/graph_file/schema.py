@@ -30,6 +30,7 @@ from placesim.formats.graph_file.training_reader import APPLY_OPTIONS, GRADIENT_
 from placesim.formats.problems import Problems
 from placesim.formats.schemas import BOOLEAN, DIALECT, NUMBER, TEXT, Schema, closed, either, keyed, listed, taken_by, whole
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
+from placesim.releases import RELEASES
 
 _NULL: Schema = {"type": "null"}
 _COUNT = whole(0, MAX_COUNT)
@@ -49,6 +50,7 @@ def graph_file_schema() -> Schema:
     known: dict[str, Schema] = {
         "name": TEXT,
         "description": TEXT,
+        "tensorflow": {"enum": [spelling for r in RELEASES.values() for spelling in (r.name, float(r.name), r.version)]},
         "devices": either(keyed(COUNT_KEYS, _DEVICES), listed(keyed(TASK_KEYS, _DEVICES))),
         "links": listed(keyed(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}),
         "config": _config(),

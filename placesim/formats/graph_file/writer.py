@@ -16,13 +16,14 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
-from placesim.dtypes import BOOL, FLOAT, STRING, DType
+from placesim.dtypes import BOOL, FLOAT, STRING, DType, OpenType
 from placesim.formats.graph_file.links import link_document
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
+from placesim.releases import CURRENT
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
@@ -46,6 +47,8 @@ def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
         document["versions"] = dict(graph.versions)
     if graph_file.rest:
         document["rest"] = _bytes(graph_file.rest)
+    if registry.rules is not CURRENT:
+        document["tensorflow"] = registry.rules.name
     if graph_file.inventory is not None:
         document["devices"] = devices_document(graph_file.inventory)
     if graph_file.links.entries:
@@ -130,6 +133,8 @@ def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> A
 
 def _typed(value: AttrValue) -> Any:
     """An attr of which the op's definition says the type."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Shape):
@@ -141,6 +146,8 @@ def _typed(value: AttrValue) -> Any:
 
 def _untyped(value: AttrValue) -> Any:
     """An attr that must say its type itself."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
     if isinstance(value, DType):
         return {"type": value.name}
     if isinstance(value, Shape):
@@ -215,8 +222,13 @@ def _function(function: Function, registry: Registry) -> dict[str, Any]:
     if function.control_outputs:
         written["control_outputs"] = dict(function.control_outputs)
     if function.attrs:
-        written["attrs"] = {name: _untyped(value) for name, value in function.attrs.items()}
+        written["attrs"] = attrs_document(function.attrs)
     return written
+
+
+def attrs_document(attrs: Attrs) -> dict[str, Any]:
+    """Attrs of which no definition says the types."""
+    return {name: _untyped(value) for name, value in attrs.items()}
 
 
 def _arg(arg: FunctionArg) -> dict[str, Any]:
@@ -240,7 +252,9 @@ def _counts(entry: TaskInventory) -> dict[str, Any]:
         written["cpu"] = {"count": entry.cpu, "memory": entry.cpu_memory}
     if entry.gpu_model != DEFAULT_MODEL:
         written["gpu"] = {"count": entry.gpu, "model": _model(entry.gpu_model)}
-    return written | {key: getattr(entry, key) for key in ("xla_cpu", "xla_gpu") if getattr(entry, key)}
+    if entry.xla_cpu is not None:
+        written["xla_cpu"] = entry.xla_cpu
+    return written | ({"xla_gpu": entry.xla_gpu} if entry.xla_gpu else {})
 
 
 def _model(model: GpuModel) -> Any:

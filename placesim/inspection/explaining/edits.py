@@ -152,7 +152,7 @@ class AddHardware:
         old = setting.devices
         ids = range(self.total - self.count, self.total)
         added = [_new_device(old, self.task._replace(type=self.device_type, id=i)) for i in ids]
-        return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities))
+        return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities, old.release))
 
 
 Edit = ChangeAnnotation | AddDevice | ChangeType | SwitchSoftPlacement | AddHardware
