@@ -10,7 +10,6 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -41,12 +40,10 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_registry(registry: Registry) -> Any:
-    release = ".".join(registry.release.split(".")[:2])
-    for arguments in ((), (release,)):  # the default is kept as such
-        with suppress(KeyError):  # one that a test made is sent whole
-            if load_registry(*arguments) is registry:
-                return (load_registry, arguments)
-    return registry.__reduce_ex__(5)
+    for arguments in ((), (registry.rules.name,)):  # the default is kept as such
+        if load_registry(*arguments) is registry:
+            return (load_registry, arguments)
+    return registry.__reduce_ex__(5)  # one that a test made
 
 
 def _reduced_op(definition: OpDef) -> Any:
