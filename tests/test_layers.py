@@ -37,7 +37,7 @@ ROOMS = {
         "releases byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices "
         "memory ops dtypes errors traces"
     ),
-    "cluster": "suggestions processes devices errors",
+    "cluster": "suggestions processes devices errors placesim",
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
@@ -58,7 +58,9 @@ ROOMS = {
     ),
     "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
-    "sweeping": "files suggestions processes timing simulation loading options report formats graph prediction devices errors",
+    "sweeping": (
+        "files suggestions processes cluster timing simulation loading options report formats graph prediction devices errors"
+    ),
     "planned": (
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"

@@ -13,7 +13,7 @@ from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.proof import Proof, Proofs
-from placesim.inspection.explaining.trials import Trials
+from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean
@@ -56,7 +56,15 @@ def inquire(snapshot: Snapshot) -> Inquiry | None:
 class Inquiry:
     """Questions about one live placement."""
 
-    def __init__(self, live: Live, placement: Placement, costs: NodeCosts | None = None, cost_note: str = "") -> None:
+    def __init__(
+        self,
+        live: Live,
+        placement: Placement,
+        costs: NodeCosts | None = None,
+        cost_note: str = "",
+        budget: int = NODE_BUDGET,
+    ) -> None:
+        self._budget = budget
         self._placement = placement
         self._costs = costs
         self._cost_note = cost_note
@@ -69,7 +77,7 @@ class Inquiry:
     def trials(self) -> Trials:
         """What is left of the trials that one command may make."""
         if self._trials is None:
-            self._trials = Trials(self._setting, self._placement)
+            self._trials = Trials(self._setting, self._placement, self._budget)
         return self._trials
 
     def explain(self, name: str) -> Proof | None:
@@ -100,14 +108,20 @@ class Inquiry:
 
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
         """Why the graph can't be placed; None where it can, and the error alone where it came after placement."""
+        if self._placement.error is None:
+            return None if snapshot.error is None else ExplainedError(snapshot.error)
+        return self.placement_error(with_edits)
+
+    def placement_error(self, with_edits: bool = True) -> ExplainedError | None:
+        """Why the graph can't be placed; None where it can."""
         error = self._placement.error
         if error is None:
-            return None if snapshot.error is None else ExplainedError(snapshot.error)
+            return None
         if not with_edits:
             return ExplainedError(failure_of(error))
         conflict = find_conflict(self.trials)
         found = None if error.node is None else self.explain(error.node)
-        remedies = find_remedies(Trials(self._setting, self._placement), found, conflict.annotations, error.node)
+        remedies = find_remedies(Trials(self._setting, self._placement, self._budget), found, conflict.annotations, error.node)
         return ExplainedError(failure_of(error), conflict, remedies)
 
 

@@ -196,12 +196,17 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
 
 
 def _format_trial(trial: Trial, before: str | None) -> Marked:
+    return Marked("    ", trial_text(trial, before))
+
+
+def trial_text(trial: Trial, before: str | None) -> Marked:
+    """An edit as an instruction with its place, and what it leads to; `before` is the device without it."""
     led_to: str = short_device(trial.device) if trial.device else "placed"
     if trial.error is not None:
         led_to = f"then {trial.error.node or 'the graph'} can't be placed"
     others = max(0, trial.moved - 1)
     moved = f", with {others} other node{'s' * (others != 1)}" if before is not None and others else ""
-    return filled("    {}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
+    return filled("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
 
 
 def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> Marked:
