@@ -13,6 +13,7 @@ from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.proof import Proof, Proofs
+from placesim.inspection.explaining.releases import ReleaseDifference, ReleaseTrials
 from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
 from placesim.placement.placer import Placement
@@ -29,13 +30,14 @@ class ExplainedNode:
     """A node's proof, and what would change it; None where that was not asked for.
 
     `cost` is what the node takes in a step, None where that is not known, and then `cost_note` says why; empty where it was not
-    asked for.
+    asked for.  `difference` is what the current release would do otherwise, where the placement is another's.
     """
 
     proof: Proof
     alternatives: Alternatives | None = None
     cost: NodeCost | None = None
     cost_note: str = ""
+    difference: ReleaseDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Inquiry:
         self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
         self._proofs = Proofs(placement, live.graph, annotations)
         self._trials: Trials | None = None
+        self._releases = ReleaseTrials(self._setting, placement)
 
     @property
     def trials(self) -> Trials:
@@ -94,7 +97,7 @@ class Inquiry:
             if found is not None:
                 wants_edits = with_edits and found.device is not None
                 alternatives = find_alternatives(self.trials, found) if wants_edits else None
-                yield ExplainedNode(found, alternatives, *self._cost(found))
+                yield ExplainedNode(found, alternatives, *self._cost(found), self._releases.difference(name))
 
     def _cost(self, found: Proof) -> tuple[NodeCost | None, str]:
         if self._costs is None or found.device is None:
