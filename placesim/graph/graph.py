@@ -227,7 +227,8 @@ class Graph:
     `runtime_ids` is set on a graph that the runtime has changed already: the nodes are in its order, and these are its numbers
     for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `tensors` those of
     them that stand for further outputs, each with the names of those, `values` its resource variables, each with the node that
-    reads its value.
+    reads its value.  `origins` tells of nodes that lowering made what they are made of, by path: `call/f/x` for the node x of
+    the function f that was called, `call` for what stands around its body.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -245,6 +246,7 @@ class Graph:
         self.handles: dict[str, tuple[str, ...]] = {}
         self.tensors: dict[str, tuple[str, ...]] = {}
         self.values: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)

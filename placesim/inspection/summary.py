@@ -37,9 +37,9 @@ class DeviceSummary(NamedTuple):
 
 def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
     """The summary of a simulation: its newest placement, and the transfers of its steps; empty where nothing was placed."""
-    if not outcome.placed:
+    if not outcome.placed_graphs:
         return ()
-    placement = outcome.placed[-1]
+    placement = outcome.placed_graphs[-1]
     placed_on = [device.name for device in placement.devices if device is not None]
     rows = summarise(outcome.devices, placed_on, outcome.transfers, placement)
     if not outcome.memory:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import NamedTuple
 
 from placesim.collector import collector_paused
-from placesim.devices.inventory import DeviceSet
+from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import ANY
 from placesim.dtypes import RESOURCE
 from placesim.errors import OpError
@@ -160,6 +160,39 @@ class Bodies:
 NO_BODIES = Bodies()
 
 
+class LoggedNode(NamedTuple):
+    """A node with its device, by its path; `body` is that of its body, empty for the graph's own, and `graph` the one it is in.
+
+    `origin` is the path of what it is made of, where lowering made it.
+    """
+
+    path: str
+    node: Node
+    device: Device
+    graph: Graph
+    body: str = ""
+    origin: str = ""
+
+
+def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
+    """Every placed node of a graph in log order, and then those of each body that it calls."""
+    yield from _logged(placement, None)
+    for body in bodies_of(placement).bodies:
+        if body.placement is not None:
+            yield from _logged(body.placement, body)
+
+
+def _logged(placement: Placement, body: Body | None) -> Iterator[LoggedNode]:
+    graph, devices = placement.graph, placement.devices
+    nodes, origins = graph.nodes, graph.origins
+    path, prefix = ("", "") if body is None else (body.path, f"{body.path}/")
+    for node_id in placement.log:
+        node, device = nodes[node_id], devices[node_id]
+        if device is not None:
+            origin = origins.get(node.name, "") if origins else ""
+            yield LoggedNode(prefix + node.name, node, device, graph, path, origin and prefix + origin)
+
+
 def bodies_of(placement: Placement) -> Bodies:
     """The bodies that the nodes of a placed graph call; those of a graph that can't be placed are never called."""
     if placement.error is not None or not placement.graph.functions:
@@ -168,7 +201,7 @@ def bodies_of(placement: Placement) -> Bodies:
     if found is None:
         with collector_paused():
             found = placement.known["bodies"] = _Finder(placement).find()
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Call(NamedTuple):

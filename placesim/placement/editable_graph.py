@@ -25,6 +25,7 @@ class EditableNode:
         "location",
         "name",
         "op",
+        "origin",
         "readers",
         "removed",
         "runtime_id",
@@ -42,6 +43,7 @@ class EditableNode:
         self.control: dict[EditableNode, None] = {}
         self.readers: list[tuple[EditableNode, int]] = []
         self.location = 0
+        self.origin = ""
         self.removed = False
 
     def output_dtype(self, slot: int) -> DType:
@@ -50,11 +52,15 @@ class EditableNode:
 
 
 class EditableGraph:
-    """The nodes of a graph in the order of their runtime ids, open to change."""
+    """The nodes of a graph in the order of their runtime ids, open to change.
+
+    `origin` is what the nodes that are made next are made of (`Graph.origins`); empty where nobody asks.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.base = graph
         self.nodes: list[EditableNode] = []
+        self.origin = ""
         self._name_count = 0
         made: dict[int, EditableNode] = {}
         for node_id in graph.runtime_order():
@@ -70,6 +76,7 @@ class EditableGraph:
     def _append(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
         node = EditableNode(name, op, attrs, device, self.base.signatures.signature(op, attrs), len(self.nodes) + 2)
         node.location = location
+        node.origin = self.origin
         self.nodes.append(node)
         return node
 
@@ -160,4 +167,5 @@ class EditableGraph:
                 node.location,
             )
         graph.runtime_ids = [node.runtime_id for node in kept]
+        graph.origins = {node.name: node.origin for node in kept if node.origin and node.origin != node.name}
         return graph

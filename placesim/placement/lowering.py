@@ -48,6 +48,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
         is_call = node.op in CALLS or node.signature.definition is None
+        edited.origin = node.origin or node.name
         try:
             if is_call and node.attrs.get(MULTI_DEVICE):
                 inline_call(edited, node, keep_fetchable)
@@ -56,6 +57,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         except OpError as error:
             error.location = error.location or edited.location(node)
             raise
+    edited.origin = ""
 
 
 def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> None:
@@ -302,6 +304,8 @@ class _Inlining:
         self.caller = caller
         self.body = body
         self.arg_positions = arg_positions
+        called = caller.attrs["f"].name if caller.op in CALLS else caller.op
+        self.path = f"{edited.origin}/{called}"
 
     def run(self, keep_fetchable: bool) -> None:
         edited, caller = self.edited, self.caller
@@ -339,6 +343,7 @@ class _Inlining:
         for node in graph.nodes:
             name, attrs = f"{self.caller.name}/{node.name}", self._attrs(node, inputs)
             copy = edited.copy(name, node.op, attrs, self._device(node.device), node.location)
+            copy.origin = f"{self.path}/{node.name}"
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from placesim.errors import UsageError
@@ -13,8 +14,7 @@ from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.proof import Proof, Proofs
 from placesim.inspection.explaining.trials import Trials
-from placesim.inspection.patterns import matcher
-from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
+from placesim.inspection.snapshot import Failure, Live, PlacedNode, Snapshot, failure_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean
 
@@ -116,12 +116,14 @@ def selected(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
 
     Raises UsageError, with the nearest name, for a pattern that matches none.
     """
-    names = [node.name for node in snapshot.nodes]
+    nodes = list(snapshot.nodes)
     placement = snapshot.live.placement if snapshot.live is not None else None
     if placement is not None and placement.error is not None:
-        names = list(dict.fromkeys([*names, *(node.name for node in placement.graph.nodes)]))
+        placed = {node.name for node in nodes}
+        nodes += [PlacedNode(n.name, n.op, "", n.device) for n in placement.graph.nodes if n.name not in placed]
     for pattern in patterns:
-        if not any(map(matcher([pattern], snapshot.handles), names)):
-            near = did_you_mean(pattern, [*names, *snapshot.handles])
+        if not any(map(snapshot.matcher([pattern]), nodes)):
+            known = chain.from_iterable((node.name, node.origin) if node.origin else (node.name,) for node in nodes)
+            near = did_you_mean(pattern, [*known, *snapshot.handles])
             raise UsageError(f"no such node: got '{pattern}', expected a name, a pattern or a scope that ends in '/'{near}")
-    return list(filter(matcher(patterns, snapshot.handles), names))
+    return [node.name for node in filter(snapshot.matcher(patterns), nodes)]
