@@ -53,15 +53,17 @@ class GraphBuilder:
         placesim.place(builder, gpu=1)
 
     It is a source wherever a path is one.  Every method that adds a node raises GraphBuildError where TensorFlow's Python, or
-    a graph file, would refuse it, and then adds nothing.
+    a graph file, would refuse it, and then adds nothing.  `tensorflow` is the release whose ops it has, such as "1.15".
     """
 
-    def __init__(self, name: str = "<builder>") -> None:
+    def __init__(self, name: str = "<builder>", tensorflow: Any = None) -> None:
         from placesim.graph.builder import GraphBuilder as NodeBuilder
         from placesim.ops.registry import load_registry
+        from placesim.releases import CURRENT, find_release
 
         self.name = name
-        self._builder = NodeBuilder(load_registry(), {}, name)
+        self.release = CURRENT if tensorflow is None else find_release(tensorflow)
+        self._builder = NodeBuilder(load_registry(self.release.name), {}, name)
 
     def __repr__(self) -> str:
         return f"<placesim.GraphBuilder {self.name}: {len(self)} nodes>"
@@ -199,11 +201,12 @@ class GraphBuilder:
     def _attrs(self, op: str, given: Mapping[str, Any]) -> dict[str, Any]:
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.node_attrs import AttrReader
+        from placesim.ops.registry import said_elsewhere
         from placesim.suggestions import did_you_mean
 
         registry = self._builder.registry
         if registry.op(op) is None:
-            near = did_you_mean(op, list(registry.op_names))
+            near = said_elsewhere(op, registry) or did_you_mean(op, list(registry.op_names))
             raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {registry.release}{near}")
         wrong: list[str] = []
         found = AttrReader(registry, {}, lambda tree, key, message: wrong.append(message)).read(op, dict(given))

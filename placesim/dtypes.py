@@ -67,6 +67,24 @@ class DType:
         return (parse_dtype, (self.name,))
 
 
+class OpenType(DType):
+    """A type that is an attr of the function whose body it stands in: whichever the function is called with.
+
+    There is one object for each attr of a function; it is compared by `is` like any type, and every op takes it.
+    """
+
+    def __init__(self, attr: str) -> None:
+        super().__init__(attr, 0, 0, "object_")
+
+    @property
+    def attr(self) -> str:
+        """The attr's name."""
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OpenType, (self.name,))
+
+
 def _dtypes() -> dict[str, DType]:
     rows = (
         # name, number, bytes, numpy, Python

@@ -121,9 +121,10 @@ def show(
 ) -> ShowReport:
     """A placement to be looked at: its name scopes by device, and what is copied between devices.
 
-    A notebook shows the report's page, which needs no network; it is also `text`, `dot`, `mermaid` and a `document`, with
-    scopes opened down to `depth`.  `memory` says whether the page tells what each device holds; None does so where that is
-    quickly found.  Raises what is wrong with the graph or the options; a graph that can't be placed is shown as far as it was.
+    A notebook shows the report's page, which needs no network; it is also `text`, `svg`, `png`, `dot`, `mermaid` and a
+    `document`, with scopes opened down to `depth`.  `memory` says whether the page tells what each device holds; None does so
+    where that is quickly found.  Raises what is wrong with the graph or the options; a graph that can't be placed is shown as
+    far as it was.
     """
     from placesim.inspection.picturing.picture import picture_of
     from placesim.report.inspection_reports import ShowReport

@@ -15,12 +15,14 @@ from placesim.building import GraphBuilder
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
+from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
+    from placesim.ops.registry import Registry
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
 
@@ -65,10 +67,12 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
     from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, is_script, recognise
 
+    registry = _registry_of(options)
     if isinstance(source, GraphBuilder):
+        _check_release(source, options)
         return _loaded(source.graph_file(), directory, options)
     if isinstance(source, Mapping):
-        return _loaded(graph_file_from_mapping(source, name or "<mapping>"), directory, options)
+        return _loaded(graph_file_from_mapping(source, name or "<mapping>", registry), directory, options)
     if isinstance(source, str | Path):
         file = name or str(source)
         if os.path.isdir(source):
@@ -83,11 +87,29 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         if kind.format is Format.SCRIPT_GRAPH:
             from placesim.formats.script_graph import read_script_graph
 
-            return _loaded(read_script_graph(content), directory, options)
+            return _loaded(read_script_graph(content, registry), directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
     text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file), directory, options), text=text)
+    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+
+
+def _registry_of(options: Options) -> Registry | None:
+    """That of the release which the options name; None where the file may say."""
+    if options.tensorflow is None:
+        return None
+    from placesim.ops.registry import load_registry
+
+    return load_registry(options.release.name)
+
+
+def _check_release(builder: GraphBuilder, options: Options) -> None:
+    """UsageError for another release than the one whose nodes a builder makes."""
+    if options.tensorflow is not None and options.release is not builder.release:
+        raise UsageError(
+            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"or a GraphBuilder(tensorflow='{options.release.name}')"
+        )
 
 
 def _check_directory(directory: Path) -> None:
@@ -200,16 +222,18 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from fnmatch import filter as matching
-
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
+    from placesim.graph.patterns import matching
 
-    names, handles = list(file.graph.ids), file.graph.handles
+    graph = file.graph
     for pattern, device in patterns:
-        if pattern not in handles and not matching(names, pattern):
-            raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
-    patterns = tuple((name, device) for pattern, device in patterns for name in handles.get(pattern, (pattern,)))
+        if not matching(pattern, graph):
+            got = f"got --device '{pattern}={device}'"
+            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
+            raise UsageError(
+                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
+            )
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
@@ -230,6 +254,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         tags=options.tags,
         signature_name=options.signature,
         checkpoint=options.checkpoint,
+        registry=_registry_of(options),
         kind=kind,
     )
     if options.tags and found.format is not Format.SAVED_MODEL:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar
 from placesim.devices.gpu_memory import GpuProcess
 from placesim.devices.inventory import MAX_COUNT
 from placesim.errors import UsageError
+from placesim.releases import CURRENT, Release, find_release
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 STYLES = ("modern", "classic")
@@ -26,11 +27,12 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself, `profile` one such or several, of which the host
-    and the GPUs' figures are taken, `link` are links as `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a
-    text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom` has
-    TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where nothing is
-    computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There `iterations` says
+    `tensorflow` is the release of TensorFlow to be, such as "1.15".  `inventory` is a file with a `devices:` document or that
+    document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
+    `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets
+    devices hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they
+    can't.  `shape` and `batch` settle open dimensions of placeholders where nothing is computed: shapes by name, as a
+    mapping or as `NAME=1,2,3`, and the first dimension of all others.  There `iterations` says
     how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension
     that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
     the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
@@ -46,6 +48,7 @@ class Options:
     gpu: int | None = None
     gpu_model: str | None = None
     inventory: Any = None
+    tensorflow: Any = None
     link: Sequence[str] = ()
     profile: Any = ()
     soft_placement: bool | None = None
@@ -75,6 +78,11 @@ class Options:
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     process: GpuProcess | None = None
+
+    @property
+    def release(self) -> Release:
+        """The release that `tensorflow` names; the current one where it names none.  Raises UsageError for no release."""
+        return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
 
     @property
     def readable_paths(self) -> tuple[str | PurePath, ...]:
@@ -124,6 +132,7 @@ class OptionValues(TypedDict, total=False):
     gpu: int | None
     gpu_model: str | None
     inventory: Any
+    tensorflow: Any
     link: Sequence[str]
     profile: Any
     soft_placement: bool | None
@@ -218,7 +227,14 @@ def make_options(values: Mapping[str, Any]) -> Options:
         raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
     _check_integer("batch", options.batch, 0, MAX_DIM)
     _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
-    _ = options.device_patterns, options.readable_paths, options.writable_paths, options.shapes, options.loop_counts
+    _ = (
+        options.release,
+        options.device_patterns,
+        options.readable_paths,
+        options.writable_paths,
+        options.shapes,
+        options.loop_counts,
+    )
     return options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placesim.errors import InternalError, PlacesimError, UsageError
 from placesim.files.writing import gathered
@@ -14,7 +14,7 @@ from placesim.graph_plans.writing import freed
 from placesim.simulation import Stage, machine_of, session_config, simulate
 
 if TYPE_CHECKING:
-    from placesim.graph.steps import GraphFile
+    from placesim.graph.steps import Config, GraphFile
     from placesim.graph_plans.study import PlanStudy
     from placesim.loading import Loaded
     from placesim.options import Options
@@ -93,19 +93,19 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
     from placesim.formats.graph_file.entry_texts import EntryTexts, Unclear
     from placesim.formats.graph_file.reader import read_graph_file
     from placesim.formats.graph_file.writer import devices_document
+    from placesim.graph_plans.by_name import text_by_name
     from placesim.graph_plans.scoping import annotated_text
 
     own = loaded.file
     if loaded.text is None or own is None or own.is_raw:
         return None
-    soft = base.config.allow_soft_placement
     try:
-        text = EntryTexts(loaded.text).with_machine(
-            None if base.inventory in (own.inventory, None) else devices_document(base.inventory),
-            None if soft == own.config.allow_soft_placement else soft,
-        )
+        machine = None if base.inventory in (own.inventory, None) else devices_document(base.inventory)
+        text = EntryTexts(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
         text = EntryTexts(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
+        if written is None:
+            written = text_by_name(text, base, placed, soft=placed.groups.soft)
         if written is None:
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)
@@ -114,6 +114,18 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
         return None
     is_same = again.inventory == base.inventory and again.config == base.config and _files(again) == _files(base)
     return written if is_same else None
+
+
+def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
+    """The fields that options gave, as a graph file has them."""
+    from placesim.formats.graph_file.entry_texts import ABSENT
+
+    changes: dict[str, Any] = {}
+    if own.allow_soft_placement != planned.allow_soft_placement:
+        changes["allow_soft_placement"] = planned.allow_soft_placement
+    if own.device_count != planned.device_count:
+        changes["device_count"] = dict(planned.device_count) or ABSENT
+    return changes
 
 
 def _files(file: GraphFile) -> list[str]:

@@ -48,7 +48,7 @@ def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence
     return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
 
 
-MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "link", "environment")
+MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link", "environment")
 """What a script sees of the options that its graph is asked for with: the machine."""
 
 

@@ -24,6 +24,7 @@ from placesim.errors import DeadlineExceededError, GraphFileError, Interrupted, 
 from placesim.interrupts import LastWords
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options, with_options
+from placesim.releases import Release
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -125,6 +126,7 @@ def devices(
     gpu_model: str | None = None,
     inventory: Any = None,
     *,
+    tensorflow: Any = None,
     graph: Source | None = None,
     environment: Mapping[str, str] | None = None,
     process: GpuProcess | None = None,
@@ -132,19 +134,22 @@ def devices(
 ) -> tuple[Device, ...]:
     """The devices of a simulated machine in the order of `session.list_devices()`.
 
-    With `graph` they are those of its session: its machine, where it says one, under its `config`.  `log` is told what
-    TensorFlow logs while it makes them.  Raises what it raises then.
+    With `graph` they are those of its session: its machine, where it says one, under its `config`.  `tensorflow` is the release
+    that makes them, and `log` is told what that logs meanwhile.  Raises what it raises then.
     """
     given = {"environment": environment or {}, "process": process}
-    options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, **given})
+    options = make_options(
+        {"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, "tensorflow": tensorflow, **given}
+    )
     if graph is None:
         found = GpuEnvironment.of(options.environment)
-        return build_devices(machine_of(None, options).tasks, DeviceOptions(environment=found), options.process, log)
+        told = DeviceOptions(environment=found, release=options.release)
+        return build_devices(machine_of(None, options).tasks, told, options.process, log)
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
     tasks = machine_of(loaded.file, options).tasks
-    return _session_devices(tasks, session_config(loaded.file, options), options, log)
+    return _session_devices(tasks, session_config(loaded.file, options), options, log, loaded.file.graph.registry.rules)
 
 
 def open_measurements() -> Measurements:
@@ -306,7 +311,7 @@ class _Simulation:
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
         tasks, self._links = machine_of(file, self._options)
-        machine = _session_devices(tasks, config, self._options, self._creation_log.append)
+        machine = _session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
         directory = self._loaded.directory
@@ -476,8 +481,10 @@ def open_machine(
     tasks, links = machine_of(None, options)
     if cluster:
         tasks = _cluster_of(tasks, cluster)
-    devices = _session_devices(tasks, settled, replace(options, process=process), log.append)
-    return OpenedMachine(devices, build_device_set(devices, settled), settled, tuple(log), options, process, tasks, links)
+    devices = _session_devices(tasks, settled, replace(options, process=process), log.append, options.release)
+    return OpenedMachine(
+        devices, build_device_set(devices, settled, options.release), settled, tuple(log), options, process, tasks, links
+    )
 
 
 def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
@@ -521,11 +528,15 @@ def override_config(config: Config, options: Options) -> Config:
 
 
 def _session_devices(
-    tasks: Sequence[TaskInventory], config: Config, options: Options, log: Callable[[LogLine], None]
+    tasks: Sequence[TaskInventory],
+    config: Config,
+    options: Options,
+    log: Callable[[LogLine], None],
+    release: Release,
 ) -> tuple[Device, ...]:
     from placesim.runtime.visible_devices import build_session_devices
 
-    return build_session_devices(tasks, config, options.environment, options.process, log)
+    return build_session_devices(tasks, config, options.environment, options.process, log, release)
 
 
 def _file_access(loaded: Loaded, options: Options) -> FileAccess:

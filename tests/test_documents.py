@@ -144,6 +144,7 @@ def test_every_option_is_in_the_manual() -> None:
         for section in (
             "Options of every command",
             "Options of the machine",
+            "Options of a cluster",
             "Options of the source",
             "Options of the placement",
             "Options of the log",

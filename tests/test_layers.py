@@ -15,6 +15,7 @@ ROOMS = {
     "deadlines": "errors",
     "interrupts": "",
     "processes": "",
+    "releases": "errors",
     "wire": "",
     "suggestions": "",
     "escapes": "",
@@ -23,19 +24,20 @@ ROOMS = {
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "byte_counts": "",
-    "devices": "byte_counts errors suggestions",
+    "devices": "releases byte_counts errors suggestions",
     "memory": "byte_counts errors",
     "timelines": "collector errors",
     "traces": "",
-    "ops": "dtypes errors",
-    "graph": "ops devices dtypes errors",
-    "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
-    "placement": "collector graph devices ops dtypes errors",
+    "ops": "releases dtypes errors",
+    "graph": "releases ops devices dtypes errors",
+    "formats": "releases escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
+    "placement": "releases collector graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
     "runtime": (
-        "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
-        "dtypes errors traces"
+        "releases byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices "
+        "memory ops dtypes errors traces"
     ),
+    "cluster": "suggestions processes devices errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
@@ -64,13 +66,13 @@ ROOMS = {
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
     "examples": "suggestions errors",
-    "options": "suggestions devices errors",
-    "building": "suggestions formats graph ops errors",
-    "loading": "building files options scripts formats checkpoints graph devices errors",
+    "options": "releases suggestions devices errors",
+    "building": "releases suggestions formats graph ops errors",
+    "loading": "ops building files suggestions options scripts inspection formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "collector files suggestions deadlines interrupts loading options inspection report formats runtime "
+        "releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
         "placement graph devices "
         "memory ops dtypes errors"
     ),
@@ -78,8 +80,9 @@ ROOMS = {
         "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known sizing "
-        "timing planned planned_files sweeping loading scripts options manual examples inspection planning graph_plans "
+        "releases collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known "
+        "sizing timing planned planned_files sweeping cluster loading scripts options manual examples inspection planning "
+        "graph_plans "
         "prediction report marked formats devices errors placesim"
     ),
     "__init__": "building interrupts forecasts inspections machines simulation devices errors",
@@ -114,9 +117,11 @@ THIRD_PARTY = {
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
     "pytest": ("testing",),
+    "resvg_py": ("report/pictures/png",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
+    "distributed": ("cluster/",),
     "google": ("formats/tensorflow/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""

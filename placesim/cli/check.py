@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, form_option
-from placesim.cli.options import given, machine_options, placement_options, size_options, source_options
+from placesim.cli.forms import Form, find_target, form_option, table_forms, write_target
+from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from placesim.inspection.checking.findings import Checked, Finding
     from placesim.inspection.checking.rules import RuleUse
+    from placesim.report.text.tables import Tables
 
 
 def _findings(checked: Sequence[Checked]) -> list[Finding]:
@@ -54,28 +55,28 @@ def _junit(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]
     return junit_document(checked, [use.rule.name for use in uses])
 
 
-def _csv(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
-    from placesim.report.text.findings import COLUMNS, finding_row
-    from placesim.report.text.tables import csv_table
+def _json_lines(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.document import json_line
+    from placesim.report.text.findings import findings_document
 
-    return csv_table(COLUMNS, map(finding_row, _findings(checked)))
-
-
-def _markdown(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
-    from placesim.report.text.findings import COLUMNS, finding_row
-    from placesim.report.text.tables import markdown_table
-
-    return markdown_table(COLUMNS, map(finding_row, _findings(checked)))
+    return map(json_line, findings_document(_findings(checked))["findings"])
 
 
-FORMS: tuple[Form[Callable[[Sequence[Checked], Sequence[RuleUse]], str | Iterator[str]]], ...] = (
-    Form("text", _text),
-    Form("json", _json),
-    Form("sarif", _sarif),
+def _tables(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Tables:
+    from placesim.report.text.findings import TABLES, findings_document
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: findings_document(_findings(checked)))
+
+
+FORMS: tuple[Form[Callable[[Sequence[Checked], Sequence[RuleUse]], Any]], ...] = (
+    Form("text", _text, (".txt",)),
+    Form("json", _json, (".json",)),
+    Form("jsonl", _json_lines, (".jsonl",)),
+    Form("sarif", _sarif, (".sarif",)),
     Form("github", _github),
-    Form("junit", _junit),
-    Form("csv", _csv),
-    Form("markdown", _markdown),
+    Form("junit", _junit, (".xml",)),
+    *table_forms(_tables),
 )
 EXITS = {
     0: "no rule is broken",
@@ -93,9 +94,16 @@ EXITS = {
 @machine_options
 @source_options
 @placement_options
-@form_option(FORMS, "The form of the findings.", "text")
+@form_option(FORMS, "The form of the findings.")
+@output_option()
 def check_command(
-    graphs: tuple[str, ...], policy: str | None, rules: tuple[str, ...], lists_rules: bool, form: str, **values: Any
+    graphs: tuple[str, ...],
+    policy: str | None,
+    rules: tuple[str, ...],
+    lists_rules: bool,
+    form: str | None,
+    output: str | None,
+    **values: Any,
 ) -> int:
     """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
 
@@ -118,14 +126,14 @@ def check_command(
     \b
     Examples:
       placesim check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback
-      placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
-      placesim check graphs/*.yaml --soft-placement --format junit > findings.xml
+      placesim check model.yaml --policy policy.yaml --output findings.sarif
+      placesim check graphs/*.yaml --soft-placement --output findings.xml
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
     from functools import partial
 
     from placesim.cli.graph_arguments import graph_name, open_subject
-    from placesim.cli.output import write, write_error, write_styled
+    from placesim.cli.output import write, write_error
     from placesim.deadlines import run_within
     from placesim.errors import PlacesimError
     from placesim.inspection.checking.findings import Checked
@@ -140,6 +148,7 @@ def check_command(
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     if graphs.count("-") > 1:
         raise click.UsageError("standard input twice: got - for several graphs, expected it once")
+    target = find_target(FORMS, form, output)
     uses = _rule_uses(policy, rules)
     wishes = Wishes(
         memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
@@ -152,7 +161,7 @@ def check_command(
             snapshot = open_subject(graph, given(values), wishes=wishes)
             findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
         except PlacesimError as error:
-            if len(graphs) == 1 and form != "junit":
+            if len(graphs) == 1 and target.form != "junit":
                 raise
             write_error(error)
             checked.append(Checked(graph_name(graph), error=str(error)))
@@ -160,7 +169,7 @@ def check_command(
         else:
             checked.append(Checked(graph_name(graph), findings))
             worst = max(worst, 1 if findings else 0)
-    write_styled(find_form(FORMS, form).write(checked, uses))
+    write_target(FORMS, target, checked, uses)
     return worst
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,13 +11,14 @@ from click.core import ParameterSource
 
 OWN = "Options"
 MACHINE = "Machine"
+CLUSTER = "Cluster"
 SOURCE = "Source"
 SIZES = "Sizes and counts"
 PLACEMENT = "Placement"
 FILE_ACCESS = "File access"
 REPORT = "Report"
 GENERAL = "General"
-GROUPS = (OWN, MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
+GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
 """The titles over options in `--help`, in their order."""
 EXITS = {
     0: "done",
@@ -129,19 +130,31 @@ class Command(click.Command):
         """With the defaults of files and of the environment.  Raises UsageError, with its place, for one that means nothing."""
         if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
             return super().make_context(info_name, args, parent, **extra)
-        from placesim.cli.defaults import defaults_of
+        if extra.get("resilient_parsing"):  # a shell asks how a word ends: what is wrong elsewhere is not said there
+            return super().make_context(info_name, args, parent, **extra)
+        from placesim.cli.defaults import defaults_of, unknown_variables
 
         found = defaults_of(self, info_name, parent.command.list_commands(parent))
         settings = parent.ensure_object(Settings)
         settings.from_environment = frozenset(name for name, default in found.items() if default.source.file is None)
         extra["default_map"] = {name: default.value for name, default in found.items()}
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, args, parent, **extra)
         except click.BadParameter as error:
-            param, context = error.param, error.ctx
-            if param is None or context is None or param.name not in found or not _is_by_default(context, param.name):
+            param, where = error.param, error.ctx
+            if param is None or where is None or param.name not in found or not _is_by_default(where, param.name):
                 raise
             raise found[param.name].misfit(error) from error
+        if not settings.quiet:
+            self._tell_unknown(unknown_variables(self, info_name, parent.command.list_commands(parent)))
+        return context
+
+    def _tell_unknown(self, sentences: Iterable[str]) -> None:
+        for sentence in sentences:
+            from placesim.cli.streams import write_complaint
+            from placesim.escapes import escape
+
+            write_complaint(escape(f"Warning: {sentence}\n"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group under its title."""

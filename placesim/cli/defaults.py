@@ -9,6 +9,7 @@ folder from elsewhere, and so may such a file; so none lets a graph touch files,
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,7 +199,7 @@ def _parsed(path: Path, is_project: bool) -> Settled | None:
         text = data.decode()
         table: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{_shown(path)}: no TOML: got '{error}', expected keys and values") from error
+        raise _no_toml(path, data, error) from error
     above = _TABLE if is_project else ()
     for part in above:
         table = table.get(part) if isinstance(table, dict) else None
@@ -207,6 +208,57 @@ def _parsed(path: Path, is_project: bool) -> Settled | None:
     if not isinstance(table, dict):
         raise UsageError(f"{_shown(path)}: wrong type of tool.placesim: got {table!r}, expected a table")
     return Settled(path, table, text, above)
+
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
+    """With the place, which tomllib has in its message, and a decoder in its error."""
+    said = str(error)
+    lines = data.splitlines() or [b""]
+    line, column = len(lines), len(lines[-1]) + 1
+    found = _PLACE.search(said)
+    if isinstance(error, UnicodeDecodeError):
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        said = f"{error.object[error.start : error.start + 1]!r}, which is no UTF-8"
+    elif found is not None:
+        said = said[: found.start()]
+        line, column = int(found[1] or line), int(found[2] or column)
+    return UsageError(f"{_shown(path)}:{line}:{column}: no TOML: got '{said}', expected keys and values")
+
+
+def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
+    """A sentence for each variable that could be meant for us and sets nothing, of any command."""
+    own = _variables(command, name)
+    for variable in sorted(os.environ):
+        if not variable.startswith(PREFIX) or variable in own or variable == CONFIG:
+            continue
+        known = _variables_of_all(variable, commands)
+        if variable not in known:
+            from placesim.suggestions import did_you_mean
+
+            near = did_you_mean(variable, sorted(known))
+            yield f"the variable {variable} sets nothing: got no option of this name, expected {PREFIX}OPTION{near}"
+
+
+def _variables(command: click.Command, name: str) -> set[str]:
+    """Those that set the command's options."""
+    return {f"{PREFIX}{which}{_variable(word)}" for word in _options(command) for which in ("", f"{_variable(name)}_")}
+
+
+def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
+    """Those of all commands, as far as it takes to find the variable: each command that is asked is imported."""
+    from placesim.cli.group import command_named
+
+    known = {CONFIG}
+    # the one that it names first
+    for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):
+        known |= _variables(command_named(name), name)
+        if variable in known:
+            break
+    return known
 
 
 def _shown(path: Path) -> str:

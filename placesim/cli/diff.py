@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, command, option
-from placesim.cli.forms import check_page_file
+from placesim.cli.command import MACHINE, REPORT, Word, command, option
+from placesim.cli.forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     Command,
-    format_option,
     given,
     machine_options,
     memory_option,
+    output_option,
     placement_options,
     size_options,
     source_options,
@@ -21,18 +21,49 @@ from placesim.cli.options import (
 )
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
+from placesim.releases import RELEASES
 
 if TYPE_CHECKING:
-    from placesim.inspection.snapshot import Snapshot
+    from collections.abc import Iterator
 
+    from placesim.inspection.difference import Difference
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.marked import Marked
+    from placesim.report.text.tables import Tables
+
+
+def _text(difference: Difference, labels: list[str]) -> Marked:
+    from placesim.report.text.difference import format_difference
+
+    return format_difference(difference, *labels)
+
+
+def _json(difference: Difference, labels: list[str]) -> Iterator[str]:
+    from placesim.report.document import json_text
+    from placesim.report.text.difference import difference_document
+
+    return json_text(difference_document(difference))
+
+
+def _tables(difference: Difference, labels: list[str]) -> Tables:
+    from placesim.report.text.difference import TABLES, difference_tables
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: difference_tables(difference))
+
+
+FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt", ".diff")), Form("json", _json, (".json",)), *table_forms(_tables))
 EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"}
 _SIDES = (
     ("cpu", int, "N", "Number of CPU devices of {}."),
     ("gpu", int, "N", "Number of GPUs of {}."),
     ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
     ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
+_REPEATABLE = ("device",)
+"""What a side is told beside what both are."""
 
 
 def _side_options(command: Command) -> Command:
@@ -40,6 +71,9 @@ def _side_options(command: Command) -> Command:
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
         command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        name, metavar = f"--{side}-device", "PATTERN=DEVICE"
+        text = f"Ask for a device for all nodes of {side.upper()} with such a name; may be repeated."
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             command = option(f"--{side}-{name}", group=MACHINE, type=kind, metavar=metavar, help=text)(command)
@@ -56,7 +90,9 @@ def _side_options(command: Command) -> Command:
 @memory_option("What each device holds at its peak; without it where that is quickly found.")
 @time_option("How long a step takes, and what got slower; without it where that is quickly found.")
 @size_options("memory and time")
-@format_option
+@form_option(FORMS, "The form of the report.")
+@table_option("nodes", "transfers", "memory", "time", "errors")
+@output_option()
 @option(
     "--html",
     group=REPORT,
@@ -65,7 +101,15 @@ def _side_options(command: Command) -> Command:
     help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
 )
 def diff_command(
-    a: str, b: str | None, memory: bool | None, time: bool | None, form: str, html: str | None, **values: Any
+    a: str,
+    b: str | None,
+    memory: bool | None,
+    time: bool | None,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    html: str | None,
+    **values: Any,
 ) -> int:
     """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
 
@@ -77,17 +121,18 @@ def diff_command(
     Examples:
       placesim diff old.yaml new.yaml --gpu 4
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
+      placesim diff model.yaml --gpu 2 --b-device 'layer2/=/gpu:1'
       placesim diff placement.json model.yaml
+      placesim diff model.pb --a-tensorflow 1.15 --b-tensorflow 2.21 --gpu 2
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
       placesim diff old.yaml new.yaml --html difference.html
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import complain, write_styled
+    from placesim.cli.output import complain
     from placesim.inspection.difference import compare
-    from placesim.report.document import json_text
-    from placesim.report.text.difference import difference_document, format_difference
     from placesim.subjects import Wish, Wishes
 
+    target = find_target(FORMS, form, output, table=table)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
         raise click.UsageError("nothing to compare: got one graph on one machine, expected B, or options such as --b-gpu")
@@ -105,8 +150,7 @@ def diff_command(
     _check_predictions(before, after)
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
-    said = format_difference(difference, *labels) if form == "text" else json_text(difference_document(difference))
-    write_styled(said)
+    write_target(FORMS, target, difference, labels)
     for snapshot, label in zip((before, after), labels, strict=True):
         for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
             if asked and note:
@@ -165,6 +209,7 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
     """What holds for one side: the common options under its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
+    own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}
     return given(common) | given(own)
 
 

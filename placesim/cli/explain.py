@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
+from placesim.cli.forms import Form, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
-    format_option,
     given,
     machine_options,
+    output_option,
     placement_options,
     profile_option,
     size_options,
     source_options,
 )
+
+if TYPE_CHECKING:
+    from placesim.marked import Marked
+    from placesim.report.explain_report import ExplainReport
+    from placesim.report.text.tables import Tables
+
+
+def _text(report: ExplainReport) -> Marked:
+    return report.marked()
+
+
+def _json(report: ExplainReport) -> Iterator[str]:
+    return report.json()
+
+
+def _tables(report: ExplainReport) -> Tables:
+    from placesim.report.text.explanation import TABLES
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, report.pieces)
+
+
+FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _json, (".json",)), *table_forms(_tables))
 
 
 @command("explain")
@@ -30,8 +55,19 @@ from placesim.cli.options import (
 )
 @size_options("the cost")
 @profile_option
-@format_option
-def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, form: str, **values: Any) -> int:
+@form_option(FORMS, "The form of the report.")
+@table_option("nodes", "edits", "elsewhere", "kernels")
+@output_option()
+def explain_command(
+    graph: str,
+    nodes: tuple[str, ...],
+    edits: int,
+    cost: bool | None,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
     """Explain why nodes are where they are, and what would change that.
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote (which says what was asked for, not why).  A PATTERN
@@ -44,17 +80,18 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool |
       placesim explain graphs/logging.yaml MatMul
       placesim explain graphs/towers.yaml --gpu 1 --soft-placement 'MatMul*'
       placesim explain graphs/missing-gpu.yaml
+      placesim explain model.yaml --output placement.csv
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
       placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import write_styled
     from placesim.deadlines import run_within
     from placesim.report.explain_report import explain_snapshot
     from placesim.subjects import Wish, Wishes
 
+    target = find_target(FORMS, form, output, table=table)
     wish = Wish.of(cost, values, by_itself=True) if nodes else Wish.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=Wishes(costs=wish))
     report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
-    write_styled(report.marked() if form == "text" else report.json())
+    write_target(FORMS, target, report)
     return 0 if snapshot.error is None else 1

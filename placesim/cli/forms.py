@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
-from typing import Any, Generic, NamedTuple, TypeVar
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from placesim.cli.command import REPORT, Word, option
 from placesim.errors import UsageError
+
+if TYPE_CHECKING:
+    from placesim.report.text.tables import Tables
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
 
@@ -26,6 +29,23 @@ def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = Non
     return option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help, group=REPORT)
 
 
+TABLE_FORMS = ("csv", "markdown")
+"""What a table is written in for other programs; what writes it gives `Tables`."""
+ROW_FORMS = ("text", "json", *TABLE_FORMS)
+"""What a plain list of rows is written in."""
+
+
+def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
+    """A report's tables as CSV and as Markdown."""
+    return Form("csv", tables, (".csv",)), Form("markdown", tables, (".md",))
+
+
+def table_option(*names: str) -> Callable[[Any], Any]:
+    """`--table`, one of a report's tables; the first is the one that CSV has."""
+    text = f"Of csv and markdown: this table alone; without it csv has {names[0]}, and markdown all that have rows."
+    return option("--table", type=Word(names), help=text, group=REPORT)
+
+
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
     """The form of that name.  Raises KeyError for another."""
     return {form.name: form for form in forms}[name]
@@ -38,11 +58,22 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 
 
 class Target(NamedTuple):
-    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it."""
+    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it.
+
+    `table` is the one of several tables that is wanted.
+    """
 
     form: str
     output: str | None
     opens: bool = False
+    table: str | None = None
+
+    @property
+    def is_for_reader(self) -> bool:
+        """Whether it is text on a terminal."""
+        from placesim.cli.output import is_terminal
+
+        return self.form == "text" and self.output is None and is_terminal(sys.stdout)
 
 
 OPENED = ("html", "svg", "png")
@@ -56,10 +87,13 @@ open_option = option(
 )
 
 
-def find_target(forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False) -> Target:
-    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write pages.
+def find_target(
+    forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
+) -> Target:
+    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write reports.
 
-    Raises UsageError for an ending that no form has, for a page on a terminal, and for `--open` of what is no page.
+    Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
+    `--table` of what is no table.
     """
     if opens and output is None and form in (None, *OPENED):
         form = form or "html"
@@ -74,7 +108,22 @@ def find_target(forms: Sequence[Form[Any]], form: str | None, output: str | None
         raise UsageError(f"{what} is not for a terminal: got --format {form}, expected --output FILE with it")
     if opens and form not in OPENED:
         raise UsageError(f"--open shows a page: got the form {form}, expected --format html, or an --output that ends in .html")
-    return Target(form, output, opens)
+    if table is not None and form not in TABLE_FORMS:
+        raise UsageError(f"--table chooses among tables: got the form {form}, expected --format csv or markdown")
+    return Target(form, output, opens, table)
+
+
+def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
+    """Has the target's form write the subject, to where it goes."""
+    from placesim.cli.output import write_content, write_styled
+
+    made = find_form(forms, target.form).write(*subject)
+    content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
+    if isinstance(content, str) and target.output is None:
+        write_styled(content)
+    else:
+        write_content((content,) if isinstance(content, str) else content, target.output)
+    show_opened(target)
 
 
 def check_page_file(option: str, path: str | None) -> None:
@@ -101,7 +150,6 @@ def show_opened(target: Target) -> None:
     if not target.opens or target.output is None:
         return
     import webbrowser
-    from pathlib import Path
 
     from placesim.cli.output import complain
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -26,6 +25,7 @@ from placesim.cli.options import (
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_study import MemoryStudy
+    from placesim.report.text.tables import Tables
 
 AUTO = "auto"
 TOP = 10
@@ -45,6 +45,14 @@ def _json(study: MemoryStudy, top: int) -> str:
     return json_line(memory_document(study, top))
 
 
+def _tables(study: MemoryStudy, top: int) -> Tables:
+    from placesim.report.text.memory import TABLES, memory_document
+    from placesim.report.text.tables import Tables
+
+    document = memory_document(study, top)
+    return Tables(TABLES, lambda: document)
+
+
 def _html(study: MemoryStudy, top: int) -> str:
     from placesim.report.pictures.memory_page import memory_page
 
@@ -54,6 +62,7 @@ def _html(study: MemoryStudy, top: int) -> str:
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
+    *table_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {
@@ -98,6 +107,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
+@table_option("devices", "holders")
 @output_option()
 @open_option
 def memory_command(
@@ -108,6 +118,7 @@ def memory_command(
     dumps: bool,
     top: int,
     form: str | None,
+    table: str | None,
     output: str | None,
     opens: bool,
     **values: Any,
@@ -127,24 +138,21 @@ def memory_command(
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import complain, write, write_error_text
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sizing import Wanted, study_memory
 
-    target = find_target(FORMS, form, output, opens)
-    form, output = target.form, target.output
+    target = find_target(FORMS, form, output, opens, table)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     found = Wanted(execute, batch == AUTO, dumps)
     load = graph_loader(graph, options)
     study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
-    if form == "text" and output is None and is_terminal(sys.stdout):
+    if target.is_for_reader:
         write(_styled(study, top), is_styled=True)
     else:
-        text = find_form(FORMS, form).write(study, top)
-        write(text) if output is None else write_files({Path(output): [text.encode()]})
-        show_opened(target)
+        write_target(FORMS, target, study, top)
     if study.error is not None:
         write_error_text(study.error.report.error_text())
         return study.error.exit_code

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from placesim.cli.command import Word, command
-from placesim.cli.options import table_format_option
+from placesim.cli.options import release_option, table_format_option
 from placesim.errors import UsageError
-from placesim.inspection.op_facts import DEVICE_TYPES, DTYPE_NAMES, OpFilter, facts_of, load_registry, matching_ops
+from placesim.inspection.op_facts import (
+    DEVICE_TYPES,
+    DTYPE_NAMES,
+    OpFilter,
+    facts_of,
+    load_registry,
+    matching_ops,
+    said_elsewhere,
+)
+from placesim.releases import CURRENT
 from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,8 +39,11 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
 @click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
 @click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
+@release_option
 @table_format_option
-def ops_command(name: str | None, device: str | None, dtype: str | None, numpy: bool | None, form: str) -> int:
+def ops_command(
+    name: str | None, device: str | None, dtype: str | None, numpy: bool | None, tensorflow: str | None, form: str
+) -> int:
     """List TensorFlow's ops, or tell all that is known of one.
 
     Of an op: inputs, outputs, flags, attrs with types, allowed values, minima and defaults, the kernels that TensorFlow has for
@@ -44,12 +56,13 @@ def ops_command(name: str | None, device: str | None, dtype: str | None, numpy: 
       placesim ops MatMul
       placesim ops 'Sparse*' --device GPU --dtype float32
       placesim ops --no-numpy | cut -f1
+      placesim ops 'TensorForest*' --tensorflow 1.15
       placesim ops Conv2D --format json | jq '.ops[0].attrs[].name'
     """
-    registry = load_registry()
+    registry = load_registry(tensorflow or CURRENT.name)
     found = list(matching_ops(registry, name))
     if not found:
-        near = did_you_mean((name or "").strip("*?"), registry.op_names)
+        near = said_elsewhere(name or "", registry) or did_you_mean((name or "").strip("*?"), registry.op_names)
         error = UsageError(
             f"unknown op: got '{name}', expected a name or a pattern of TensorFlow {registry.release}'s ops{near}"
         )

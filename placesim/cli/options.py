@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, current_settings, option
+from placesim.cli.forms import ROW_FORMS
 from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
 from placesim.options import UNTIL
+from placesim.releases import RELEASES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,7 +23,7 @@ format_option = option(
 table_format_option = option(
     "--format",
     "form",
-    type=Word(("text", "json", "csv", "markdown")),
+    type=Word(ROW_FORMS),
     default="text",
     help="The form of the table.",
     group=REPORT,
@@ -41,7 +43,14 @@ link_option = option(
     help="A link's bandwidth and latency, in the place of the inventory's between the same ends; may be repeated.",
     group=MACHINE,
 )
+release_option = option(
+    "--tensorflow",
+    type=Word(tuple(sorted(RELEASES))),
+    help="The release of TensorFlow to be; 2.21 where neither this nor the file says.",
+    group=SOURCE,
+)
 _SOURCE = (
+    release_option,
     option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated.", group=SOURCE),
     option(
         "--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that.", group=SOURCE

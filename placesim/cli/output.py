@@ -61,6 +61,16 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
         raise _unwritable(path, error) from error
 
 
+def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
+    """A result of one form: to standard output, or into the file `output`.  Raises UsageError where that can't be written."""
+    if output is not None:
+        write_files({Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in gathered(content))})
+    elif isinstance(content, bytes):
+        write_result(content)
+    else:
+        write_pieces(content)
+
+
 def _unwritable(path: Path | None, error: Exception) -> UsageError:
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written")
@@ -140,27 +150,6 @@ def write_memory_log(report: Report) -> None:
     """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
     for line in report.memory_log:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
-
-
-def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
-    """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
-    if not patterns:
-        return report
-    from dataclasses import replace
-
-    from placesim.inspection.patterns import matcher
-
-    return replace(report, shows_node=matcher(patterns, report.handles))
-
-
-def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
-    """The patterns that no placed node is matched by; none where nothing was placed."""
-    if not patterns or not report.placed:
-        return iter(())
-    from placesim.inspection.patterns import matcher
-
-    names = [node.name for placement in report.placed for node in placement.graph.nodes]
-    return (pattern for pattern in patterns if not any(map(matcher([pattern], report.handles), names)))
 
 
 def write_traceback(error: BaseException) -> None:

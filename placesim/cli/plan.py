@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import REPORT, command, current_settings, option
-from placesim.cli.forms import Form, check_page_file, find_form, form_option
+from placesim.cli.forms import Form, Target, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.planning.portfolio import Planned
+    from placesim.report.text.tables import Tables
 
 AUTO = "auto"
 OBJECTIVES = ("latency", "throughput", "memory")
@@ -54,7 +55,15 @@ def _json(study: PlanStudy, top: int) -> str:
     return json_line(plan_document(study))
 
 
-FORMS = (Form("text", _text), Form("json", _json))
+def _tables(study: PlanStudy, top: int) -> Tables:
+    from placesim.report.text.planning import TABLES, plan_tables
+    from placesim.report.text.tables import Tables
+
+    document = plan_tables(study)
+    return Tables(TABLES, lambda: document, top)
+
+
+FORMS = (Form("text", _text), Form("json", _json), *table_forms(_tables))
 EXITS = {
     0: "a plan was found",
     1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",
@@ -114,6 +123,7 @@ EXITS = {
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
+@table_option("placements", "moves", "devices")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.")
 @option(
     "--html",
@@ -138,6 +148,7 @@ def plan_command(
     jobs: int,
     top: int,
     form: str | None,
+    table: str | None,
     output: str | None,
     html: str | None,
     **values: Any,
@@ -172,6 +183,7 @@ def plan_command(
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
     check_page_file("--html", html)
+    target = find_target(FORMS, form, None, table=table)
     aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
@@ -179,7 +191,7 @@ def plan_command(
     with Unhurried():
         with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
-        _tell(study, form or "text", top, output)
+        _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
@@ -189,15 +201,15 @@ def plan_command(
         return 130 if study.is_interrupted else 0
 
 
-def _tell(study: PlanStudy, form: str, top: int, output: str | None) -> None:
-    from placesim.cli.output import complain, is_terminal, tell, write
+def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> None:
+    from placesim.cli.output import complain, tell, write
 
-    if form == "text" and is_terminal(sys.stdout):
+    if target.is_for_reader:
         from placesim.report.terminal_planning import styled_plan
 
         write(styled_plan(study, sys.stdout, top, output), is_styled=True)
     else:
-        write(find_form(FORMS, form).write(study, top))
+        write_target(FORMS, target, study, top)
     if study.plan is None:
         tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:

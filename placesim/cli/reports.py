@@ -14,8 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 from placesim.cli.output import (
     complain,
     is_terminal,
-    unmet_filters,
-    with_log_filter,
     write,
     write_error_text,
     write_traceback,
@@ -94,9 +92,9 @@ class ReportWriter:
 
     def _taken(self, rows: Sequence[Result], so_far: SoFar) -> bool:
         if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
-            self._begin(with_log_filter(so_far.report(), self._filters))
+            self._begin(self._filtered(so_far.report()))
         elif self._has_head and so_far.size != self._size:
-            self._out.add(self._format.growth(with_log_filter(so_far.report(), self._filters)))
+            self._out.add(self._format.growth(self._filtered(so_far.report())))
         self._size = so_far.size
         if self._has_head:
             self._out.add(self._format.rows(rows))
@@ -107,6 +105,20 @@ class ReportWriter:
             self._looked = time.monotonic()
             return not reader_is_gone()
         return True
+
+    def _filtered(self, report: Report) -> Report:
+        if not self._filters:
+            return report
+        from placesim.report.filtering import with_log_filter
+
+        return with_log_filter(report, self._filters)
+
+    def _unmet(self, report: Report) -> Iterator[str]:
+        if not self._filters:
+            return iter(())
+        from placesim.report.filtering import unmet_filters
+
+        return unmet_filters(report, self._filters)
 
     def leave(self, report: Report) -> None:
         """As `finish`, while the main thread is in a kernel."""
@@ -120,14 +132,14 @@ class ReportWriter:
 
     def finish(self, report: Report) -> bool:
         """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
-        report = with_log_filter(report, self._filters)
+        report = self._filtered(report)
         if not self._has_head:
             self._begin(report)
         for _, rows in groupby(report.results, lambda row: row.step):
             self._out.add(self._format.rows(list(rows)))
         self._out.add(self._format.tail(report))
         self._out.flush()
-        for pattern in unmet_filters(report, self._filters):
+        for pattern in self._unmet(report):
             complain(
                 f"no node to log: got --log-filter '{pattern}', expected a name, an id, a pattern or a scope that ends in '/'\n"
             )

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.forms import (
+    OPENED,
+    ROW_FORMS,
+    Form,
+    find_target,
+    form_option,
+    open_option,
+    table_forms,
+    table_option,
+    write_target,
+)
 from placesim.cli.options import (
     given,
     machine_options,
@@ -25,6 +34,7 @@ from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
+    from placesim.report.text.tables import Tables
 
 
 def _text(picture: Picture, depth: int | None) -> Iterator[str]:
@@ -38,6 +48,13 @@ def _json(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.text.scopes import scopes_document
 
     return json_text(scopes_document(picture, depth))
+
+
+def _tables(picture: Picture, depth: int | None) -> Tables:
+    from placesim.report.text.scopes import TABLES, scopes_document
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: scopes_document(picture, depth))
 
 
 def _dot(picture: Picture, depth: int | None) -> Iterator[str]:
@@ -58,12 +75,28 @@ def _html(picture: Picture, depth: int | None) -> Iterator[str]:
     yield html_page(picture)
 
 
-FORMS = (
+def _svg(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.svg import format_svg
+
+    yield format_svg(picture, depth)
+
+
+def _png(picture: Picture, depth: int | None) -> bytes:
+    from placesim.report.pictures.png import png_of
+    from placesim.report.pictures.svg import format_svg
+
+    return png_of(format_svg(picture, depth))
+
+
+FORMS: tuple[Form[Any], ...] = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
+    *table_forms(_tables),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),
+    Form("svg", _svg, (".svg",)),
+    Form("png", _png, (".png",)),
 )
 
 
@@ -73,10 +106,11 @@ FORMS = (
 @source_options
 @placement_options
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
-@memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
+@memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
+@table_option("scopes", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
 @open_option
 def show_command(
@@ -85,6 +119,7 @@ def show_command(
     memory: bool | None,
     signatures: bool,
     form: str | None,
+    table: str | None,
     output: str | None,
     opens: bool,
     **values: Any,
@@ -93,37 +128,36 @@ def show_command(
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
     its devices, folded to fit, and a matrix of bytes.  `html` is one page that needs no network, to open scopes, search, and
-    click on an op for its explanation.  In a pipe, text is a line for each scope and each pair of devices, with tabs between.
+    click on an op for its explanation; `svg` and `png` are its first view.  In a pipe, text is a line for each scope and each
+    pair of devices, with tabs between.
 
     \b
     Examples:
       placesim show graphs/towers.yaml --gpu 4
       placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
+      placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.svg
       placesim show model.yaml --memory --batch 64
       placesim show saved_model/ --signatures
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files, write_pieces
+    from placesim.cli.output import write, write_error_text
     from placesim.deadlines import run_within
-    from placesim.files.writing import gathered
     from placesim.inspection.picturing.picture import picture_of
     from placesim.subjects import Wish, Wishes
 
     if signatures:
-        return _show_signatures(graph, form or "text", output or ("a page" if opens else None), values)
-    target = find_target(FORMS, form, output, opens)
-    form, output = target.form, target.output
-    wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
-    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form == "html" else Wish.NONE))
+        return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
+    target = find_target(FORMS, form, output, opens, table)
+    wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
+    costs = wish if target.form in OPENED else Wish.NONE
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
-    if form == "text" and output is None and is_terminal(sys.stdout):
+    if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:
-        pieces = gathered(find_form(FORMS, form).write(picture, depth))
-        write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
-        show_opened(target)
+        write_target(FORMS, target, picture, depth)
     if picture.error:
         write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
     return 1 if picture.error else 0
@@ -136,8 +170,8 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     from placesim.options import make_options
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
-    if form not in ("text", "json") or output is not None:
-        raise UsageError("--signatures is printed as text or json: got another form or --output")
+    if form not in ROW_FORMS or output is not None:
+        raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
     loaded = load_graph(graph, make_options(given(values)))
     if loaded.error is not None:
         raise loaded.error

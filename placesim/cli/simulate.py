@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -30,6 +30,7 @@ from placesim.collector import collector_paused
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
+    from placesim.report.text.tables import Tables
 
 TOP = 10
 """How many rows of the critical path, of nodes and of transfers there are unless told otherwise."""
@@ -49,6 +50,14 @@ def _json(study: TimeStudy, top: int) -> str:
     return json_line(time_document(study))
 
 
+def _tables(study: TimeStudy, top: int) -> Tables:
+    from placesim.report.text.tables import Tables
+    from placesim.report.text.timing import TABLES, time_document
+
+    document = time_document(study)
+    return Tables(TABLES, lambda: document, top)
+
+
 def _html(study: TimeStudy, top: int) -> str:
     from placesim.report.pictures.timing_page import timing_page
 
@@ -58,6 +67,7 @@ def _html(study: TimeStudy, top: int) -> str:
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
     Form("json", _json, (".json",)),
+    *table_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {
@@ -84,6 +94,7 @@ EXITS = {
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
+@table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
 @output_option()
 @open_option
 @trace_option("simulated step")
@@ -95,6 +106,7 @@ def simulate_command(
     steps: int | None,
     top: int,
     form: str | None,
+    table: str | None,
     output: str | None,
     opens: bool,
     trace: str | None,
@@ -116,13 +128,12 @@ def simulate_command(
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files, write_trace
+    from placesim.cli.output import complain, write, write_error_text, write_trace
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
 
-    target = find_target(FORMS, form, output, opens)
-    form, output = target.form, target.output
+    target = find_target(FORMS, form, output, opens, table)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
@@ -133,19 +144,17 @@ def simulate_command(
         steps,
         is_executed=execute,
         tells_helps=True,
-        is_traced=trace is not None or form == "html",
+        is_traced=trace is not None or target.form == "html",
         warn=lambda text: complain(f"Warning: {text}\n"),
     )
     if trace is not None:
         from placesim.report.trace import trace_events
 
         write_trace(Path(trace), trace_events(study))
-    if form == "text" and output is None and is_terminal(sys.stdout):
+    if target.is_for_reader:
         write(_styled(study, top), is_styled=True)
     else:
-        text = find_form(FORMS, form).write(study, top)
-        write(text) if output is None else write_files({Path(output): [text.encode()]})
-        show_opened(target)
+        write_target(FORMS, target, study, top)
     if study.error is not None:
         report = study.error.report
         if report is not None:

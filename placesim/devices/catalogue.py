@@ -225,14 +225,18 @@ _MOST_NAMED = 4
 
 
 def near_models(name: Any) -> str:
-    """`; did you mean 'Tesla P4' or 'Tesla P40'?`: the models that have a text in their names, else the nearest; or nothing."""
+    """`; did you mean 'Tesla P4' or 'Tesla P40'?`: the models that may be meant, at most four; empty where none is near.
+
+    Those that have the text in their names; else those that have its numbers (`4090` and `80GB` say more than a maker's
+    name does); else the nearest.
+    """
     if not isinstance(name, str):
         return ""
-    wanted = _letters(name)
-    holding = [repr(model) for model in GPU_MODELS if wanted and wanted in _letters(model)]
-    if not 0 < len(holding) <= _MOST_NAMED:
-        return did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)
-    return f"; did you mean {' or '.join(holding)}?"
+    for wanted in ([_letters(name)], [word for word in map(_letters, name.split()) if not word.isalpha()]):
+        holding = [repr(model) for model in GPU_MODELS if all(wanted) and all(word in _letters(model) for word in wanted)]
+        if wanted and 0 < len(holding) <= _MOST_NAMED:
+            return f"; did you mean {' or '.join(holding)}?"
+    return did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)
 
 
 def _letters(name: str) -> str:

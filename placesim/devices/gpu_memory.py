@@ -14,6 +14,7 @@ from placesim.byte_counts import human_readable_bytes
 from placesim.devices.catalogue import MIB, GpuModel
 from placesim.devices.gpu_options import INTEGER, GpuEnvironment, GpuOptions
 from placesim.errors import AlreadyExistsError, InternalError, InvalidArgumentError, UnknownError, UsageError
+from placesim.releases import CURRENT, Release
 
 PRIORITIES = (-5, 0)
 """The priorities of streams that a driver offers, the most urgent first."""
@@ -94,10 +95,12 @@ def describe_gpu(model: GpuModel, platform_id: int) -> str:
     )
 
 
-def reserved_memory(available: int, compute_capability: str) -> int:
-    """Bytes that TensorFlow leaves to the system of `available` ones, by the major compute capability (10.3.3)."""
+def reserved_memory(available: int, compute_capability: str, release: Release = CURRENT) -> int:
+    """Bytes that TensorFlow leaves to the system of `available` ones (10.3.3)."""
     if available < 2048 * MIB:
         return 225 * MIB
+    if not release.reserves_by_capability:
+        return max(300 * MIB, int(available * 0.05))
     major = _major(compute_capability)
     return (500 if major <= 6 else 1050 if major == 7 else 1536 if major == 8 else 1800) * MIB
 
@@ -111,6 +114,7 @@ def gpu_memory_limit(
     options: GpuOptions | None = None,
     environment: GpuEnvironment | None = None,
     log: Callable[[LogLine], None] = lambda line: None,
+    release: Release = CURRENT,
 ) -> int:
     """Bytes that TensorFlow's allocator takes of a whole GPU of which nothing is in use (10.3.2, 10.3.3).
 
@@ -127,7 +131,7 @@ def gpu_memory_limit(
     if fraction:
         limit = int(total * fraction)
     else:
-        reserve = reserved_memory(available, model.compute_capability)
+        reserve = reserved_memory(available, model.compute_capability, release)
         limit = available - reserve if reserve < available else available
     for reserved_mb in _requested_reserves(options, environment, log):
         if reserved_mb * MIB <= available:
@@ -195,6 +199,7 @@ def _cuts(
     options: GpuOptions,
     environment: GpuEnvironment,
     log: Callable[[LogLine], None],
+    release: Release,
 ) -> list[_Cut]:
     """The devices in the order of their numbers (10.1.3, 10.1.5)."""
     wanted = len(visible) if most is None else min(most, len(visible))
@@ -210,7 +215,8 @@ def _cuts(
             rows = zip(virtual.memory_limit_mb, ordinals, priorities, strict=True)
             cuts += [_Cut(index, _whole_mib(limit) * MIB, ordinal, priority) for limit, ordinal, priority in rows]
         else:
-            limit, parts = gpu_memory_limit(model, options, environment, log), max(1, options.num_virtual_devices_per_gpu)
+            limit = gpu_memory_limit(model, options, environment, log, release)
+            parts = max(1, options.num_virtual_devices_per_gpu)
             cuts += [_Cut(index, limit // parts)] * parts
     return sorted(cuts, key=lambda cut: cut.ordinal)
 
@@ -304,6 +310,7 @@ def make_gpus(
     environment: GpuEnvironment,
     process: GpuProcess,
     log: Callable[[LogLine], None],
+    release: Release = CURRENT,
 ) -> list[tuple[str, GpuMemory]]:
     """The GPUs of a task, each by its full name, as a session with these options gets them.
 
@@ -313,7 +320,7 @@ def make_gpus(
     if not count:
         return []
     visible = () if most == 0 else visible_gpus(options.visible_device_list, count)
-    cuts = _cuts(model, visible, most, options, environment, log)
+    cuts = _cuts(model, visible, most, options, environment, log, release)
     names = [f"{prefix}GPU:{tf_id}" for tf_id in range(len(cuts))]
     for tf_id, (name, cut) in enumerate(zip(names, cuts, strict=True)):
         _check_mapping(tf_id, visible[cut.visible_id], process.find(name))
@@ -323,8 +330,8 @@ def make_gpus(
         if memory is None:
             made = _make_memory(tf_id, visible[cut.visible_id], model, cut, options, environment, log)
             memory = process.keep(name, made)
-        text = f"Created device {name} with {memory.memory_limit >> 20} MB memory:  -> {memory.description}"  # 10.2.2
-        log(LogLine("I", text))
+        told = release.created_gpu.format(name=name, mb=memory.memory_limit >> 20, description=memory.description)
+        log(LogLine("I", told))
         found.append((name, memory))
     return found
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from placesim.devices.catalogue import MIB
 from placesim.errors import Location
+from placesim.releases import CURRENT, Release
 
 INTEGER = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*", re.ASCII)
 """A text that TensorFlow's own parsers (`SimpleAtoi`, `safe_strto64`) take for an integer."""
@@ -76,9 +77,13 @@ class GpuEnvironment(NamedTuple):
 
 
 class DeviceOptions(NamedTuple):
-    """All that a session says of the devices that it opens; `location` is where a file says its `gpu_options`."""
+    """All that a session says of the devices that it opens; `location` is where a file says its `gpu_options`.
+
+    `release` is the TensorFlow that opens them.
+    """
 
     gpu: GpuOptions = GpuOptions()
     device_count: Mapping[str, int] = {}
     environment: GpuEnvironment = GpuEnvironment()
     location: Location | None = None
+    release: Release = CURRENT

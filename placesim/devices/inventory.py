@@ -12,6 +12,7 @@ from placesim.devices.gpu_options import DeviceOptions
 from placesim.devices.host_models import HostModel
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import NotFoundError, PlacesimError, UsageError
+from placesim.releases import CURRENT, Release
 
 CPU_MEMORY_BYTES = 268435456
 """What TensorFlow says of every CPU device, whatever memory the machine has."""
@@ -25,13 +26,14 @@ TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
 class TaskInventory(NamedTuple):
     """What one task, or each of `tasks` tasks of a job, has; `job` None is a single machine.
 
-    `cpu_memory` is how many bytes each CPU device may use, None for no limit; `host` what is known of the task's host.
+    `xla_cpu` is how many XLA_CPU devices, None for as many as the release of TensorFlow makes; `cpu_memory` how many bytes each
+    CPU device may use, None for no limit; `host` what is known of the task's host.
     """
 
     cpu: int = 1
     gpu: int = 0
     gpu_model: GpuModel = DEFAULT_MODEL
-    xla_cpu: int = 0
+    xla_cpu: int | None = None
     xla_gpu: int = 0
     job: str | None = None
     tasks: int = 1
@@ -79,15 +81,21 @@ class Device(NamedTuple):
 class DeviceSet:
     """The devices that a placer chooses from, in creation order; a session's own task comes after the remote ones.
 
-    `local` is the address space of the session's own task; `priorities` those of device types.
+    `local` is the address space of the session's own task; `priorities` those of device types.  Of two devices of one type
+    the local one comes first where the `release` has it so.
     """
 
     def __init__(
-        self, devices: Sequence[Device], local: DeviceSpec = ANY, priorities: Mapping[str, int] = TYPE_PRIORITIES
+        self,
+        devices: Sequence[Device],
+        local: DeviceSpec = ANY,
+        priorities: Mapping[str, int] = TYPE_PRIORITIES,
+        release: Release = CURRENT,
     ) -> None:
         self.devices = tuple(sorted(devices, key=lambda device: local != ANY and device.spec.address_space == local))
         self.local = local
         self.priorities = priorities
+        self.release = release
         self.by_name = {device.name: device for device in self.devices}
         self._matching: dict[DeviceSpec, tuple[Device, ...]] = {}
 
@@ -105,7 +113,8 @@ class DeviceSet:
         return tuple(sorted(self.devices, key=self._sort_key))
 
     def _sort_key(self, device: Device) -> tuple[int, bool, str]:
-        is_remote = self.local != ANY and device.spec.address_space != self.local
+        has_local = self.local != ANY and self.release.prefers_local_devices
+        is_remote = has_local and device.spec.address_space != self.local
         return (-self.type_priority(device.type), is_remote, device.name)
 
     @property
@@ -148,7 +157,7 @@ def build_devices(
     process: GpuProcess | None = None,
     log: Callable[[LogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
-    """The devices of an inventory in creation order: for each task its CPUs, its GPUs, then the others (3.1, 10.1).
+    """The devices of an inventory in creation order: for each task its CPUs, then its GPUs and the others (3.1, 10.1).
 
     `process` holds the allocators that earlier sessions made and gets those that this one makes; None is a new process.  `log`
     is told what TensorFlow logs, up to an error too.  Raises NotFoundError where a task has no CPU, and for `gpu_options` that
@@ -174,7 +183,7 @@ def _check_count(count: int) -> None:
 
 def count_devices(inventory: Sequence[TaskInventory]) -> int:
     """How many devices all tasks have together."""
-    return sum(entry.tasks * (entry.cpu + entry.gpu + entry.xla_cpu + entry.xla_gpu) for entry in inventory)
+    return sum(entry.tasks * (entry.cpu + entry.gpu + (entry.xla_cpu or 0) + entry.xla_gpu) for entry in inventory)
 
 
 def _task_devices(
@@ -187,11 +196,17 @@ def _task_devices(
     devices = [Device(f"{prefix}CPU:{i}", "CPU", limit, host_limit=entry.cpu_memory) for i in range(cpus)]
     most = options.device_count.get("GPU")
     try:
-        gpus = make_gpus(prefix, entry.gpu_model, entry.gpu, most, options.gpu, options.environment, process, log)
+        gpus = make_gpus(
+            prefix, entry.gpu_model, entry.gpu, most, options.gpu, options.environment, process, log, options.release
+        )
     except PlacesimError as error:
         error.location = options.location
         raise
-    devices += [Device(name, "GPU", gpu.memory_limit, gpu.description, gpu) for name, gpu in gpus]
-    for kind, count in (("XLA_CPU", entry.xla_cpu), ("XLA_GPU", entry.xla_gpu)):
-        devices += [Device(f"{prefix}{kind}:{i}", kind, 17179869184, f"device: {kind} device") for i in range(count)]
-    return devices
+    others = [Device(name, "GPU", gpu.memory_limit, gpu.description, gpu) for name, gpu in gpus]
+    xla_cpus = options.release.xla_cpus if entry.xla_cpu is None else entry.xla_cpu
+    compiling = [
+        Device(f"{prefix}{kind}:{i}", kind, 17179869184, f"device: {kind} device")
+        for kind, count in (("XLA_CPU", xla_cpus), ("XLA_GPU", entry.xla_gpu))
+        for i in range(count)
+    ]
+    return [*devices, *compiling, *others] if options.release.xla_before_gpus else [*devices, *others, *compiling]

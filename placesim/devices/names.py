@@ -36,6 +36,10 @@ class DeviceSpec(NamedTuple):
         """No field is set in both with different values (1.4.4)."""
         return self == other or all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
 
+    def is_nested_with(self, other: DeviceSpec) -> bool:
+        """One of the two sets every field that the other sets, to the same values (1.4.3 either way)."""
+        return self.matches(other) or other.matches(self)
+
     def specialised_by(self, less: DeviceSpec) -> DeviceSpec:
         """This, with every field that is set in `less` taken from there (1.4.5)."""
         if less in (ANY, self):

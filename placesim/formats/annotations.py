@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from placesim.graph.graph import Function, Graph, Node
+from placesim.graph.patterns import matching
 from placesim.graph.steps import GraphFile
 
 
@@ -24,13 +23,9 @@ def clear_devices(file: GraphFile) -> GraphFile:
 
 
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """The same with devices set by patterns over node names (`*` any text, `?` any character); the last that fits counts."""
-    rules = [(re.compile(fnmatch.translate(pattern)).match, device) for pattern, device in reversed(devices)]
-
-    def device_of(node: Node) -> str:
-        return next((device for fits, device in rules if fits(node.name)), node.device)
-
-    return replace(file, graph=_changed(file.graph, device_of, file.graph.functions))
+    """The same with devices set by names and patterns of nodes; the last that fits counts."""
+    asked = {name: device for pattern, device in devices for name in matching(pattern, file.graph)}
+    return assign_devices(file, asked)
 
 
 def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks
@@ -39,8 +39,16 @@ def check_library(
 def recursion(functions: Mapping[str, Function]) -> list[str] | None:
     """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
     called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
+    return next((circle for name, circle in calls_first(called) if circle is not None), None)
+
+
+def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list[str] | None]]:
+    """Each function, by its name, after those that it calls; with a circle that leads back to it, the first again at the end.
+
+    A function comes once for each such circle, and then once more alone.
+    """
     state: dict[str, int] = {}
-    for start in functions:
+    for start in called:
         path, waiting = [start], [iter(called[start])]
         if start in state:
             continue
@@ -48,15 +56,15 @@ def recursion(functions: Mapping[str, Function]) -> list[str] | None:
         while path:
             following = next(waiting[-1], None)
             if following is None:
-                state[path.pop()] = 2
+                state[path[-1]] = 2
+                yield path.pop(), None
                 waiting.pop()
             elif state.get(following) == 1:
-                return [*path[path.index(following) :], following]
+                yield following, [*path[path.index(following) :], following]
             elif following not in state:
                 state[following] = 1
                 path.append(following)
                 waiting.append(iter(called[following]))
-    return None
 
 
 def _called(function: Function, functions: Mapping[str, Function]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.categories import CROSSES
 from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attrs, missing_problem, value_problem
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, said_elsewhere
 
 MAX_COUNT = 1 << 20
 """A count attr beyond this stands for more tensors than any op has."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
 """What recorded nodes do without: a session asks for it when the node runs, only `import_graph_def` at once."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
+_INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str | bytes),
     "int": lambda value: value.__class__ is int,
@@ -60,7 +61,8 @@ class NodeChecks:
     def _check_call(self, node_def: NodeDef, tree: Any, where: str) -> bool:
         function = self._functions.get(node_def.op)
         if function is None:
-            near = self._problems.did_you_mean(node_def.op, (*self._registry.op_names, *self._functions))
+            known = (*self._registry.op_names, *self._functions)
+            near = said_elsewhere(node_def.op, self._registry) or self._problems.did_you_mean(node_def.op, known)
             expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
             message = f"unknown op: got '{node_def.op}' of node '{node_def.name}'{where}, {expected}{near}"
             self._problems.add(part_position(tree, "op"), message)
@@ -112,7 +114,7 @@ class NodeChecks:
         is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY
         if not is_good:
             message = f"{missing_problem(definition, missing)}{node_text(node_def.name)}"
-            self._report(part_position(tree), message, where)
+            self._report(part_position(tree), message, where + _INFERRED if where and tree is not None else where)
         args = (*definition.inputs, *definition.outputs)
         for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
             count = attrs.get(name)

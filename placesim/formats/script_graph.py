@@ -18,6 +18,7 @@ from placesim.errors import GraphFileError, Location, Problem
 from placesim.formats.recognition import SCRIPT_MAGIC
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
 from placesim.graph.steps import Config, GraphFile, Step
+from placesim.ops.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def write_script_graph(file: GraphFile) -> bytes:
     return SCRIPT_MAGIC + pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL)
 
 
-def read_script_graph(data: bytes | memoryview) -> GraphFile:
+def read_script_graph(data: bytes | memoryview, registry: Registry | None = None) -> GraphFile:
     """The graph file again; its nodes are a GraphDef's, and each knows its line.  Raises GraphFileError."""
     try:
         recorded = _Values(io.BytesIO(data[len(SCRIPT_MAGIC) :])).load()
@@ -93,7 +94,7 @@ def read_script_graph(data: bytes | memoryview) -> GraphFile:
         raise _unreadable(str(error)) from None
     if not isinstance(recorded, _Recorded):
         raise _unreadable(f"got a {type(recorded).__name__}")
-    file = read_graph_def(recorded.graph_def, recorded.script)
+    file = read_graph_def(recorded.graph_def, recorded.script, registry)
     file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of
     for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
         node.location = location

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import RESOURCE, DType
+from placesim.dtypes import RESOURCE, DType, OpenType
 from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function
@@ -130,7 +130,7 @@ class _Binder:
         if attr.allowed is None:
             return
         for element in value if is_list else (value,):
-            if element in attr.allowed:
+            if _takes(attr, element):
                 continue
             if isinstance(element, DType):
                 raise AttrError(not_allowed(attr.name, element, attr), attr.name)
@@ -205,6 +205,8 @@ class _Binder:
             return self.convert(item, name, dtype, None)
         if arg.is_ref:
             raise InputTypeError(self._not_mutable(arg), index)
+        if isinstance(dtype, OpenType):
+            raise InputError(f"a literal of a type that callers choose: got one of '{dtype.attr}', expected a tensor", index)
         preferred = self.definition.attrs[arg.type_attr].default if arg.type_attr in self.definition.attrs else None
         try:
             return self.convert(item, name, dtype, preferred if isinstance(preferred, DType) else None)
@@ -234,7 +236,7 @@ class _Binder:
     def _infer_type(self, arg: ArgDef, dtype: DType, index: int) -> None:
         assert arg.type_attr is not None
         attr = self.definition.attrs[arg.type_attr]
-        if attr.allowed is not None and dtype not in attr.allowed:
+        if not _takes(attr, dtype):
             raise InputTypeError(not_allowed(arg.name, dtype, attr), index)
         self.attrs[arg.type_attr] = dtype
         self.inferred_from[arg.type_attr] = arg.name
@@ -283,7 +285,7 @@ class _Binder:
                 raise InputTypeError(f"{message} type {wanted.python_name} of attr '{name}'.", first + i)
         types = tuple(operand.dtype for operand in operands)
         attr = self.definition.attrs[name]
-        odd = next((i for i, dtype in enumerate(types) if attr.allowed is not None and dtype not in attr.allowed), None)
+        odd = next((i for i, dtype in enumerate(types) if not _takes(attr, dtype)), None)
         if odd is not None:
             raise InputTypeError(not_allowed(arg.name, types[odd], attr), first + odd)
         if given is None:
@@ -318,6 +320,11 @@ def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
     if attr is None or not attr.has_default or type(attr.default) is not type(value):
         return False
     return attr.type not in ("tensor", "list(tensor)") and bool(attr.default == value)
+
+
+def _takes(attr: AttrDef, value: AttrValue) -> bool:
+    """Whether a value is among those that an attr may have; a type that callers choose is asked about when they do."""
+    return attr.allowed is None or value in attr.allowed or isinstance(value, OpenType)
 
 
 def not_allowed(param: str, dtype: DType, attr: AttrDef) -> str:

@@ -15,7 +15,7 @@ from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, said_elsewhere
 
 _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 is_op_name = _OP_NAME.fullmatch
@@ -87,6 +87,10 @@ class GraphBuilder:
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
         self.leaves_marks = False
+        self.is_of_function = False
+        """Whether the graph is the body of a function that stands in a file."""
+        self.last_number = -1
+        """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
         """What shows the graph to TensorFlow's Python, once that has been asked for."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
@@ -428,7 +432,8 @@ class GraphBuilder:
     def _definition(self, op: str) -> OpDef | Function:
         definition = self.registry.op(op) or self.graph.functions.get(op)
         if definition is None:
-            raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {self.registry.release}")
+            elsewhere = said_elsewhere(op, self.registry)
+            raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {self.registry.release}{elsewhere}")
         return definition
 
     @contextmanager
@@ -456,7 +461,8 @@ class GraphBuilder:
         if variable.kind == "ref":
             return variable.value
         with self.colocate_with((), ignore_existing=True):
-            return self.add("ReadVariableOp", [TensorRef(variable.node, 0)], attrs={"dtype": variable.dtype}).id
+            handle = TensorRef(variable.node, 0)
+            return self.add("ReadVariableOp", [handle], attrs={"dtype": variable.dtype}, location=self._location).id
 
     # --- what the scopes do to a node -------------------------------------------------------------------------------
 

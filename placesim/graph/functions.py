@@ -80,12 +80,20 @@ def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:
 
 
 def _dtype(arg: FunctionArg, attrs: Attrs) -> DType:
-    return arg.dtype or attrs[arg.type_attr or ""]
+    if arg.dtype is not None:
+        return arg.dtype
+    found = attrs.get(arg.type_attr or "")
+    if not isinstance(found, DType):
+        raise InvalidArgumentError(f"type attr not found: {arg.type_attr}")
+    return found
 
 
 def _substitute(node_attrs: Attrs, attrs: Attrs) -> Mapping[str, AttrValue]:
     if not any(isinstance(value, Placeholder) for value in node_attrs.values()):
         return node_attrs
+    open_ones = {v.name for v in node_attrs.values() if isinstance(v, Placeholder)}
+    if not open_ones <= attrs.keys():
+        raise InvalidArgumentError(f"Failed to bind all placeholders in ${min(open_ones - attrs.keys())}")
     return {k: attrs[v.name] if isinstance(v, Placeholder) else v for k, v in node_attrs.items()}
 
 

@@ -16,7 +16,8 @@ from placesim.errors import Location
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
-from placesim.ops.registry import Registry
+from placesim.ops.registry import Registry, load_registry
+from placesim.releases import CURRENT
 
 COLUMNS = 4096
 """A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""
@@ -228,7 +229,7 @@ class Graph:
     for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `tensors` those of
     them that stand for further outputs, each with the names of those, `values` its resource variables, each with the node that
     reads its value.  `origins` tells of nodes that lowering made what they are made of, by path: `call/f/x` for the node x of
-    the function f that was called, `call` for what stands around its body.
+    the function f that was called, `call/` for what stands around its body.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -321,6 +322,14 @@ class Graph:
         if definition is None:
             return dict(node.attrs)
         return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
+
+    def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
+        """The same for our kernels, which are the current release's: with the defaults of attrs that its op alone has."""
+        attrs = self.full_attrs(node)
+        later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
+        if later is None:
+            return attrs
+        return {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
 
     def input_texts(self, node: Node) -> list[str]:
         """A node's inputs as a NodeDef spells them."""

@@ -9,7 +9,7 @@ from placesim.errors import InvalidArgumentError, OpError
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Attrs, format_attr_value
 
-_TAG = re.compile(r"\{\{((?:colocation_)?node) ([^}]*)\}\}")
+_TAG = re.compile(r"\{\{((?:colocation_|function_)?node) ([^}]*)\}\}")
 
 
 def node_tag(name: str) -> str:
@@ -28,8 +28,13 @@ def function_tag(name: str) -> str:
 
 
 def replace_tags(message: str, spell: Callable[[str], str], kinds: Iterable[str] = ("node",)) -> str:
-    """The message with each node's tag as `spell` gives its name; `kinds` are `node` and `colocation_node`."""
+    """The message with each node's tag as `spell` gives its name; `kinds` are `node`, `colocation_node`, `function_node`."""
     return _TAG.sub(lambda found: spell(found[2]) if found[1] in kinds else found[0], message)
+
+
+def find_tags(message: str) -> list[tuple[str, str]]:
+    """The kind and the name of each tag, in order."""
+    return _TAG.findall(message)
 
 
 def format_attrs(attrs: Attrs) -> str:
@@ -48,8 +53,8 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
 def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
     """A node as TensorFlow's debug string shows it: its number in the runtime, both devices, and its definition."""
     summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
-    devices = f"{{requested: '{node.device}', assigned: '{assigned}'}}"
-    return f"{{name:'{node.name}' id:{runtime_id} op device:{devices} def:{{{summary}}}}}"
+    devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned=assigned)
+    return f"{{name:'{node.name}' id:{runtime_id} op device:{{{devices}}} def:{{{summary}}}}}"
 
 
 def node_tail(message: str, name: str) -> str:

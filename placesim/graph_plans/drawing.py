@@ -16,6 +16,7 @@ from placesim.devices.inventory import Device as RealDevice
 from placesim.devices.inventory import DeviceSet
 from placesim.errors import UsageError
 from placesim.graph.graph import Graph
+from placesim.graph.patterns import matcher
 from placesim.graph_plans.held import (
     Held,
     Order,
@@ -28,7 +29,6 @@ from placesim.graph_plans.held import (
 )
 from placesim.graph_plans.step_nodes import StepNode, find_nodes, merge_steps
 from placesim.graph_plans.study import Sought
-from placesim.inspection.patterns import matcher
 from placesim.ops.categories import VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups

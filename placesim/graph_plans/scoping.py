@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import ANY, DeviceSpec, enclose, format_spec, parse_python_spec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
 from placesim.dtypes import DType
 from placesim.errors import PlacesimError
 from placesim.formats.annotations import assign_devices
@@ -20,6 +20,7 @@ from placesim.formats.graph_file.entry_texts import ABSENT, Entry, EntryTexts, L
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Graph, Node
 from placesim.graph.steps import GraphFile
+from placesim.graph_plans.by_name import request, request_text
 from placesim.graph_plans.drawing import possible_devices
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
@@ -95,9 +96,7 @@ class _Scoping:
         self._soft = soft
         self._file = base.graph.file
         self._wraps = True
-        names = [device.name for device in device_set.devices]
-        self._is_single = len({name.partition("/device:")[0] for name in names}) == 1
-        self._specs = {name: self._spec(name) for name in names}
+        self._specs = {device.name: request(device.name, device_set) for device in device_set.devices}
         self._graph = self._read(text)
         own = self._place(base.graph)
         planned = self._place(assign_devices(base, asked).graph)
@@ -127,17 +126,16 @@ class _Scoping:
 
     def written(self) -> str | None:
         """The text, placed and compared."""
+        if self._wrong(self._place(self._graph)) == []:
+            return self._text  # fewer devices could say it, and all that the writer knows by heart would change
         for _ in range(_ROUNDS):
             edited = self._edited()
-            graph = self._read(edited)
-            placement = self._place(graph)
-            if placement.error is not None:
+            wrong = self._wrong(self._place(self._read(edited)))
+            if wrong is None:
                 if self._default is None:
                     return None
                 self._default = None
                 continue
-            found = _devices(placement)
-            wrong = [name for name, device in self._target.items() if found.get(name) != device]
             if not wrong:
                 return edited
             if not self._require(wrong):
@@ -145,6 +143,13 @@ class _Scoping:
                     return None
                 self._default = None
         return None
+
+    def _wrong(self, placement: Placement) -> list[str] | None:
+        """The nodes that are elsewhere than planned; None where nothing is placed."""
+        if placement.error is not None:
+            return None
+        found = _devices(placement)
+        return [name for name, device in self._target.items() if found.get(name) != device]
 
     def _require(self, wrong: Sequence[str]) -> bool:
         """Have more asked for: of each group with a node that is elsewhere the first node, and then all."""
@@ -155,18 +160,6 @@ class _Scoping:
         return len(self._required) > before
 
     # --- graphs
-
-    def _spec(self, name: str) -> DeviceSpec:
-        """What is asked for to get a device: where there is one task alone, no more than its type and number."""
-        full = parse_runtime_name(name)
-        assert full is not None
-        return full._replace(job=None, replica=None, task=None) if self._is_single else full._replace(replica=None)
-
-    def _word(self, name: str) -> str:
-        spec = self._specs[name]
-        if self._is_single and spec.type in ("CPU", "GPU"):
-            return f"/{spec.type.lower()}:{spec.id}"
-        return format_spec(spec)
 
     def _read(self, text: str) -> Graph:
         """The text's graph.  Raises Unclear where it is another one than that which is planned."""
@@ -189,7 +182,7 @@ class _Scoping:
         for _ in range(_ROUNDS):
             texts = EntryTexts(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
-            choice = _Choice(texts, self._graph, rules, self._word, wraps=self._wraps)
+            choice = _Choice(texts, self._graph, rules, wraps=self._wraps)
             clashes = choice.settle()
             if not clashes:
                 return wrapped(texts.with_devices(choice.devices), choice.runs)
@@ -210,10 +203,9 @@ class _Clash(NamedTuple):
 class _Choice:
     """Which entries ask for which device, and which runs of entries get a scope that does."""
 
-    def __init__(self, texts: EntryTexts, graph: Graph, rules: _Rules, word: Callable[[str], str], *, wraps: bool) -> None:
+    def __init__(self, texts: EntryTexts, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
         self._texts = texts
         self._rules = rules
-        self._word = word
         self._nodes = graph.nodes
         self._wraps = wraps
         self._next = 0
@@ -316,6 +308,9 @@ class _Choice:
         if not self._wraps or any(copy.context is None for copy in copies) or not self._texts.can_wrap(entries):
             return [ABSENT]
         return [ABSENT, *map(self._word, sorted({device for copy in copies for use in copy.uses for device in use.wanted}))]
+
+    def _word(self, device: str) -> str:
+        return request_text(self._rules.specs[device])
 
     def clashing_scopes(self, clash: _Clash) -> list[Entry]:
         """The scopes to be written out so that an entry, or those around it, stand for fewer nodes; none if that is no help."""

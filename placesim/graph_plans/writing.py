@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from placesim.devices.inventory import DeviceSet
 from placesim.errors import InternalError
 from placesim.formats.annotations import assign_devices
+from placesim.graph.patterns import matcher
 from placesim.graph.steps import GraphFile
-from placesim.inspection.patterns import matcher
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 

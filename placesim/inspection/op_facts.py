@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from placesim.dtypes import DTYPES, NAMES, DType, parse_dtype
-from placesim.inspection.patterns import matcher
+from placesim.graph.patterns import matcher
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef
 from placesim.ops.kernels import COMPILE_ONLY
-from placesim.ops.registry import Registry, load_registry
+from placesim.ops.registry import Registry, load_registry, said_elsewhere
 from placesim.runtime.kernels.op_families import OP_FAMILIES
 
-__all__ = ["DEVICE_TYPES", "DTYPE_NAMES", "OpFacts", "OpFilter", "facts_of", "load_registry", "matching_ops"]
+__all__ = ["DEVICE_TYPES", "DTYPE_NAMES", "OpFacts", "OpFilter", "facts_of", "load_registry", "matching_ops", "said_elsewhere"]
 
 DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
 """What kernels are registered for; `DEFAULT` stands for every device type that runs kernels and has none of its own."""

@@ -13,8 +13,8 @@ from placesim.devices.inventory import Device
 from placesim.errors import Location, PlacesimError
 from placesim.graph.graph import Graph
 from placesim.graph.node_text import replace_tags
+from placesim.graph.patterns import matcher
 from placesim.graph.steps import GraphFile
-from placesim.inspection.patterns import matcher
 from placesim.marked import Marked, Role, quoted
 from placesim.placement.bodies import NO_BODIES, Bodies, Body, bodies_of, logged_nodes
 from placesim.placement.placer import Placement

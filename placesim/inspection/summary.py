@@ -126,7 +126,7 @@ def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
         signature = node.signature
         inputs = [shapes.shape(ref) for ref in node.inputs]
         outputs = [shapes.shape(TensorRef(node.id, slot)) for slot in range(len(signature.output_dtypes))]
-        cost = node_cost(kernel, graph.full_attrs(node), inputs, outputs, signature.input_dtypes, signature.output_dtypes)
+        cost = node_cost(kernel, graph.kernel_attrs(node), inputs, outputs, signature.input_dtypes, signature.output_dtypes)
         found[device.name] += cost.flops or 0
         unknown += cost.flops is None
     return found, unknown

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from placesim.errors import UnimplementedError
 from placesim.ops.definitions import OpDef
-
-GRAPH_DEF_VERSION = 2474
-"""The producer version that TensorFlow 2.21 writes into its graphs."""
+from placesim.releases import CURRENT
 
 _WORD2VEC = "Moving word2vec into tensorflow_models/tutorials and deprecating its ops here as a result"
 _EXPLANATIONS = {
@@ -38,7 +36,7 @@ _EXPLANATIONS = {
 }
 
 
-def check_not_removed(op: OpDef, producer: int = GRAPH_DEF_VERSION) -> None:
+def check_not_removed(op: OpDef, producer: int = CURRENT.producer) -> None:
     """UnimplementedError, in TensorFlow's words, for an op that graphs of this producer version may not contain."""
     if op.deprecated_at is None or producer < op.deprecated_at:
         return

@@ -84,7 +84,8 @@ def no_kernel_message(registry: Registry, op: str, attrs: Attrs, node: str, devi
     """4.4: the text of the error for an op that no present device type can run."""
     shown = ", ".join(f"{name}={format_attr_value(attrs[name])}" for name in sorted(attrs))
     devices = ", ".join(sorted(set(device_types)))
+    used = registry.rules.no_kernel.format(node=f"{{{{node {node}}}}}")
     return (
-        f"No OpKernel was registered to support Op '{op}' used by {{{{node {node}}}}} with these attrs: [{shown}]\n"
+        f"No OpKernel was registered to support Op '{op}' {used}: [{shown}]\n"
         f"Registered devices: [{devices}]\nRegistered kernels:\n{format_registered_kernels(registry, op)}"
     )

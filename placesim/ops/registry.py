@@ -18,16 +18,19 @@ from typing import Any
 from placesim.dtypes import parse_dtype
 from placesim.ops.attributes import decode_attr_value, type_values
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
+from placesim.releases import CURRENT, RELEASES, Release
 
 
 class Registry:
     """The ops and kernels of one release.
 
-    `ops` and `kernels` map an op's name to decoded JSON of the data file, or to the records themselves (as tests give them).
+    `ops` and `kernels` map an op's name to decoded JSON of the data file, or to the records themselves (as tests give them);
+    `release` is its version, and `rules` what else that release does in its own way.
     """
 
-    def __init__(self, release: str, ops: Mapping[str, Any], kernels: Mapping[str, Any]) -> None:
+    def __init__(self, release: str, ops: Mapping[str, Any], kernels: Mapping[str, Any], rules: Release = CURRENT) -> None:
         self.release = release
+        self.rules = rules
         self._op_facts = ops
         self._kernel_facts = kernels
         self._ops: dict[str, OpDef] = {}
@@ -108,14 +111,19 @@ def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
 
 
 @cache
-def load_registry(release: str = "2.21") -> Registry:
+def load_registry(release: str = CURRENT.name) -> Registry:
     """The registry of a release that ships with the package; KeyError for any other."""
+    rules = RELEASES[release]
     table = resources.files(__package__).joinpath(f"tensorflow-{release}.json.gz")
-    if not table.is_file():
-        raise KeyError(release)
     head, *lines = gzip.decompress(table.read_bytes()).decode().splitlines()
     by_op = {line[2 : line.index('"', 2)]: line for line in lines}
-    return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2))
+    return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2), rules)
+
+
+def said_elsewhere(op: str, registry: Registry) -> str:
+    """What to say behind an op that a release has not, where another has it; else nothing."""
+    others = [r for r in RELEASES.values() if r is not registry.rules and load_registry(r.name).op(op) is not None]
+    return "".join(f"; TensorFlow {release.name} has it (--tensorflow {release.name})" for release in others)
 
 
 class _Facts(Mapping[str, Any]):

@@ -173,7 +173,7 @@ class ColocationGraph:
             theirs, mine = self.constraints[source_root], self.constraints[root]
             if is_from_composite(theirs, mine):
                 return None
-            left = tie_constraints(mine, theirs)
+            left = tie_constraints(mine, theirs, self.graph.registry.rules.ties_nested_devices)
             if left is not mine:
                 override = self.overridden[node_id] = OverriddenRequest(source, mine.requested, theirs.requested)
                 self.notes.append((node_id, override))

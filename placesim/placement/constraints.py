@@ -133,18 +133,20 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
     return result
 
 
-def tie_constraints(mine: Constraints, theirs: Constraints) -> Constraints:
+def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
     """What is left of a group's constraints where it refers to another: a request at odds with the other's gives way (5.6).
 
-    Raises TieConflict where what they are assigned, or generate, is at odds.
+    `nested` says that two devices are at odds already where neither says all that the other says.  Raises TieConflict where
+    what they are assigned, or generate, is at odds.
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]
+    agree = DeviceSpec.is_nested_with if nested else DeviceSpec.is_compatible_with
     for kind, one, two in (("assigned", theirs.assigned, mine.assigned), ("resource", theirs.resource, mine.resource)):
-        if not one.is_compatible_with(two):
+        if not agree(one, two):
             raise TieConflict(kind, one, two)
     result = mine
-    if not mine.requested.is_compatible_with(theirs.requested):
+    if not agree(mine.requested, theirs.requested):
         requested = theirs.requested.specialised_by(mine.assigned).specialised_by(mine.resource)
         result = Constraints(requested, mine.assigned, mine.resource, mine.types)
     mine.tied = (theirs, result)

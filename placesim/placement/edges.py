@@ -19,7 +19,8 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 
     Raises InvalidArgumentError where what stands at the two ends can't be together.
     """
-    slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature))}
+    ties_datasets = groups.graph.registry.rules.ties_datasets
+    slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
     if not slots_of:
         return
     graph, nodes, back_edges = groups.graph, groups.graph.nodes, []
@@ -53,15 +54,15 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
         raise node_error(
             groups.graph,
             node,
-            "Nodes were connected by a reference or resource connection (requiring them to be on the same device), "
+            f"Nodes were connected by {groups.graph.registry.rules.tied_by} (requiring them to be on the same device), "
             f"but the two nodes were assigned two different devices: {conflict_message(groups, conflict)}",
         )
 
 
-def tying_slots(signature: Signature) -> tuple[tuple[int, bool], ...]:
+def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
     """The inputs that may tie a node to what it reads, and whether they do so only to a dataset."""
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
-    if VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
+    if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
         return tuple((slot, False) for slot in tied)
     variants = {slot for slot, dtype in enumerate(signature.input_dtypes) if dtype is VARIANT}
     return tuple((slot, slot in variants) for slot in sorted({*tied, *variants}))

@@ -167,5 +167,5 @@ class EditableGraph:
                 node.location,
             )
         graph.runtime_ids = [node.runtime_id for node in kept]
-        graph.origins = {node.name: node.origin for node in kept if node.origin and node.origin != node.name}
+        graph.origins = {node.name: node.origin for node in kept if node.origin and node.origin != f"{node.name}/"}
         return graph

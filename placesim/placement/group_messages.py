@@ -24,11 +24,12 @@ def conflict_message(groups: ColocationGraph, conflict: GroupConflict) -> str:
 
 def incompatible_edge(groups: ColocationGraph, source: int, node: Node, conflict: TieConflict) -> OpError:
     """5.6: a reference or resource edge between devices that nothing may change; it has no tail that names a node."""
-    source_text, node_text = (f"name='{n.name}' (op='{n.op}')" for n in (groups.graph.nodes[source], node))
+    ends = groups.graph.registry.rules.edge_ends
+    start = groups.graph.nodes[source]
     return InvalidArgumentError(
         "Cannot place the graph because a reference or resource edge connects colocation groups with incompatible "
         f"{conflict.kind} devices: {conflict.ends[0]} vs {conflict.ends[1]}. "
-        f"The edge src node is {source_text}, and the dst node is {node_text}.",
+        + ends.format(source=start.name, source_op=start.op, node=node.name, op=node.op),
         node=node.name,
         location=groups.graph.location(node),
     )

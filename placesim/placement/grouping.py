@@ -21,5 +21,8 @@ def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> 
     join_edges(groups, calls)
     join_deep_calls(groups, calls, stack, build_groups)
     join_labels(groups)
-    keep_variants_on_host(groups)
-    exclude_xla_types(groups)
+    rules = groups.graph.registry.rules
+    if rules.keeps_variants_on_host:
+        keep_variants_on_host(groups)
+    if rules.excludes_xla_types:
+        exclude_xla_types(groups)

@@ -24,10 +24,12 @@ def join_labels(groups: ColocationGraph) -> None:
     # A label need not name a node.  Where it does, that node takes its turn like the others: the holder, which messages
     # mention, is whoever came first, often an initializer.
     holders: dict[str, int] = {}
+    holds_name = groups.graph.registry.rules.labelled_nodes_hold_their_name
     for node_id in groups.order:
         name = nodes[node_id].name
         labels = labelled.get(node_id, ())
-        for label in (*labels, name) if name in mentioned else labels:
+        is_holder = name in mentioned and (holds_name or not labels)
+        for label in (*labels, name) if is_holder else labels:
             holder = holders.setdefault(label, node_id)
             if holder != node_id:
                 _join_label(groups, nodes[node_id], label, holder)

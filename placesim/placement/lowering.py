@@ -48,7 +48,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
         is_call = node.op in CALLS or node.signature.definition is None
-        edited.origin = node.origin or node.name
+        edited.origin = f"{(node.origin or node.name).removesuffix('/')}/"
         try:
             if is_call and node.attrs.get(MULTI_DEVICE):
                 inline_call(edited, node, keep_fetchable)
@@ -305,7 +305,7 @@ class _Inlining:
         self.body = body
         self.arg_positions = arg_positions
         called = caller.attrs["f"].name if caller.op in CALLS else caller.op
-        self.path = f"{edited.origin}/{called}"
+        self.path = f"{edited.origin}{called}"
 
     def run(self, keep_fetchable: bool) -> None:
         edited, caller = self.edited, self.caller

@@ -112,7 +112,8 @@ class NodeConstraints:
     def _raise_no_kernel(self, node: Node) -> None:
         attrs = self.graph.full_attrs(node)
         definition = node.signature.definition
-        message = _definition_problem(definition, attrs, node) if definition is not None else None
+        is_checked = self.graph.registry.rules.checks_attrs_without_kernel
+        message = _definition_problem(definition, attrs, node) if definition is not None and is_checked else None
         if message is None:
             message = no_kernel_message(self.graph.registry, node.op, attrs, node.name, self.devices.types)
         raise node_error(self.graph, node, message)
@@ -129,7 +130,12 @@ class NodeConstraints:
             raise node_error(self.graph, node, f"Malformed assigned device '{name}'", InternalError)
         device = self.devices.by_name.get(str(spec))
         if device is None:
-            raise node_error(self.graph, node, _unknown_assigned_device(name, self.devices), InternalError)
+            raise node_error(
+                self.graph,
+                node,
+                _unknown_assigned_device(name, self.devices, self.graph.registry.rules.share_cluster_devices),
+                InternalError,
+            )
         if device.type != COMPOSITE and all(device.type != device_type for device_type, _ in types):
             message = f"Assigned device '{name}' does not have registered OpKernel support for {node.op}"
             raise node_error(self.graph, node, message, InternalError)
@@ -145,12 +151,12 @@ def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | No
     return f"{missing_problem(definition, missing)}; NodeDef: {node_tag(node.name)}"
 
 
-def _unknown_assigned_device(name: str, devices: DeviceSet) -> str:
+def _unknown_assigned_device(name: str, devices: DeviceSet, setting: str) -> str:
     """5.3b: an assigned device that the session does not have; a space is missing there too."""
     available = ", ".join(device.name for device in devices.devices)
     return (
         f"Assigned device '{name}' does not match any device. This error can happen when one attempts to run a "
         "tf.function with resource inputs residing on remote devices. This use case is currently not supported. Here are "
         f"the devices available on this machine: [{available}].If you are seeing this error when running using a "
-        "tf.Session, set share_cluster_devices_in_session to true in the tf.ConfigProto."
+        f"tf.Session, set {setting} to true in the tf.ConfigProto."
     )

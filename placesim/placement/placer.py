@@ -127,7 +127,9 @@ class _Placer:
             if kind:
                 kinds[node.id] = kind
                 identities += kind is _Kind.IDENTITY
-        if identities:
+        if identities and not self.graph.registry.rules.identities_follow_inputs:
+            kinds = kinds.replace(bytes((_IDENTITY,)), bytes((_Kind.ORDINARY,)))
+        elif identities:
             self._keep_following_identities(kinds)
         return kinds
 

@@ -89,7 +89,8 @@ class ExplainReport(Reading):
         """What the command writes into a pipe."""
         return str(self.marked())
 
-    def _pieces(self) -> dict[str, Any]:
+    def pieces(self) -> dict[str, Any]:
+        """The JSON object, whose rows come one by one."""
         return (
             explained_document(self._explained, self._error)
             if self._is_live
@@ -98,11 +99,11 @@ class ExplainReport(Reading):
 
     def json(self) -> Iterator[str]:
         """One line of JSON, piece by piece."""
-        return json_text(self._pieces())
+        return json_text(self.pieces())
 
     def document(self) -> dict[str, Any]:
         """The JSON object: `nodes`, the `groups` that they are in, and the `error`, as plain values."""
-        found: dict[str, Any] = plain(self._pieces())
+        found: dict[str, Any] = plain(self.pieces())
         return found
 
 

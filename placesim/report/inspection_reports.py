@@ -119,6 +119,18 @@ class ShowReport(Reading):
 
         return format_mermaid(self.picture, self.depth)
 
+    def svg(self) -> str:
+        """The lanes by device as SVG."""
+        from placesim.report.pictures.svg import format_svg
+
+        return format_svg(self.picture, self.depth)
+
+    def png(self) -> bytes:
+        """The same as PNG.  Raises UsageError where resvg is not installed: `pip install 'placesim[pictures]'`."""
+        from placesim.report.pictures.png import png_of
+
+        return png_of(self.svg())
+
     def page(self) -> str:
         """The page, to open scopes, search, and click on an op for its explanation."""
         from placesim.report.pictures.html_page import html_page

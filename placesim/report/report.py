@@ -36,7 +36,7 @@ class PlacementRow(NamedTuple):
     """A node's line of the log: its op, the device that it was placed on, and what it had asked for.
 
     `body` is the body that it stands in, which a node calls; its name begins with that.  `origin` is what lowering made it of
-    (`call/f/x`, or `call` for what stands around bodies).  Both are empty for other nodes.
+    (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
     """
 
     node: str
@@ -176,7 +176,8 @@ class Report(Reading, Outcome):
             classic = format_classic_error(self.error, self.placed_graphs[-1], self.fetches)
             if classic is not None:
                 return classic
-        return format_error(self.error, find_locations(self.placed_graphs, self.error))
+        placed = self.placed_graphs
+        return format_error(self.error, find_locations(placed, self.error), placed[-1].graph if placed else None)
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:

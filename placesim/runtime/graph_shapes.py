@@ -260,7 +260,7 @@ class GraphShapes:
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
-        computed = _computed(self._kernels[node.op], values, self.graph.full_attrs(node))
+        computed = _computed(self._kernels[node.op], values, self.graph.kernel_attrs(node))
         if computed is None or not is_partial:
             return computed or nothing
         if picks:
@@ -302,7 +302,7 @@ class _NodeContext(ShapeContext):
     def __init__(
         self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()
     ) -> None:
-        super().__init__(shapes, graph_shapes.graph.full_attrs(node), handles=handles)
+        super().__init__(shapes, graph_shapes.graph.kernel_attrs(node), handles=handles)
         self._graph_shapes = graph_shapes
         self._refs = list(node.inputs)
         self.asked = False

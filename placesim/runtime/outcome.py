@@ -46,9 +46,9 @@ class Outcome:
     """What was established, up to `error` where there is one.
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph, or the body of a function that
-    was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was written,
-    where they were inferred.
-    `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the devices held where that was
+    was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was
+    written, where they were inferred.  `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the
+    devices held where that was
     accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined;
     `doubts` what in the graph file may not be meant.
     """

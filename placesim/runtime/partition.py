@@ -227,7 +227,7 @@ class _Partitioner:
         is_control = slot < 0
         tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
         if is_control:
-            tensor = self.names.new(f"{source.name}/ctrl")
+            tensor = self.names.new(self.graph.registry.rules.control_constant.format(node=source.name))
             out.append(_PartNode(tensor, "Const", dict(_EMPTY_CONST), src, ["^" + source.name], src.name))
         else:
             dtype = node.signature.input_dtypes[position]

@@ -250,7 +250,7 @@ def build_program(
 
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
     """What nodes that are alike share: their attrs, and the kernel with its look at the size of its outputs."""
-    attrs = graph.full_attrs(node)
+    attrs = graph.kernel_attrs(node)
     problem = int32_problem(node.op, attrs)
     if problem is not None:
         raise blame(InvalidArgumentError(problem), graph, node, state.device.name)

@@ -75,7 +75,7 @@ class Session:
     ) -> None:
         self.graph = graph
         self.config = config or Config()
-        self.device_set = build_device_set(devices, self.config)
+        self.device_set = build_device_set(devices, self.config, graph.registry.rules)
         self.placements: list[Placement] = []
         self.directory = directory
         self._bare_is_target = bare_fetch_is_target

@@ -10,6 +10,7 @@ from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_d
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config
+from placesim.releases import CURRENT, Release
 
 
 def build_session_devices(
@@ -18,18 +19,23 @@ def build_session_devices(
     environment: Mapping[str, str] | None = None,
     process: GpuProcess | None = None,
     log: Callable[[LogLine], None] = lambda line: None,
+    release: Release = CURRENT,
 ) -> tuple[Device, ...]:
-    """What is made when a session with this config is, in a process with these environment variables.
+    """What this release makes when a session with this config is made, in a process with these environment variables.
 
     Nothing is read of the environment that placesim itself runs in.  Raises and logs as `build_devices`.
     """
     options = DeviceOptions(
-        config.gpu_options, dict(config.device_count), GpuEnvironment.of(environment or {}), config.gpu_options_location
+        config.gpu_options,
+        dict(config.device_count),
+        GpuEnvironment.of(environment or {}),
+        config.gpu_options_location,
+        release,
     )
     return build_devices(inventory, options, process, log)
 
 
-def build_device_set(devices: Sequence[Device], config: Config) -> DeviceSet:
+def build_device_set(devices: Sequence[Device], config: Config, release: Release = CURRENT) -> DeviceSet:
     """The devices, local to the session's master, without the remote tasks that its filters leave out (3.9).
 
     Raises InvalidArgumentError for a master that is no task of the machine.
@@ -41,7 +47,7 @@ def build_device_set(devices: Sequence[Device], config: Config) -> DeviceSet:
     several = len({device.spec.address_space for device in devices}) > 1
     if filters and several:
         devices = [d for d in devices if d.spec.address_space == local or any(_is_in(d.spec, f) for f in filters)]
-    return DeviceSet(devices, local)
+    return DeviceSet(devices, local, release=release)
 
 
 def _find_master(devices: Sequence[Device], master: str) -> DeviceSpec:

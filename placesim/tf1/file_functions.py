@@ -38,9 +38,9 @@ class Functions:
     def _building(self, position: int) -> Iterator[None]:
         if self._body is None:
             graph = file_graph(self.builder)
-            with numbers_after(graph.last_number) as numbers, graph.building(position):
+            with numbers_after(self.builder.last_number) as numbers, graph.building(position):
                 yield
-                graph.last_number = numbers[0]
+                self.builder.last_number = numbers[0]
             return
         self._body.location = lambda: position  # type: ignore[method-assign]
         try:
@@ -135,6 +135,8 @@ def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[
     body = get_default_graph()
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")
+    if body.outer_graph is not None:
+        body.functions.update(body.outer_graph.functions)
     body.location = lambda: position  # type: ignore[method-assign]
     own = Functions(body.builder, body)
     found = write(own, [argument.op.node.id for argument in args])

@@ -38,11 +38,10 @@ class FileGraph(Graph):
     """A view of a builder that others add nodes to as well, between one `building` and the next."""
 
     def __init__(self, builder: GraphBuilder) -> None:
+        self.building_function = builder.is_of_function
         super().__init__()
         self.builder = builder
         self.shapes = GraphShapes(builder.graph)
-        self.last_number = -1
-        """The last of the file's own numbers (`tensor.uid`): the names of its functions hold them."""
         self._position = 0
         self._variables: dict[int, Variable] = {}
 

@@ -25,6 +25,8 @@ class Graph(Scopes, Collections, Elements):
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    outer_graph: Graph | None = None
+    """The graph around a function's."""
     is_turn = False
     """Whether this is the body of a loop of version 2 control flow."""
     control_flow_is_version_2 = False

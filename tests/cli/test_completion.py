@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import ROOT, Shell
 
+ESCAPE = re.compile(r"\x1b(?:\[[0-9;?>=]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
 
 
@@ -32,17 +43,43 @@ def offered(line: str, cwd: Path = ROOT) -> list[str]:
         ("placesim place g.yaml --log-style cl", "plain,classic"),
         ("placesim check g.yaml --format ju", "plain,junit"),
         ("placesim check g.yaml --rule no-so", "plain,no-soft-fallback"),
-        ("placesim place g.yaml --gpu-model GeForce", "plain,GeForce\\\\ GTX\\\\ 1080"),
+        ("placesim place g.yaml --gpu-model GeForce", "plain,GeForce\\ GTX\\ 1080"),
         ("placesim explain graphs/logging.yaml Mat", "plain,MatMul"),
         ("placesim run graphs/logging.yaml --fetch Mat", "plain,MatMul"),
         ("placesim manual graph-f", "plain,graph-file"),
         ("placesim ops MatMu", "plain,MatMul"),
         ("placesim help conv", "plain,convert"),
         ("placesim run g.yaml --inventory ", "file,"),
+        ("placesim run graphs/alexnet.yaml --feed im", "plain,images="),
+        ("placesim run graphs/logging.yaml --feed a", "plain,a="),
+        ("placesim memory graphs/alexnet.yaml --shape ", "plain,images="),
+        ("placesim place graphs/logging.yaml --device Mat", "plain,MatMul="),
+        ("placesim place graphs/cifar10-towers.yaml --device tower_", "plain,tower_1/*="),
+        ("placesim explain graphs/cifar10-towers.yaml tower_", "plain,tower_1/"),
+        ("placesim explain graphs/cifar10-towers.yaml tower_1/conv1", "plain,tower_1/conv1"),
+        ("placesim new data-", "plain,data-parallel"),
+        ("placesim new queue ", "file,"),
+        ("placesim plan g.yaml --method clo", "plain,closed-sets"),
+        ("placesim sweep g.yaml --set inter", "plain,inter-op-threads="),
+        ("placesim sweep g.yaml --gpu-model GeForce,TITAN", "plain,GeForce,TITAN\\ V"),
+        ("placesim show tests/data/tensorflow-files/tf2_model --signature s", "plain,serving_default"),
+        ("placesim memory g.yaml --table h", "plain,holders"),
     ],
 )
 def test_words(line: str, expected: str) -> None:
     assert expected in offered(line)
+
+
+def test_devices_of_the_machine() -> None:
+    """Bash has broken the word at `=` and `:`, and lacks what stands behind."""
+    assert offered("placesim place graphs/logging.yaml --gpu 2 --device MatMul=/g") == ["plain,/gpu:0", "plain,/gpu:1"]
+    assert offered("placesim place graphs/logging.yaml --gpu 2 --device=MatMul=/gpu:") == ["plain,0", "plain,1"]
+    assert "plain,ps/replica:0/task:0/device:CPU:0" in offered("placesim place graphs/cluster.yaml --device a=/job:p")
+
+
+def test_what_is_wrong_elsewhere_is_not_said(tmp_path: Path) -> None:
+    (tmp_path / "placesim.toml").write_text("no = TOML")
+    assert offered("placesim ops MatMu", tmp_path) == ["plain,MatMul"]
 
 
 def test_a_script_is_not_run_for_its_names(tmp_path: Path) -> None:
@@ -52,20 +89,90 @@ def test_a_script_is_not_run_for_its_names(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
-def test_a_real_bash_takes_it(tmp_path: Path, shell: Shell) -> None:
-    program = tmp_path / "placesim"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m placesim "$@"\n')
-    program.chmod(0o755)
-    (tmp_path / "script").write_text(shell("completion", "bash").output)
-    asked = f"""
-        source {tmp_path}/script
-        COMP_WORDS=(placesim place g.yaml --gpu-model 'Tesla\\ K4')
-        COMP_CWORD=4
-        $(complete -p placesim | sed 's/.*-F \\([^ ]*\\) .*/\\1/') {program}
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    ended = subprocess.run(["bash", "-c", asked], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert (ended.stdout, ended.stderr) == ("Tesla\\ K40c\n", "")
+SHELLS = {
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-i"],
+}
+TYPED = [
+    ("placesim plac\tX", "place X"),
+    ("placesim manual graph-f\tX", "graph-file X"),
+    ("placesim explain graphs/logging.yaml Mat\tX", "MatMul X"),
+    ("placesim explain graphs/cifar10-towers.yaml tower_\tX", "tower_1/X"),
+    ("placesim place g.yaml --gpu-model GeForce\\ RTX\\ 4\tX", "GeForce\\ RTX\\ 40"),
+    ("placesim run graphs/alexnet.yaml --feed im\tX", "images=X"),
+    ("placesim place graphs/cluster.yaml --device loss=/job:p\tX", "loss=/job:ps/replica:0/task:"),
+    ("placesim place graphs/logg\tX", "graphs/logging.yaml X"),
+]
+"""Lines with a tab, and what stands there after it; an X says where the cursor is."""
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"there is no {name}")
+    ours = tmp_path / "placesim"
+    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m placesim "$@"\n')
+    ours.chmod(0o755)
+    (tmp_path / "script").write_text(shell("completion", name).output)
+    terminal = Terminal([program, *SHELLS[name][1:]], tmp_path)
+    terminal.type(f". {tmp_path}/script\n" if name != "fish" else f"source {tmp_path}/script\n")
+    terminal.type("echo RE''ADY\n")
+    terminal.wait_for("READY")
+    try:
+        for line, expected in TYPED:
+            terminal.type(line)
+            terminal.wait_for(expected)
+            terminal.type("\x15")
+    finally:
+        terminal.close()
+
+
+class Terminal:
+    """A shell at a terminal of its own."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self._seen = ""
+        environment = ENVIRONMENT | {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb", "PS1": "> "}
+        self._process, self._terminal = pty.fork()
+        if not self._process:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+            os.chdir(ROOT)
+            os.execve(command[0], command, environment)
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        self._seen = ""
+        os.write(self._terminal, text.encode())
+
+    def wait_for(self, expected: str) -> None:
+        """Until the screen has the text."""
+        until = time.monotonic() + 20
+        while expected not in self._screen():
+            ready, _, _ = select.select([self._terminal], [], [], max(0.0, until - time.monotonic()))
+            assert ready, f"expected {expected!r}, got {self._seen!r}"
+            self._seen += os.read(self._terminal, 65536).decode(errors="replace")
+
+    def _screen(self) -> str:
+        """What is read, where signs are written over others."""
+        line: list[str] = []
+        shown, at = "", 0
+        for sign in ESCAPE.sub("", self._seen):
+            if sign == "\n":
+                shown, line, at = shown + "".join(line), [], 0
+            elif sign in "\r\b":
+                at = 0 if sign == "\r" else max(0, at - 1)
+            elif sign.isprintable():
+                line[at : at + 1] = [sign]
+                at += 1
+        return shown + "".join(line)  # a shell may break a line where it draws it anew
+
+    def close(self) -> None:
+        """End the shell."""
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        os.close(self._terminal)
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])

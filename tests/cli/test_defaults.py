@@ -84,7 +84,9 @@ def test_flags_and_options_that_repeat(shell: Shell, monkeypatch: pytest.MonkeyP
         ("gpu = [1]\n", "placesim.toml:1: wrong value of gpu: got '[1]', expected a text or a number"),
         ("[devices]\ngpu-models = 1\n", "placesim.toml:2: wrong value of gpu-models: got '1', expected true or false"),
         ("[devices]\nformat = 'yson'\n", "placesim.toml:2: wrong value of format: got 'yson', expected text or"),
-        ("gpu = \n", "placesim.toml: no TOML: got 'Invalid value (at line 1, column 7)'"),
+        ("gpu = \n", "placesim.toml:1:7: no TOML: got 'Invalid value', expected keys and values"),
+        ("gpu = 1\ngpu = 2\n", "placesim.toml:2:8: no TOML: got 'Cannot overwrite a value'"),
+        ("gpu = 1\n[run]\nfetch = [", "placesim.toml:3:10: no TOML: got 'Invalid value'"),
         ("devices = 3\n", "placesim.toml:1: no such key: got 'devices', expected an option"),
     ],
 )
@@ -136,3 +138,32 @@ def test_every_option_has_a_default_elsewhere(name: str, shell: Shell, monkeypat
             found = defaults_of(command, name, list(COMMANDS))
         assert list(found) == [param.name]
         assert found[str(param.name)].source.name == variable
+
+
+def test_a_file_that_is_no_text(shell: Shell) -> None:
+    shell.write("placesim.toml", b"gpu = 1\ncpu = \xff\n")
+    assert shell("devices").complaint.startswith("UsageError: placesim.toml:2:7: no TOML: got 'b'\\xff', which is no UTF-8'")
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("PLACESIM_GPUS", "; did you mean 'PLACESIM_GPU'?"),
+        ("PLACESIM_RUN_LOG_PLACEMNT", "; did you mean 'PLACESIM_RUN_LOG_PLACEMENT'?"),
+        ("PLACESIM_CONFG", "; did you mean 'PLACESIM_CONFIG'?"),
+        ("PLACESIM_QQQQQQQQ", ""),
+    ],
+)
+def test_a_variable_that_sets_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str, hint: str) -> None:
+    monkeypatch.setenv(variable, "1")
+    ended = shell("devices")
+    assert ended.code == 0
+    said = f"the variable {variable} sets nothing: got no option of this name, expected PLACESIM_OPTION{hint}"
+    assert ended.complaint == f"Warning: {said}\n"
+    assert shell("devices", "--quiet").complaint == ""
+
+
+def test_a_variable_of_another_command(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PLACESIM_RUN_FETCH", "PLACESIM_FETCH", "PLACESIM_NO_SOFT_PLACEMENT", "PLACESIM_SWEEP_SET", "PLACESIM_CONFIG"):
+        monkeypatch.setenv(name, "")
+    assert shell("devices").complaint == ""

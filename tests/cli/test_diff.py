@@ -74,6 +74,14 @@ def test_one_graph_on_two_machines(shell: Shell) -> None:
     assert "  tower_1/ (65 nodes): GPU:1 -> GPU:0" in lines
 
 
+def test_one_graph_with_a_scope_elsewhere(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    ended = shell("diff", graph, "--gpu", "2", "--device", "t/=/gpu:0", "--b-device", "t/m=/gpu:1", "--format", "json")
+    assert [(move["name"], move["before"], move["after"]) for move in json.loads(ended.output)["moved"]] == [
+        ("t/m", LOCAL + "GPU:0", LOCAL + "GPU:1")
+    ]
+
+
 def test_an_error_appears(shell: Shell) -> None:
     ended = shell("diff", TOWERS, "--a-gpu", "2", "--b-gpu", "1", "--format", "json")
     document = json.loads(ended.output)

@@ -256,3 +256,19 @@ def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
         f"{change}GPU:1 -> {worker}GPU:1, with 2 other nodes",
         f"{change}CPU:0 -> {worker}CPU:0, with 2 other nodes",
     ]
+
+
+def test_what_takes_its_device_from_a_node_moves_along(shell: Shell) -> None:
+    text = (
+        "devices: {cpu: 1, gpu: 2}\nnodes:\n  - {variable: w, initializer: {value: [1.0]}, device: '/cpu:0'}\n"
+        "  - device: /gpu:1\n    nodes:\n      - {op: Neg, name: a, inputs: [w]}\n      - {op: Neg, name: b, inputs: [a]}\n"
+        "  - gradients: {of: b, with_respect_to: w, colocate_gradients_with_ops: true}\n"
+    )
+    offered = shell("explain", shell.write("g.yaml", text), "a", "--no-cost").output
+    assert "    g.yaml:6:9: give a the device /device:GPU:0 -> GPU:0, with 1 other node\n" in offered
+    moved = shell.write("h.yaml", text.replace("inputs: [w]}", "inputs: [w], device: '/gpu:0'}"))
+    assert shell("diff", "g.yaml", moved, "--no-time", "--no-memory").output.splitlines()[2:5] == [
+        "moved: 2 nodes",
+        "  a: GPU:1 -> GPU:0",
+        "  gradients/a_grad/Neg: GPU:1 -> GPU:0",
+    ]

@@ -38,6 +38,23 @@ SAID = {
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
+    "a GPU by another maker's name": (
+        "devices: {cpu: 1, gpu: {count: 1, model: NVIDIA RTX 4090}}\nnodes: []\n",
+        [
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one of the catalogue or a mapping"
+            " with its figures; did you mean 'GeForce RTX 4090'?",
+            "  `placesim devices --gpu-models` lists them",
+        ],
+    ),
+    "a policy as a graph": (
+        "rules: [no-soft-fallback]\n",
+        [
+            "GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected name, description, tensorflow, devices, links,"
+            " config, nodes, run, fetch, feed, functions, placement, raw, versions, rest or marks",
+            "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
+            "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+        ],
+    ),
     "other libraries' types": (
         CONST.format("dtype: fp16"),
         ["GraphFileError: g.yaml:2:45: unknown type: got 'fp16', expected one of TensorFlow's; did you mean 'float16'?"],

@@ -164,6 +164,27 @@ def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
     assert told.items() <= {node["node"]: node["device"] for node in placed}.items()
 
 
+def test_a_count_of_devices_that_an_option_makes_void_goes(shell: Shell) -> None:
+    shell.write("g.yaml", FREE + "config: {device_count: {CPU: 2, GPU: 1}}\n")
+    assert shell("plan", "g.yaml", *FEW, "--gpu", "3", "--output", "planned.yaml").code == 0
+    assert "config: {device_count: {CPU: 2}}" in (shell.directory / "planned.yaml").read_text()
+
+
+def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
+    """A plan that puts the gradients of a branch elsewhere than the branch: the text stays, with `placement` below it."""
+    text = BRANCHES.replace("DEVICE", "").replace(
+        "x, dtype: float32, shape: [4096, 4096]", "x, dtype: float32, shape: [512, 512]"
+    )
+    text = text.replace("fetch: [sum]", "- {gradients: {of: sum, with_respect_to: {slope: x}}}\nfetch: [sum, slope]")
+    shell.write("g.yaml", text)
+    told = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json", "--output", "planned.yaml").output)
+    written = (shell.directory / "planned.yaml").read_text()
+    assert written.startswith(text)
+    assert "\nplacement:\n" in written
+    placed = json.loads(shell("place", "planned.yaml", "--format", "json").output)["placements"]
+    assert told["devices"].items() <= {node["node"]: node["device"] for node in placed}.items()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -237,7 +237,10 @@ def test_memory_fits_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "htlm"], "got 'htlm', expected text or json or dot or mermaid or html; did you mean 'html'?"),
+        (
+            ["--format", "htlm"],
+            "expected text or json or csv or markdown or dot or mermaid or html or svg or png; did you mean 'html'?",
+        ),
         (["--depth", "0"], "0 is not in the range x>=1"),
         (["--output", "no/such/directory.html"], "cannot write no/such/directory.html: got 'No such file or directory'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,19 @@ def test_open_shows_the_page_in_a_browser(shell: Shell, command: str, monkeypatc
     page = Path(shown[1].removeprefix("file://"))
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert f"Opened {page}" in found.complaint
+
+
+def test_a_picture_is_written_without_a_browser(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    assert shell("show", graph, "--output", "x.svg").code == 0
+    drawn = (shell.directory / "x.svg").read_text()
+    assert drawn.startswith("<svg ")
+    assert shell("show", graph, "--format", "svg").output == drawn
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    found = shell("show", graph, "--output", "x.png")
+    assert (found.code, found.output) == (2, "")
+    assert "pip install 'placesim[pictures]'" in found.complaint
+    assert not (shell.directory / "x.png").exists()
 
 
 def test_open_is_for_pages(shell: Shell) -> None:

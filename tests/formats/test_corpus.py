@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from tests.formats.readings import DATA
+from tests.placement.corpus import read_cases
 
 FILES = sorted(DATA.glob("placement-*.jsonl.gz"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 def test_reads(path: Path) -> None:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            case = json.loads(line)
-            file = graph_file_from_mapping(case["graph"], case["id"])
-            assert [node.name for node in file.graph.nodes] == [node["name"] for node in case["graph"]["nodes"]]
+    for case in read_cases(str(path)):
+        file = graph_file_from_mapping(case["graph"], case["id"])
+        assert [node.name for node in file.graph.nodes] == [node["name"] for node in case["graph"]["nodes"]]
 
 
 def test_the_recordings_are_here() -> None:

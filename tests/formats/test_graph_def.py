@@ -292,7 +292,7 @@ def test_devices_are_counted_cleared_and_set() -> None:
     cleared = clear_devices(file)
     assert device_annotations(cleared) == {}
     assert clear_devices(graph_of(FUNCTION)).graph.functions["f"].nodes[0].device == ""
-    changed = set_devices(cleared, [("l1/*", "/gpu:0"), ("*/biases", "/cpu:0")])
+    changed = set_devices(cleared, [("l1/", "/gpu:0"), ("*/biases", "/cpu:0")])
     assert changed.graph.node("l1/weights").device == "/gpu:0"
     assert changed.graph.node("l1/biases").device == "/cpu:0"
     assert device_annotations(file) == {"/device:CPU:0": 2, "/device:GPU:1": 5}

@@ -318,3 +318,46 @@ def test_a_name_in_a_function_that_is_no_text() -> None:
         )
     with pytest.raises(GraphFileError):
         graph_file_from_mapping({"functions": [{"name": "F", "nodes": [{"name": {}}]}]}, "f.yaml")
+
+
+# --- placement ------------------------------------------------------------------------------------------------------
+
+PLACED = """\
+nodes:
+  - scope: a
+    device: /job:ps
+    nodes:
+      - {id: x, op: Const, name: c, value: 1.0}
+      - {op: Neg, name: n, inputs: [x]}
+  - {op: Neg, name: b, inputs: [x], device: /cpu:0}
+placement:
+"""
+
+
+def test_the_last_row_that_fits_a_node_counts_over_its_entry_and_scopes() -> None:
+    graph = read_graph_file(PLACED + "  a/: /gpu:0\n  '*': /gpu:1\n  x: null\n  a/n: /gpu:2\n").graph
+    assert {node.name: node.device for node in graph.nodes} == {"a/c": "", "a/n": "/device:GPU:2", "b": "/device:GPU:1"}
+    # `explain` points to the row
+    assert {scope.device: graph.located(scope.location).line for scope in graph.device_scopes if scope.end == 2}[
+        "/device:GPU:2"
+    ] == 12  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("d: /gpu:0", "9:3: no node to place: got 'd', expected the name or id of a node, or a pattern that fits one"),
+        (
+            "a/nn: /gpu:0",
+            "9:3: no node to place: got 'a/nn', expected the name or id of a node, or a pattern that fits one; did",
+        ),
+        ("b: 1", "9:6: wrong type in 'placement': got 1, expected a device specification"),
+        ("b: /cup:0", "9:6: "),
+        ("1: /cpu:0", "9:3: wrong type in 'placement': got 1, expected a node's name, an id or a pattern"),
+        ("- b", "9:3: wrong type of 'placement'"),
+    ],
+)
+def test_a_wrong_row_of_placement_is_located(row: str, message: str) -> None:
+    with pytest.raises(GraphFileError) as caught:
+        read_graph_file(PLACED + f"  {row}\n", "g.yaml")
+    assert f"g.yaml:{message}" in caught.value.message

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from placesim.formats.graph_file.reader import read_graph_file
+from placesim.graph.patterns import matcher
 from placesim.inspection.amounts import Amount
-from placesim.inspection.patterns import matcher
 from placesim.inspection.summary import held_bytes, operations, summarise_outcome
 from placesim.simulation import place
 from tests.inspection.subjects import CPU, GPU, ROOT, snapshot

@@ -32,6 +32,7 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     ("Functions", {"nodes": [], "functions": [{**FUNCTION, "?": 1}]}),
     ("Functions", {"nodes": [], "functions": [{**FUNCTION, "outputs": [{"name": "a", "type": "float", "?": 1}]}]}),
     ("Functions", {"nodes": [], "functions": [{**FUNCTION, "nodes": [{"op": "NoOp", "name": "n", "?": 1}]}]}),
+    ("Functions", {"nodes": [], "functions": [{**FUNCTION, "inputs": {"x": {"?": 1}}}]}),
     ("Devices", {"nodes": [], "devices": {"?": 1}}),
     ("Devices", {"nodes": [], "devices": [{"?": 1}]}),
     ("Devices", {"nodes": [], "devices": {"cpu": {"?": 1}}}),

@@ -10,8 +10,9 @@ from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, DType
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Shape
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef, format_op_def
-from placesim.ops.deprecation import GRAPH_DEF_VERSION, check_not_removed
+from placesim.ops.deprecation import check_not_removed
 from placesim.ops.registry import Registry, load_registry
+from placesim.releases import CURRENT
 
 REGISTRY = load_registry()
 ATTR_TYPES = {
@@ -141,7 +142,7 @@ def test_removed_ops(name: str, reason: str) -> None:
     assert op is not None
     with pytest.raises(UnimplementedError) as raised:
         check_not_removed(op)
-    assert str(raised.value) == f"Op {name} is not available in GraphDef version {GRAPH_DEF_VERSION}. {reason}"
+    assert str(raised.value) == f"Op {name} is not available in GraphDef version {CURRENT.producer}. {reason}"
 
 
 def test_replacements_exist() -> None:

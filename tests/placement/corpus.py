@@ -11,6 +11,7 @@ Everything is compared exactly, but for what TensorFlow leaves to chance or the 
   cluster was recorded both ways.
 - In a cluster a task that the recording never reached has no sends recorded inside it, and a name is null at an end that was
   not.  A task was reached if a recorded send node has its source there, or a recorded receive its destination.
+- TensorFlow 1.15 has no order of all devices: its recordings list them by name.
 - A node with more than 8 in-edges keeps them in a hash set of pointers.  Where a `NoOp` has so many, its cut control edges get
   the numbers that they get together in any order: all numbers of one `NoOp` are compared, and every other part of the rows.
 """
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from placesim.devices.gpu_options import DeviceOptions
 from placesim.devices.inventory import DeviceSet, build_devices
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import OpError
@@ -34,11 +36,13 @@ from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import GraphFile
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import rewrite
+from placesim.releases import CURRENT, RELEASES, Release
 from placesim.runtime.partition import Partitions, partition
 from placesim.runtime.pruning import ClientGraph, prune
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions", "rare")
+OF_1_15 = tuple(f"1.15-{name}" for name in ("small", "table", "hostile", "fetch", "medium"))
 SUBSET = "subset"
 INLINE_EDGES = 8
 """So many in-edges a node keeps in order."""
@@ -47,10 +51,20 @@ Row = list[Any]
 
 
 def read_cases(name: str) -> Iterator[dict[str, Any]]:
-    """The cases of `placement-NAME.jsonl.gz`, or of a file of the same form."""
-    path = DATA / f"placement-{name}.jsonl.gz" if name in (*FILES, SUBSET) else Path(name)
+    """The cases of `placement-NAME.jsonl.gz`, or of a file of the same form, each with its release in its graph."""
+    path = DATA / f"placement-{name}.jsonl.gz" if name in (*FILES, *OF_1_15, SUBSET) else Path(name)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        for case in map(json.loads, lines):
+            case["graph"].setdefault("tensorflow", release_of(path.name, case["id"]).name)
+            yield case
+
+
+def release_of(file: str, case: str) -> Release:
+    """The release that a recording is of: its file's name says it (`placement-1.15-small`), or the case's (`small-v115-7`)."""
+    for release in RELEASES.values():
+        if f"-{release.name}-" in file or f"-v{release.name.replace('.', '')}-" in case:
+            return release
+    return CURRENT
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,8 @@ def place_case(case: Mapping[str, Any]) -> Outcome:
     file = graph_file_from_mapping(case["graph"], case["id"])
     device_set = _device_set(file)
     placement = place_graph(rewrite(file.graph), device_set, file.config.allow_soft_placement)
-    numbers = {device.name: number for number, device in enumerate(device_set.ordered)}
+    names = [device.name for device in device_set.ordered]
+    numbers = {name: number for number, name in enumerate(sorted(names) if _lists_by_name(device_set) else names)}
     chosen, nodes = placement.devices, placement.graph.nodes
     log = [[nodes[i].name, numbers[device.name]] for i in placement.log if (device := chosen[i]) is not None]
     sends: list[Row] | None = None
@@ -87,9 +102,14 @@ def place_case(case: Mapping[str, Any]) -> Outcome:
 
 
 def _device_set(file: GraphFile) -> DeviceSet:
-    devices = build_devices(file.inventory or ())
+    release = file.graph.registry.rules
+    devices = build_devices(file.inventory or (), DeviceOptions(release=release))
     master = parse_runtime_name(file.config.master) if file.config.master else None
-    return DeviceSet(devices, master.address_space if master else devices[0].spec.address_space)
+    return DeviceSet(devices, master.address_space if master else devices[0].spec.address_space, release=release)
+
+
+def _lists_by_name(device_set: DeviceSet) -> bool:
+    return device_set.release.name == "1.15"
 
 
 def _client_graph(file: GraphFile, placement: Placement) -> ClientGraph:
@@ -296,7 +316,7 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     if "--write-subset" in arguments:
         write_subset()
     names = [name for name in arguments if not name.startswith("--")]
-    results = {name: agreement(name) for name in names or (*FILES, SUBSET)}
+    results = {name: agreement(name) for name in names or (*FILES, *OF_1_15, SUBSET)}
     for name, (agreed, total, problems) in results.items():
         print(f"{Path(name).name.removesuffix('.jsonl.gz'):20} {agreed:5}/{total}", *problems)
     return 1 if any(result.problems for result in results.values()) else 0

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.placement.corpus import FILES, agreement
+from tests.placement.corpus import FILES, OF_1_15, agreement
 
 pytestmark = pytest.mark.corpus
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, *OF_1_15])
 def test_all_recordings_agree(name: str, record_property: Callable[[str, object], None]) -> None:
     agreed, total, problems = agreement(name)
     record_property("placement agreed", f"placement-{name}: {agreed}/{total} agree")

@@ -20,9 +20,10 @@ from placesim.dtypes import BOOL, RESOURCE, STRING, VARIANT, DType, parse_dtype
 from placesim.errors import GraphBuildError, PlacesimError
 from placesim.ops.attributes import FunctionName, Shape, TensorValue
 from placesim.ops.definitions import OpDef, attr_problem
-from placesim.ops.deprecation import GRAPH_DEF_VERSION, check_not_removed
+from placesim.ops.deprecation import check_not_removed
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.ops.registry import load_registry
+from placesim.releases import CURRENT
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
@@ -185,7 +186,7 @@ class Case:
 
     def check(self) -> None:
         """Raise what TensorFlow's Python raises while it builds the node."""
-        check_not_removed(self.definition, self.recorded.get("graph_def_version") or GRAPH_DEF_VERSION)
+        check_not_removed(self.definition, self.recorded.get("graph_def_version") or CURRENT.producer)
         problem = attr_problem(self.definition, self.attrs, "op")
         if problem:
             raise GraphBuildError(problem)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from placesim.dtypes import OpenType
 from placesim.formats.graph_file.body_entries import (
     CONDITIONAL_KEYS,
     LOOP_KEYS,
@@ -28,7 +29,7 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
-_NOT_IN_BODIES = ("variable", "initializer", "gradients", "train", "raw")
+_NOT_IN_BODIES = dict.fromkeys(("variable", "initializer", "gradients", "train", "raw"), "that outside of 'cond' and 'while'")
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
     "nodes": SCOPE_KEYS,
@@ -42,18 +43,41 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
 """Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
 
+class Limits(NamedTuple):
+    """What entries may not be where they stand, each kind with what is expected of it, and what they may name.
+
+    `broken` are functions of which all that is wrong has been reported, `open_types` the types that callers choose, by attr.
+    """
+
+    refused: Mapping[str, str] = {}
+    broken: Collection[str] = ()
+    open_types: Mapping[str, OpenType] = {}
+
+
+_NO_LIMITS = Limits()
+
+
 class Entries:
     """Takes entries; `finish` reports what only the whole list shows."""
 
     def __init__(
-        self, builder: GraphBuilder, problems: Problems, functions: Functions | None = None, around: Level | None = None
+        self,
+        builder: GraphBuilder,
+        problems: Problems,
+        functions: Functions | None = None,
+        around: Level | None = None,
+        limits: Limits = _NO_LIMITS,
     ) -> None:
         self._builder = builder
+        self._limits = limits
         self._problems = problems
         self._names = ScopedNames(builder, problems)
         self._references = References(builder, problems, self._names)
+        self._references.is_of_function = builder.is_of_function
         self._loops = Loops(builder, problems, self._names, self._references)
-        self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops)
+        self._nodes = NodeEntries(
+            builder, problems, self._names, self._references, self._loops, limits.broken, limits.open_types
+        )
         self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
         self._raw = RawNodes(builder.graph, problems, is_marked=True)
@@ -85,7 +109,7 @@ class Entries:
             self._problems.add(position, message)
             return
         try:
-            if self._around is not None and not self._is_of_body(entry):
+            if self._limits.refused and self._refuse(entry):
                 return
             if "op" in entry and entry.get("raw", False) is not False:
                 self._take_raw(entry)
@@ -131,15 +155,16 @@ class Entries:
     # --- bodies -----------------------------------------------------------------------------------------------------
 
     def _open_body(self, functions: Functions, around: Level) -> Entries:
-        return Entries(functions.builder, self._problems, functions, around)
+        limits = self._limits._replace(refused={**_NOT_IN_BODIES, **self._limits.refused})
+        return Entries(functions.builder, self._problems, functions, around, limits)
 
-    def _is_of_body(self, entry: dict[Any, Any]) -> bool:
-        """Whether this may stand in a body; what has to be outside of all functions is reported."""
-        kinds = [key for key in _NOT_IN_BODIES if key in entry and entry[key] is not False]
+    def _refuse(self, entry: dict[Any, Any]) -> bool:
+        """Report an entry that may not stand here."""
+        kinds = [key for key in self._limits.refused if key in entry and entry[key] is not False]
         for kind in kinds:
-            message = f"wrong entry of a body: got one with '{kind}', expected that outside of 'cond' and 'while'"
+            message = f"wrong entry of a body: got one with '{kind}', expected {self._limits.refused[kind]}"
             self._problems.add(key_position(entry, kind), message)
-        return not kinds
+        return bool(kinds)
 
     def _note_last(self) -> None:
         nodes = self._builder.graph.nodes
@@ -162,11 +187,30 @@ class Entries:
             return found[0]
         self._references.forget(waits)
         if waits:
-            message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it, or around it"
+            name = split_tensor_name(text)[0]
+            if self._names.is_broken(name):
+                return WRONG
+            around = ", or around it" if self._around is not None else ""
+            near = "" if around else self._problems.did_you_mean(name, self._names.all_names())
+            message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it{around}{near}"
         else:
             message = f"not one tensor: got {shown(text)}, expected the name of 1"
         self._problems.add(value_position(tree, key), message)
         return WRONG
+
+    def note_argument(self, node: int) -> None:
+        """A node that was made for an argument of a function: its name is taken."""
+        self._names.mark_named(node)
+
+    def note_broken(self, name: Any) -> None:
+        """An argument that could not be made: what names it is not reported as well."""
+        if isinstance(name, str):
+            self._names.bind(name, (None,))
+
+    def awaited(self, tree: Any, key: Any) -> dict[str, int]:
+        """The nodes that a text, or a list of texts, under a key means, by their full names."""
+        nodes = self._builder.graph.nodes
+        return {nodes[i].name: i for i in self._references.nodes(tree, key, "", [])}
 
     def finish(self) -> None:
         """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""

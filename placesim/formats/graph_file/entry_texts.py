@@ -144,18 +144,27 @@ class EntryTexts:
         """The text in which these entries have these devices; `ABSENT` takes one away."""
         return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
 
-    def with_machine(self, devices: Any, is_soft: bool | None) -> str:
-        """The text with another machine, where that is not None, and with soft placement on or off, where that is said."""
+    def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
+        """The text with another machine, where that is not None, and with these fields of its config; `ABSENT` drops one."""
         changes: list[tuple[int, int, str]] = []
         if devices is not None:
             changes += self._set(self.root, "devices", devices)
-        if is_soft is not None:
-            config = _value(self.root, "config")
-            if isinstance(config, yaml.MappingNode) and config.value:
-                changes += self._set(config, "allow_soft_placement", is_soft)
-            else:
-                changes += self._set(self.root, "config", {"allow_soft_placement": is_soft})
+        given = _value(self.root, "config")
+        if isinstance(given, yaml.MappingNode) and given.value:
+            changes += [change for field, value in config.items() for change in self._set(given, field, value)]
+        elif config:
+            changes += self._set(self.root, "config", dict(config))
         return self._changed(changes)
+
+    def with_placement(self, rows: Mapping[str, str | None]) -> str:
+        """The text in which nodes have devices by their names too, after those that it gives by name already."""
+        given = _value(self.root, "placement")
+        pairs = given.value if isinstance(given, yaml.MappingNode) else ()
+        merged = {str(key.value): _device_text(value) for key, value in pairs if key.value not in rows} | dict(rows)
+        if self.root.flow_style:
+            return self._changed(self._set(self.root, "placement", merged))
+        text = self._changed(self._set(self.root, "placement", ABSENT)).rstrip("\n")
+        return "\n".join([text, "placement:", *(f"  {_flow(name)}: {_flow(device)}" for name, device in merged.items()), ""])
 
     def with_files(self, moved: Mapping[str, str]) -> str:
         """The text with feeds of files by other paths."""

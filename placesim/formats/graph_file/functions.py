@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from placesim.formats.graph_file.function_bodies import FunctionEntries, called_in, is_of_entries
 from placesim.formats.graph_file.node_attrs import any_value
 from placesim.formats.graph_file.plain_values import dtype_value, text_value
 from placesim.formats.graph_file.raw_nodes import NodeDefReader
-from placesim.formats.library_checks import check_library
+from placesim.formats.library_checks import calls_first, check_library
 from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
 
-FUNCTION_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
+FUNCTION_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs", "raw")
 
 
 class FunctionReader:
-    """Reads a library; functions may call each other in any order."""
+    """Reads a library; functions may call each other in any order.
 
-    def __init__(self, registry: Registry, problems: Problems) -> None:
+    `broken` are the functions of which all that is wrong has been reported, and `last_number` is the last of the numbers that
+    names of functions hold.
+    """
+
+    def __init__(self, registry: Registry, problems: Problems, leaves_marks: bool = False) -> None:
+        self._leaves_marks = leaves_marks
         self._registry = registry
         self._problems = problems
         self._functions: dict[str, Function] = {}
         self._names: dict[str, int] = {}
+        self._entries: FunctionEntries
 
     def read(self, tree: Any, position: int) -> dict[str, Function]:
         """The list under `functions`; what is wrong is reported."""
@@ -33,15 +41,42 @@ class FunctionReader:
             for index, entry in enumerate(self._problems.sequence(tree, position, "'functions'"))
         ]
         heads = [(entry, self._read_head(entry)) for entry in entries]
-        for _, head in heads:
-            if head is not None:
-                self._functions[head.name] = head
+        trees = {}
         for entry, head in heads:
             if head is not None:
+                self._functions[head.name] = head
+                trees[head.name] = entry
+        self._entries = FunctionEntries(self._registry, self._problems, self._functions, self._leaves_marks)
+        for entry, head in heads:
+            if head is not None and not is_of_entries(entry):
                 self._functions[head.name] = self._read_body(entry, head)
-        trees = {head.name: entry for entry, head in heads if head is not None}
+        self._read_entries({head.name: entry for entry, head in heads if head is not None and is_of_entries(entry)})
         check_library(self._registry, self._functions, self._problems, trees.get)
         return self._functions
+
+    @property
+    def broken(self) -> Collection[str]:
+        return self._entries.broken
+
+    @property
+    def last_number(self) -> int:
+        return self._entries.last_number
+
+    def _read_entries(self, trees: dict[str, dict[Any, Any]]) -> None:
+        """The functions that are made of entries, each after those that it calls: their results tell the types of its own."""
+        called = {name: [each for each in called_in(tree.get("nodes")) if each in trees] for name, tree in trees.items()}
+        broken = self._entries.broken
+        for name, circle in calls_first(called):
+            if circle is not None:
+                message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
+                self._problems.add(value_position(trees[name], "name"), message, "InvalidArgumentError")
+                broken.update(circle)
+            elif name not in broken:
+                found = self._entries.read(trees[name], name, self._attrs(trees[name]))
+                if found is None:
+                    broken.add(name)
+                else:
+                    self._functions[name] = found
 
     def _read_head(self, entry: dict[Any, Any]) -> Function | None:
         self._problems.unknown_keys(entry, FUNCTION_KEYS, "a function")
@@ -55,6 +90,11 @@ class FunctionReader:
             first = self._problems.location(self._names[name])
             self._problems.add(position, f"duplicate function: got '{name}' again, expected it once (the first is at {first})")
         self._names.setdefault(name, position)
+        if "raw" in entry and not isinstance(entry["raw"], bool):
+            message = f"wrong type of 'raw': got {shown(entry['raw'])}, expected true or false"
+            self._problems.add(value_position(entry, "raw"), message)
+        if is_of_entries(entry):
+            return Function(name, (), (), ())
         return Function(name, self._args(entry, "inputs"), self._args(entry, "outputs"), ())
 
     def _args(self, entry: dict[Any, Any], key: str) -> tuple[FunctionArg, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import OpenType
 from placesim.formats.graph_file.plain_values import (
     INT64_END,
     bool_value,
@@ -141,7 +142,8 @@ def _is_of_another_kind(attr_type: str, value: Any) -> bool:
 class AttrReader:
     """Reads the attrs of nodes; mappings that are written alike come out as one.
 
-    With `is_raw` what a definition does not allow is read as well, for the importer to refuse in TensorFlow's words.
+    With `is_raw` what a definition does not allow is read as well, for the importer to refuse in TensorFlow's words.  Otherwise
+    a placeholder stands for one of the `open_types`.
     """
 
     def __init__(
@@ -150,7 +152,9 @@ class AttrReader:
         functions: Mapping[str, Function],
         report: Callable[[Any, Any, str], None],
         is_raw: bool = False,
+        open_types: Mapping[str, OpenType] = {},
     ) -> None:
+        self._open_types = open_types
         self._registry = registry
         self._functions = functions
         self._report = report
@@ -173,11 +177,22 @@ class AttrReader:
         read = raw_attr_value if self._is_raw else attr_value
         for name, value in tree.items():
             try:
-                attrs[name] = read(self._definition(op, name), value)
+                attrs[name] = self._settled(read(self._definition(op, name), value))
             except Wrong as wrong:
                 self._report(tree, name, str(wrong))
                 is_good = False
         return attrs if is_good else None
+
+    def _settled(self, value: AttrValue) -> AttrValue:
+        if value.__class__ is not Placeholder or self._is_raw:
+            return value
+        found = self._open_types.get(value.name)
+        if found is None:
+            expected = (
+                f"one of {', '.join(self._open_types)}" if self._open_types else "none outside of a function with 'type_attr'"
+            )
+            raise Wrong(f"unknown placeholder: got '{value.name}', expected {expected}")
+        return found
 
     def _definition(self, op: str, name: Any) -> AttrDef | None:
         if not isinstance(name, str):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
+from placesim.dtypes import OpenType
 from placesim.errors import GraphBuildError, UnimplementedError
 from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
@@ -12,7 +15,8 @@ from placesim.formats.graph_file.plain_values import constant_value, dtype_value
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import giving, is_device_text
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
-from placesim.formats.graph_file.yaml_tree import Mapping, packed
+from placesim.formats.graph_file.yaml_tree import Mapping as Tree
+from placesim.formats.graph_file.yaml_tree import packed
 from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
 from placesim.graph.binding import AttrError, InputError, Operand
 from placesim.graph.builder import GraphBuilder
@@ -20,6 +24,7 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
+from placesim.ops.registry import said_elsewhere
 
 NODE_KEYS = dict.fromkeys(
     ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
@@ -34,14 +39,23 @@ class NodeEntries:
     """Makes the node of an entry: by a short way for what most entries are, by a long one that knows what may be wrong."""
 
     def __init__(
-        self, builder: GraphBuilder, problems: Problems, names: ScopedNames, references: References, loops: Loops
+        self,
+        builder: GraphBuilder,
+        problems: Problems,
+        names: ScopedNames,
+        references: References,
+        loops: Loops,
+        broken_functions: Collection[str] = (),
+        open_types: Mapping[str, OpenType] = {},
     ) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
         self._references = references
         self._loops = loops
-        self._attr_reader = AttrReader(builder.registry, builder.graph.functions, self._report)
+        self._attr_reader = AttrReader(builder.registry, builder.graph.functions, self._report, open_types=open_types)
+        self._broken_functions = broken_functions
+        self._open_types = open_types
         self._known_ops: set[str] = set()
         self._plain_keys: set[tuple[Any, ...]] = set()
 
@@ -49,10 +63,14 @@ class NodeEntries:
         position = key_position(tree, key) if message.startswith("unknown attr") else value_position(tree, key)
         self._problems.add(position, message)
 
+    def _report_own(self, entry: dict[Any, Any], _: Any, key: Any, message: str) -> None:
+        """Of an attr that stands among the entry's own keys."""
+        self._report(entry, key, message)
+
     def take(self, entry: dict[Any, Any]) -> None:
         """An entry with `op`.  Raises Broken where its name is none."""
         op, name = entry["op"], entry.get("name")
-        position = packed(entry.marks[0]) if entry.__class__ is Mapping else 0
+        position = packed(entry.marks[0]) if entry.__class__ is Tree else 0
         is_plain = tuple(entry) in self._plain_keys
         is_good = is_plain or self._check_keys(entry)
         if op.__class__ is not str or op not in self._known_ops:
@@ -91,12 +109,15 @@ class NodeEntries:
     def _check_op(self, entry: dict[Any, Any], op: Any) -> bool:
         builder = self._builder
         definition = builder.registry.op(op) if isinstance(op, str) else None
+        if definition is None and op in self._broken_functions:
+            return False
         if definition is not None or (isinstance(op, str) and op in builder.graph.functions):
             return self._check_not_removed(entry, op, definition)
         if not isinstance(op, str):
             message = f"wrong type of 'op': got {shown(op)}, expected an op's name"
         else:
-            near = self._problems.did_you_mean(op, (*builder.registry.op_names, *builder.graph.functions))
+            known = (*builder.registry.op_names, *builder.graph.functions)
+            near = said_elsewhere(op, builder.registry) or self._problems.did_you_mean(op, known)
             message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
         return False
@@ -105,7 +126,7 @@ class NodeEntries:
         """An op of old graphs alone is refused, as TensorFlow's Python refuses it."""
         try:
             if definition is not None:
-                check_not_removed(definition)
+                check_not_removed(definition, self._builder.registry.rules.producer)
         except UnimplementedError as error:
             self._problems.add_error(value_position(entry, "op"), error)
             return False
@@ -227,7 +248,8 @@ class NodeEntries:
         for key in own:
             if isinstance(given, dict) and key in given:
                 self._problems.add(key_position(entry, key), f"attr given twice: got '{key}' here and in 'attrs', expected one")
-        more = AttrReader(self._builder.registry, {}, lambda _, key, text: self._report(entry, key, text)).read(op, own)
+        report = partial(self._report_own, entry)
+        more = AttrReader(self._builder.registry, {}, report, open_types=self._open_types).read(op, own)
         return None if attrs is None or more is None else self._builder.intern(op, {**attrs, **more})
 
     # --- constants --------------------------------------------------------------------------------------------------

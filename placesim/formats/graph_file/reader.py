@@ -13,13 +13,15 @@ from typing import Any
 from placesim.collector import collector_paused
 from placesim.devices.inventory import TaskInventory
 from placesim.devices.links import NO_LINKS
+from placesim.errors import UsageError
 from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
-from placesim.formats.graph_file.entries import Entries
+from placesim.formats.graph_file.entries import Entries, Limits
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.links import read_links
+from placesim.formats.graph_file.placement import read_placement
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
@@ -28,10 +30,12 @@ from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Config, GraphFile, Step
 from placesim.ops.registry import Registry, load_registry
+from placesim.releases import find_release
 
 FILE_KEYS = (
     "name",
     "description",
+    "tensorflow",
     "devices",
     "links",
     "config",
@@ -40,6 +44,7 @@ FILE_KEYS = (
     "fetch",
     "feed",
     "functions",
+    "placement",
     "raw",
     "versions",
     "rest",
@@ -57,7 +62,7 @@ def read_graph_file(source: str | bytes, name: str | None = None, registry: Regi
     file = name or "<text>"
     text = yaml_tree.decode_utf8(source, file) if isinstance(source, bytes) else source
     with collector_paused():
-        return _TextReader(text, file, registry or load_registry()).read()
+        return _TextReader(text, file, registry).read()
 
 
 def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>", registry: Registry | None = None) -> GraphFile:
@@ -66,7 +71,7 @@ def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>",
     Raises GraphFileError with everything that is wrong with it.
     """
     with collector_paused():
-        content = _Content(name, registry or load_registry())
+        content = _Content(name, registry)
         return content.finish(dict(mapping) if isinstance(mapping, Mapping) else mapping)
 
 
@@ -91,7 +96,7 @@ class _EntryStream(yaml_tree.Sequence):
 class _TextReader:
     """Reads a text once, or twice where what decides the meaning of `nodes` follows them."""
 
-    def __init__(self, text: str, file: str, registry: Registry) -> None:
+    def __init__(self, text: str, file: str, registry: Registry | None) -> None:
         self._text = text
         self._file = file
         self._registry = registry
@@ -119,11 +124,12 @@ def _seems_raw(text: str) -> bool:
 
 
 class _Content:
-    """What has been read of one file."""
+    """What has been read of one file; without a `registry` the file says of which release its ops are."""
 
-    def __init__(self, file: str, registry: Registry) -> None:
+    def __init__(self, file: str, registry: Registry | None) -> None:
         self._file = file
-        self._registry = registry
+        self._given = registry
+        self._registry: Registry
         self._problems = Problems(file)
         self.is_begun = False
         self._is_raw = self._has_functions = self._leaves_marks = False
@@ -132,20 +138,31 @@ class _Content:
 
     def is_begun_with(self, tree: dict[Any, Any]) -> bool:
         """Whether `nodes` were read as the whole tree says that they should be."""
-        found = (tree.get("raw") is True, "functions" in tree, tree.get("marks") is True)
-        return found == (self._is_raw, self._has_functions, self._leaves_marks)
+        found = (tree.get("raw") is True, "functions" in tree, tree.get("marks") is True, self._registry_of(tree))
+        return found == (self._is_raw, self._has_functions, self._leaves_marks, self._registry)
+
+    def _registry_of(self, tree: dict[Any, Any]) -> Registry:
+        """The one given, else that of the release which `tensorflow` names; of no release the current one's."""
+        if self._given is not None:
+            return self._given
+        try:
+            return load_registry(find_release(tree["tensorflow"]).name) if "tensorflow" in tree else load_registry()
+        except UsageError:
+            return load_registry()
 
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
-        """Settle what decides the meaning of `nodes`: the library in `head`, and whether they are raw."""
+        """Settle what decides the meaning of `nodes`: release and library in `head`, and whether they are raw."""
+        self._registry = self._registry_of(head)
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
-        functions = {}
-        if self._has_functions:
-            reader = FunctionReader(self._registry, self._problems)
-            functions = reader.read(head["functions"], value_position(head, "functions"))
+        self._leaves_marks = head.get("marks") is True
+        reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
+        functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
         builder = GraphBuilder(self._registry, functions, self._file)
-        builder.leaves_marks = self._leaves_marks = head.get("marks") is True
+        builder.last_number = reader.last_number
+        builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems)
+        limits = Limits(broken=reader.broken)
+        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
         """The file, once all of its tree is there; GraphFileError with all that is wrong."""
@@ -158,11 +175,14 @@ class _Content:
             if key in tree and not isinstance(tree[key], bool):
                 message = f"wrong type of '{key}': got {shown(tree[key])}, expected true or false"
                 problems.add(value_position(tree, key), message)
+        self._check_release(tree)
         if "nodes" not in tree:
             problems.add(own_position(tree), "no nodes: got no key 'nodes', expected one")
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()
+        if "placement" in tree:
+            read_placement(tree["placement"], value_position(tree, "placement"), self.graph, problems)
         self.graph.versions = self._versions(tree)
         inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
         links = NO_LINKS
@@ -188,6 +208,14 @@ class _Content:
             rest=rest,
             doubts=problems.doubts,
         )
+
+    def _check_release(self, tree: dict[Any, Any]) -> None:
+        if "tensorflow" not in tree:
+            return
+        try:
+            find_release(tree["tensorflow"])
+        except UsageError as error:
+            self._problems.add(value_position(tree, "tensorflow"), str(error))
 
     def _check_root(self, tree: Any) -> None:
         if isinstance(tree, dict):

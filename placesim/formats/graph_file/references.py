@@ -11,7 +11,8 @@ from placesim.formats.graph_file.plain_values import literal
 from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved, slot_of
 from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.graph import split_tensor_name
+from placesim.graph.function_writing import output_starts
+from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
 
 
 class Inputs(NamedTuple):
@@ -46,6 +47,8 @@ class References:
         self._names = names
         self._unresolved: list[Unresolved] = []
         self.outside: Outside | None = None
+        self.is_of_function = False
+        """Whether these are a function's: tensors may be named as in a FunctionDef too, `node:output_arg:index`."""
 
     # --- inputs -----------------------------------------------------------------------------------------------------
 
@@ -94,6 +97,9 @@ class References:
         """What a text stands for, as items of Inputs: `tree` and `index` say where it stands."""
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
+        if found is None and self.is_of_function:
+            name, slot = self._by_output(text) or (name, slot)
+            found = self._names.resolve(name)
         if found is None:
             return self._from_outside(tree, index, text, reader, waits)
         variables = self.builder.variables
@@ -108,6 +114,17 @@ class References:
             else:
                 items.append(self._operand(tree, index, int(node_id), slot_of(node_id) if is_value else slot))
         return items
+
+    def _by_output(self, text: str) -> tuple[str, int] | None:
+        """The node and slot that `node:output_arg:index` means; None where there is no such output."""
+        name, _, rest = text.partition(":")
+        output, _, index = rest.partition(":")
+        node_id = self._names.resolve_one(name)
+        if node_id is None or not (index or "0").isdecimal() or len(index) > MAX_SLOT_DIGITS:
+            return None
+        graph = self.builder.graph
+        starts = output_starts(graph, graph.nodes[node_id])
+        return (name, starts[output] + int(index or 0)) if output in starts else None
 
     def _from_outside(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
         """What is not there is looked for around the body; from there it may also be broken."""
@@ -175,7 +192,8 @@ class References:
     # --- what only the whole list shows -----------------------------------------------------------------------------
 
     def _wait_for(self, position: int, text: str, reader: str) -> Unresolved:
-        unresolved = self._names.unresolved(position, text, reader)
+        name = text.partition(":")[0] if self.is_of_function and text[:1] != "^" else ""
+        unresolved = self._names.unresolved(position, text, reader, name)
         self._unresolved.append(unresolved)
         return unresolved
 
@@ -215,5 +233,8 @@ class References:
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
         around = () if self.outside is None else self.outside.all_names()
         near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))
-        message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
+        expected = (
+            "an argument, or the name or id of a node of the function" if self.is_of_function else "the name or id of a node"
+        )
+        message = f"unknown node: got '{unresolved.text}', expected {expected}{near}"
         self.problems.add(unresolved.position, message)

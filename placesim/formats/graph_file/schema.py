@@ -30,6 +30,7 @@ from placesim.formats.graph_file.training_reader import APPLY_OPTIONS, GRADIENT_
 from placesim.formats.problems import Problems
 from placesim.formats.schemas import BOOLEAN, DIALECT, NUMBER, TEXT, Schema, closed, either, keyed, listed, taken_by, whole
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
+from placesim.releases import RELEASES
 
 _NULL: Schema = {"type": "null"}
 _COUNT = whole(0, MAX_COUNT)
@@ -49,6 +50,7 @@ def graph_file_schema() -> Schema:
     known: dict[str, Schema] = {
         "name": TEXT,
         "description": TEXT,
+        "tensorflow": {"enum": [spelling for r in RELEASES.values() for spelling in (r.name, float(r.name), r.version)]},
         "devices": either(keyed(COUNT_KEYS, _DEVICES), listed(keyed(TASK_KEYS, _DEVICES))),
         "links": listed(keyed(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}),
         "config": _config(),
@@ -56,6 +58,7 @@ def graph_file_schema() -> Schema:
         "functions": listed(keyed(FUNCTION_KEYS, _FUNCTION, ["name"])),
         "raw": BOOLEAN,
         "marks": BOOLEAN,
+        "placement": {"type": "object", "additionalProperties": either(TEXT, _NULL)},
         "versions": keyed(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, whole(0, (1 << 31) - 1))),
         "rest": closed({"bytes": TEXT}, ["bytes"]),
         **{key: _STEP[key] for key in ("fetch", "feed")},
@@ -274,11 +277,22 @@ _LINK: Mapping[str, Schema] = {
     "kind": {"enum": list(KINDS)},
     "name": TEXT,
 }
+_TYPE = {"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}
+_ARGUMENT: Mapping[str, Schema] = {"name": TEXT, "type": _TYPE, "type_attr": TEXT, "shape": _SHAPE, "value": TEXT}
 _FUNCTION: Mapping[str, Schema] = {
-    "name": TEXT,
-    "inputs": listed({"type": "object"}),
-    "outputs": listed({"type": "object"}),
-    "nodes": listed({"type": "object"}),
-    "control_outputs": {"type": "object"},
+    "name": {"type": "string", "minLength": 1},
+    "inputs": either(
+        TEXT,
+        {"type": "object", "additionalProperties": either(_TYPE, keyed(("type", "type_attr", "shape"), _ARGUMENT))},
+        listed(keyed(("name", "type", "type_attr", "shape"), _ARGUMENT, ["name"])),
+    ),
+    "outputs": either(
+        TEXT,
+        {"type": "object", "additionalProperties": TEXT},
+        listed(either(TEXT, keyed(("name", "type", "type_attr", "value"), _ARGUMENT, ["name"]))),
+    ),
+    "nodes": _BODY,
+    "control_outputs": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
     "attrs": {"type": "object"},
+    "raw": BOOLEAN,
 }

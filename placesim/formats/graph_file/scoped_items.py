@@ -264,7 +264,7 @@ class Itemizer:
             if definition is None:
                 return None
             try:
-                check_not_removed(definition)
+                check_not_removed(definition, self._builder.registry.rules.producer)
             except UnimplementedError:
                 return None
         for attrs, colocated, device in self._forms(node):

@@ -130,6 +130,11 @@ class ScopedNames:
         """Whether a node, or an entry that could not become one, has this name."""
         return full in self._builder.graph.ids or full in self._broken
 
+    def is_broken(self, name: str) -> bool:
+        """Whether a name stands for an entry that could not become a node, which has been reported."""
+        found = self.resolve(name)
+        return found is not None and None in found
+
     def _claimed_at(self, full: str) -> int | None:
         """Where an entry claimed this name; None where no entry did."""
         if full in self._broken:
@@ -233,9 +238,9 @@ class ScopedNames:
         found = self.resolve(name)
         return None if found is None or len(found) != 1 else found[0]
 
-    def unresolved(self, position: int, text: str, reader: str) -> Unresolved:
-        """A name to be looked up again once all entries have been read."""
-        name = split_tensor_name(text.removeprefix("^"))[0]
+    def unresolved(self, position: int, text: str, reader: str, name: str = "") -> Unresolved:
+        """A name, that of the text where none is given, to be looked up again once all entries have been read."""
+        name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return Unresolved(position, text, (name[1:],), reader)
         return Unresolved(position, text, tuple(dict.fromkeys(frame.prefix + name for frame in reversed(self._frames))), reader)

@@ -23,6 +23,7 @@ from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, sp
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
+from placesim.releases import CURRENT
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
@@ -46,6 +47,8 @@ def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
         document["versions"] = dict(graph.versions)
     if graph_file.rest:
         document["rest"] = _bytes(graph_file.rest)
+    if registry.rules is not CURRENT:
+        document["tensorflow"] = registry.rules.name
     if graph_file.inventory is not None:
         document["devices"] = devices_document(graph_file.inventory)
     if graph_file.links.entries:
@@ -240,7 +243,9 @@ def _counts(entry: TaskInventory) -> dict[str, Any]:
         written["cpu"] = {"count": entry.cpu, "memory": entry.cpu_memory}
     if entry.gpu_model != DEFAULT_MODEL:
         written["gpu"] = {"count": entry.gpu, "model": _model(entry.gpu_model)}
-    return written | {key: getattr(entry, key) for key in ("xla_cpu", "xla_gpu") if getattr(entry, key)}
+    if entry.xla_cpu is not None:
+        written["xla_cpu"] = entry.xla_cpu
+    return written | ({"xla_gpu": entry.xla_gpu} if entry.xla_gpu else {})
 
 
 def _model(model: GpuModel) -> Any:

@@ -106,6 +106,15 @@ def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> 
     return serialise(message)
 
 
+def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
+    """The attr of a function that says, where it is so, that one of its ops has state."""
+    if not is_stateful:
+        return {}
+    rest = message_class("FunctionDef")()
+    rest.signature.is_stateful = True
+    return {REST: read_string(serialise(rest))}
+
+
 # --- writing --------------------------------------------------------------------------------------------------------
 
 

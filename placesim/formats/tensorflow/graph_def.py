@@ -26,8 +26,6 @@ from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields,
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1
-CURRENT_VERSION = 2474
-"""The version of GraphDefs that TensorFlow 2.21 reads and writes; its own files name it as their producer."""
 MAX_PROBLEMS = 100
 """A file with more is not read to its end."""
 _MAX_SEARCHES = 3
@@ -147,8 +145,9 @@ def _without(new_attrs: NewAttrs, function: Function) -> Function:
 
 def _check_versions(parts: _Parts, registry: Registry, problems: Problems) -> None:
     least = parts.versions.get("min_consumer", 0)
-    if least > CURRENT_VERSION:
-        above = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION}"
+    current = registry.rules.producer
+    if least > current:
+        above = f"GraphDef min consumer version {least} above current version {current}"
         message = f"{above} for TensorFlow {registry.release}.  Please upgrade TensorFlow."
         problems.add(0, message, "InvalidArgumentError")
 

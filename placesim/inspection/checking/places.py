@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.inspection.checking.rule import DEVICE, NODES, OPS, Breach, PolicyRule, Values
+from placesim.inspection.checking.rule import DEVICE, EXCEPT, NODES, OPS, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
 from placesim.inspection.snapshot import PlacedNode
@@ -14,19 +14,20 @@ from placesim.ops.categories import IDENTITIES, VARIABLES
 
 def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
     ops, names = values["ops"], values["nodes"]
-    is_named = subject.matcher(names)
-    return (n for n in subject.snapshot.nodes if (not ops or n.op in ops) and (not names or is_named(n)))
+    is_named, is_excepted = subject.matcher(names), subject.matcher(values["except"])
+    nodes = (node for node in subject.snapshot.nodes if not is_excepted(node))
+    return (node for node in nodes if (not ops or node.op in ops) and (not names or is_named(node)))
 
 
 def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes by `ops` and `nodes` that are not on such a device."""
+    """Nodes by `ops` and `nodes`, but for `except`, that are not on such a device."""
     for node in _chosen(subject, values):
         if not is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must be on", values)
 
 
 def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes by `ops` and `nodes` that are on such a device."""
+    """Nodes by `ops` and `nodes`, but for `except`, that are on such a device."""
     for node in _chosen(subject, values):
         if is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must not be on", values)
@@ -93,13 +94,13 @@ RULES = (
         "on-device",
         "These nodes must be on such a device.",
         on_device,
-        (DEVICE, OPS, NODES),
+        (DEVICE, OPS, NODES, EXCEPT),
     ),
     PolicyRule(
         "not-on-device",
         "These nodes must not be on such a device.",
         not_on_device,
-        (DEVICE, OPS, NODES),
+        (DEVICE, OPS, NODES, EXCEPT),
     ),
     PolicyRule("together", "All these nodes are on one device.", together, (NODES._replace(required=True),)),
     PolicyRule(

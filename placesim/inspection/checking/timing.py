@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from placesim.devices.names import DeviceSpec
+from placesim.graph.patterns import matcher
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.checking.rule import FROM, TO, Breach, Parameter, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
-from placesim.inspection.patterns import matcher
 from placesim.marked import Marked, device, filled
 from placesim.prediction.study import Bound, StepTime, TimeStudy, dearest_nodes
 

@@ -97,7 +97,8 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
             yield from _changes(annotation, node.name, devices)
     if all(annotation.kind in (Kind.SCOPE, Kind.LABEL) for annotation in annotations):
         names = tuple(made.name for made in setting.annotations.entry_nodes(node))
-        yield from (AddDevice(min(names, key=len), names, device, setting.graph.location(node)) for device in devices)
+        for device in devices if names else ():
+            yield AddDevice(min(names, key=len), names, device, setting.graph.location(node))
 
 
 def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:

@@ -16,6 +16,7 @@ from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, 
 from placesim.errors import GraphBuildError, Location
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
 from placesim.marked import device, filled
+from placesim.ops.categories import VARIABLES
 from placesim.placement.labels import class_labels
 
 
@@ -93,10 +94,15 @@ class Annotations:
         return list(dict.fromkeys(found for node in nodes if node.device or node.attrs for found in self.of_node(node)))
 
     def entry_nodes(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that a `device` at a node's entry is for: its literals too, and of a variable all but its initializer."""
-        nodes = self._graph.nodes
+        """The nodes that a `device` at a node's entry is for: its literals too, and of a variable all but its initializer.
+
+        What reads a variable for the entry is made outside of its device (2.2.1).
+        """
         made = self._by_position.get(node.location, ()) if self._key_position(node.location, node.id) > 0 else ()
-        return tuple(nodes[i] for i in made if "/Initializer/" not in nodes[i].name) or (node,)
+        nodes = [self._graph.nodes[i] for i in made] or [node]
+        reads = () if any(made.op in VARIABLES for made in nodes) else ("ReadVariableOp",)
+        kept = tuple(made for made in nodes if "/Initializer/" not in made.name and (len(nodes) == 1 or made.op not in reads))
+        return () if node.op in reads and node not in kept else kept or (node,)
 
     def _contributing(self, node: Node, requested: DeviceSpec) -> list[DeviceScope] | None:
         """The scopes that alone give the request; None where they do not."""
@@ -186,6 +192,14 @@ class Annotations:
                 else:
                     node.device = self._device(written, changes)
                 made[node_id] = node
+        self._follow_colocated(graph, made)
+        return with_nodes(graph, made.values())
+
+    def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
+        """`graph` with a device at an entry that had none, for the nodes that it made; scopes fill in what that leaves open."""
+        made = {node.id: copied(node) for node in map(graph.node, names)}
+        for node in made.values():
+            node.device = str(enclose(parse_python_spec(device), parse_runtime_name(node.device) or ANY))
         self._follow_colocated(graph, made)
         return with_nodes(graph, made.values())
 

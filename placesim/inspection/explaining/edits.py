@@ -8,7 +8,7 @@ from enum import IntEnum
 from placesim.devices.catalogue import DEFAULT_MODEL
 from placesim.devices.gpu_memory import describe_gpu, gpu_memory_limit
 from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
+from placesim.devices.names import DeviceSpec
 from placesim.dtypes import DType
 from placesim.errors import Location
 from placesim.graph.graph import Graph
@@ -83,10 +83,7 @@ class AddDevice:
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made: what the device leaves open comes from the scopes around, as before."""
-        made = [copied(setting.graph.node(name)) for name in self.nodes]
-        for node in made:
-            node.device = str(enclose(parse_python_spec(self.device), parse_runtime_name(node.device) or ANY))
-        return replace(setting, graph=with_nodes(setting.graph, made))
+        return replace(setting, graph=setting.annotations.given(setting.graph, self.nodes, self.device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,7 @@ class AddHardware:
         old = setting.devices
         ids = range(self.total - self.count, self.total)
         added = [_new_device(old, self.task._replace(type=self.device_type, id=i)) for i in ids]
-        return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities))
+        return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities, old.release))
 
 
 Edit = ChangeAnnotation | AddDevice | ChangeType | SwitchSoftPlacement | AddHardware

@@ -21,6 +21,8 @@ FOLD_LIMIT = 60
 SERIES_FROM = 36
 """From so many children on, series of at least MIN_SERIES are folded, so that what differs stands out."""
 MIN_SERIES = 4
+FIRST_BOXES = 24
+"""How many boxes the first picture of the page may have."""
 _NUMBER = re.compile(r"\d+")
 _COUNTER = re.compile(r"_\d+$")
 
@@ -263,6 +265,12 @@ def seen_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> 
     """The tree and the scopes to open in it: those down to `depth`, or where that is None as many as `limit` boxes allow."""
     tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
     return tree, unfold(tree, limit) if depth is None else opened_to(tree, depth)
+
+
+def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:
+    """The tree of the page, and the scopes that are open when it opens: the outermost that fit."""
+    tree = scope_tree(nodes, folds_alike=True)
+    return tree, unfold(tree, FIRST_BOXES)
 
 
 def walk(root: Scope, opened: Set[Scope]) -> Iterator[tuple[int, Scope | int | None]]:

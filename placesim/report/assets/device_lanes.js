@@ -5,6 +5,8 @@
 const COLUMN = 150;
 const LANE_HEAD = 132;
 const NARROW = 620;
+/** What a box has at most, as in `show.css`. */
+const BOX_WIDTH = 210;
 /** More bytes' labels than this would hide the links. */
 const MAX_PILLS = 40;
 /** Where along its wire a label may stand, the best place first. */
@@ -56,15 +58,15 @@ class LaneView {
       if (this.opened.has(item)) continue;
       const here = new Map();
       for (const node of model.nodesIn(item)) {
-        if (!here.has(device[node])) here.set(device[node], { item, device: device[node], nodes: [], depth: 0, number: found.push(null) - 1 });
+        if (!here.has(device[node])) here.set(device[node], { item, device: device[node], nodes: [], depth: 0 });
         const piece = here.get(device[node]);
         piece.nodes.push(node);
         piece.depth += depth[node];
-        this.pieceOf[node] = piece.number;
       }
-      for (const piece of here.values()) {
+      for (const piece of [...here.values()].sort((a, b) => a.device - b.device)) {
         piece.depth /= piece.nodes.length;
-        found[piece.number] = piece;
+        piece.number = found.push(piece) - 1;
+        for (const node of piece.nodes) this.pieceOf[node] = piece.number;
       }
     }
     return found;
@@ -89,9 +91,11 @@ class LaneView {
     }
     this.allLinks = [...links.values()];
     this.links = this.allLinks.map(({ from, to }) => [from, to]);
-    this.wires = this.allLinks.filter((link) => link.copies.size).map((link) => ({ link, from: link.from, to: link.to, total: model.total(link.copies) }));
+    // where all is on one device its links are drawn: else nothing would be seen
+    this.isAlone = new Set(this.pieces.map(({ device }) => device)).size === 1;
+    this.wires = this.allLinks.filter((link) => link.copies.size || this.isAlone).map((link) => ({ link, from: link.from, to: link.to, total: model.total(link.copies) }));
     if (!model.has_graph) this.findWrittenWires(passed);
-    for (const wire of this.wires) wire.isControl = [...wire.link.copies].every((copy) => model.copies[copy][1] === CONTROL);
+    for (const wire of this.wires) wire.isControl = !wire.link.data;
   }
 
   /** A report has copies and no edges: a copy leads to the lane where it arrives. */
@@ -121,6 +125,7 @@ class LaneView {
     const columns = columnsOf(this.pieces, places, this.columns);
     this.columns = columns.at(-1) + 1;
     const column = (piece) => columns[piece.place];
+    this.boxRoom = Math.min(BOX_WIDTH, (room + 24) / this.columns - (narrow ? 18 : 32)) - 20;
     this.mostWork = Math.max(0, ...model.devices.map(({ work }) => work ?? 0));
     const lanes = model.devices.map((_, i) => i);
     if (this.pieces.some((piece) => piece.device < 0)) lanes.push(-1);
@@ -200,8 +205,9 @@ class LaneView {
     const size = scope ? model.sizes[scopeOf(item)].nodes : 1;
     const what = !scope ? model.ops[model.nodes.op[item]]
       : piece.nodes.length === size ? countText(size, "op") : `${piece.nodes.length.toLocaleString("en")} of ${countText(size, "op")}`;
-    const name = element("span", { className: "name" }, [scope ? `▸ ${model.label(item)}` : model.label(item)]);
-    const box = element("div", { className: `box ${scope ? "closed" : "node"}${scope && model.scopes.folded[scopeOf(item)] ? " folded" : ""}` }, [
+    const isFolded = scope && model.scopes.folded[scopeOf(item)];
+    const name = element("span", { className: "name" }, [this.fitted((scope ? "▸ " : "") + (isFolded ? model.label(item) : model.name(item)))]);
+    const box = element("div", { className: `box ${scope ? "closed" : "node"}${isFolded ? " folded" : ""}` }, [
       name,
       element("span", { className: "sub" }, [copies ? `×${copies} · ${what}` : what]),
       element("img", { alt: "" }),
@@ -210,6 +216,29 @@ class LaneView {
     box.title = model.name(item) + (copies ? `: ${copies} alike` : "");
     this.paint(box, piece);
     return box;
+  }
+
+  /** A box's name, cut where it is too wide: its last part stays whole, if it has room, and of what is before it the beginning. */
+  fitted(text) {
+    const pen = this.penOf("600 12px system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif");
+    const fits = (shown) => pen.measureText(shown).width <= this.boxRoom;
+    if (fits(text)) return text;
+    const cut = text.lastIndexOf("/");
+    const [before, last] = cut < 0 ? ["", text] : [text.slice(0, cut), text.slice(cut)];
+    const most = Math.floor(this.boxRoom / 3);
+    for (let kept = Math.min(before.length - 1, most); kept > 0; kept--) if (fits(`${before.slice(0, kept)}…${last}`)) return `${before.slice(0, kept)}…${last}`;
+    for (let kept = Math.min(last.length - 1, most); kept > 0; kept--) {
+      const end = Math.floor(kept / 3);
+      const shown = `${last.slice(0, kept - end)}…${last.slice(last.length - end)}`;
+      if (fits(shown)) return shown;
+    }
+    return "…";
+  }
+
+  penOf(font) {
+    this.pen ??= document.createElement("canvas").getContext("2d");
+    this.pen.font = font;
+    return this.pen;
   }
 
   paint(box, piece) {
@@ -235,10 +264,11 @@ class LaneView {
     this.svg.setAttribute("height", this.ground.scrollHeight);
     this.fan();
     this.wires.forEach((wire, i) => {
-      wire.width = 1.4 + 5.6 * Math.sqrt(wire.total.bytes / most);
-      wire.path = draw("path", { class: wire.isControl ? "wire control" : "wire", d: wireOf(wire.start, wire.end), "stroke-width": wire.width.toFixed(1), "data-wire": i });
+      wire.width = wire.total.copies ? 1.4 + 5.6 * Math.sqrt(wire.total.bytes / most) : 1.2;
+      const kind = (wire.total.copies ? "" : " inside") + (wire.isControl ? " control" : "");
+      wire.path = draw("path", { class: `wire${kind}`, d: wireOf(wire.start, wire.end), "stroke-width": wire.width.toFixed(1), "data-wire": i });
       this.svg.append(wire.path);
-      wire.head = draw("path", { class: "tip", d: tipOf(wire.end, 4 + wire.width) });
+      wire.head = draw("path", { class: `tip${kind}`, d: tipOf(wire.end, 4 + wire.width) });
       this.svg.append(wire.head);
     });
     this.drawPills();
@@ -273,8 +303,7 @@ class LaneView {
   /** The bytes beside the wires, the largest first, where they hide neither a box nor each other. */
   drawPills() {
     const taken = [...this.pieces.map(({ rect }) => rect), ...[...this.heads.values()].map((head) => this.place(head))];
-    const pen = (this.pen ??= document.createElement("canvas").getContext("2d"));
-    pen.font = "600 11px system-ui, sans-serif";
+    const pen = this.penOf("600 11px system-ui, sans-serif");
     // where many wires leave one box, or come to one, each has its bytes near its other end
     const ends = (key) => this.wires.reduce((found, wire) => found.set(wire[key], (found.get(wire[key]) ?? 0) + 1), new Map());
     const [starts, targets] = [ends("from"), ends("to")];
@@ -284,7 +313,7 @@ class LaneView {
     }
     const order = this.wires.map((wire, i) => [wire, i]).sort(([a], [b]) => b.total.bytes - a.total.bytes).slice(0, MAX_PILLS);
     for (const [wire, i] of order) {
-      if (wire.isControl) continue;
+      if (!wire.total.copies) continue;
       const text = totalText(wire.total).split(" · ").pop();
       const [width, height] = [pen.measureText(text).width + 12, 17];
       const length = wire.path.getTotalLength();

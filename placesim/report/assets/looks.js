@@ -87,11 +87,9 @@ class Mode {
   }
 }
 
+/** The first device is grey; `report/pictures/palette.py` has the same looks. */
 function deviceMode(model) {
-  const rest = model.devices.map((_, i) => i).filter((i) => i);
-  const isCpu = model.devices[0]?.short.includes("CPU");
-  const looks = model.devices.map(({ short }, i) =>
-    i === 0 && isCpu ? { label: short, colour: GREY, pattern: 0 } : look(isCpu ? rest.indexOf(i) : i, short));
+  const looks = model.devices.map(({ short }, i) => (i ? look(i - 1, short) : { label: short, colour: GREY, pattern: 0 }));
   looks.push({ label: "not placed", colour: "#FFFFFF", pattern: 6 });
   return new Mode(looks, (node) => (model.nodes.device[node] < 0 ? looks.length - 1 : model.nodes.device[node]), model);
 }

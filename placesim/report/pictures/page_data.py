@@ -8,7 +8,7 @@ number in `lists`, of numbers in `values`; a request is a row of its text and th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, TypeVar
 
 from placesim.inspection.device_names import short_names
@@ -18,12 +18,10 @@ from placesim.inspection.picturing.details import allowed_devices, attr_texts, d
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
-from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
+from placesim.inspection.picturing.scopes import Scope, page_tree
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
 """What a step adds to a graph: how a feed comes in, and a tensor that arrives from another device."""
-FIRST_BOXES = 24
-"""How many boxes the first picture may have."""
 Value = TypeVar("Value")
 
 
@@ -36,7 +34,7 @@ class _Table(dict[Value, int]):
 
 def page_document(picture: Picture) -> dict[str, Any]:
     """Everything that the page shows."""
-    root = scope_tree(picture.nodes, folds_alike=True)
+    root, opened = page_tree(picture.nodes)
     ops, requests = _Table[str](), _Table[str]()
     values, lists = _Table[str](), _Table[tuple[int, ...]]()
 
@@ -63,7 +61,7 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "values": list(values),
         "lists": [list(row) for row in lists],
         "nodes": nodes,
-        "scopes": _scopes(root),
+        "scopes": _scopes(root, opened),
         "copies": [list(copy) for copy in picture.copies],
         "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
         "memory": _memory(picture),
@@ -111,10 +109,9 @@ def _memory(picture: Picture) -> dict[str, Any] | None:
     }
 
 
-def _scopes(root: Scope) -> dict[str, list[Any]]:
+def _scopes(root: Scope, opened: Set[Scope]) -> dict[str, list[Any]]:
     scopes = [scope for _, scope in root.walk()]
     numbers = {scope: number for number, scope in enumerate(scopes)}
-    opened = unfold(root, FIRST_BOXES)
     return {
         "name": [scope.name for scope in scopes],
         "label": [scope.label for scope in scopes],

@@ -15,6 +15,7 @@ from placesim.marked import Marked, Role
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
+from placesim.report.text.spelled_nodes import spell_out
 
 Locate = Callable[[str], Location | None]
 
@@ -23,6 +24,7 @@ _INDENT = "  "
 _DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 _HINTS = (
     (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
+    (r"unknown key in a graph file: got 'rules'", "a policy is what a graph is held to: placesim check GRAPH --policy FILE"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
@@ -44,9 +46,17 @@ _HINTS = (
 """What to try, for errors in TensorFlow's own words."""
 
 
-def format_error(error: PlacesimError, locate: Locate = lambda name: None) -> Marked:
-    """The error as lines; `locate` says where a node stands, None where that is not known."""
-    lines = [*_message_lines(error, locate), *error.help, *_hints(error)]
+def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> Marked:
+    """The error as lines; `locate` says where a node stands, None where that is not known.
+
+    `graph` is the one that was placed; with it nodes are named as its release's Python names them.
+    """
+    is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
+    if graph is not None and is_spelled_out:
+        said = _lines(spell_out(error.message, graph, locate))
+    else:
+        said = list(_message_lines(error, locate))
+    lines = [*said, *error.help, *_hints(error)]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
-from placesim.inspection.difference import Difference, ScopeMove
+from placesim.inspection.difference import Difference, PeakChange, ScopeMove
 from placesim.inspection.snapshot import Failure
 from placesim.inspection.time_difference import StepDifference, StepInterval, TimeChange, Took
 from placesim.marked import Marked, Role, filled
 from placesim.report.text.amounts import readable_seconds
+from placesim.report.text.tables import TableOf
 
 MAX_LISTED = 40
 """A text lists so many rows of each kind, and counts the rest; JSON has all."""
@@ -163,6 +165,32 @@ def difference_document(difference: Difference) -> dict[str, Any]:
         "time": None if difference.time is None else _time_document(difference.time),
         "error": {"before": _failure(difference.error_before), "after": _failure(difference.error_after)},
     }
+
+
+TABLES = (
+    TableOf("nodes", ("nodes",), ("change", "node", "before", "after")),
+    TableOf("transfers", ("transfers",), ("src", "dst", "before.count", "before.bytes", "after.count", "after.bytes")),
+    TableOf("memory", ("memory",), PeakChange._fields),
+    TableOf(
+        "time",
+        ("time", "changes"),
+        ("what", "name", "kind", "seconds", "before.seconds", "before.where", "after.seconds", "after.where"),
+    ),
+    TableOf("errors", ("errors",), ("side", "type", "message", "node", "location")),
+)
+"""Of what `difference_tables` reads."""
+
+
+def difference_tables(difference: Difference) -> dict[str, Any]:
+    """The JSON object, with what became of each node in one list, and with the errors in one."""
+    nodes = chain(
+        ({"change": "moved", "node": move.name, "before": move.before, "after": move.after} for move in difference.moved),
+        ({"change": "gone", "node": name} for name in difference.removed),
+        ({"change": "new", "node": name} for name in difference.added),
+    )
+    failures = (("before", difference.error_before), ("after", difference.error_after))
+    errors = [{"side": side, **failure._asdict()} for side, failure in failures if failure is not None]
+    return difference_document(difference) | {"nodes": nodes, "errors": errors}
 
 
 def _time_document(found: StepDifference) -> dict[str, Any]:

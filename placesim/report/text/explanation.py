@@ -21,6 +21,7 @@ from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
 from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCost
 from placesim.report.text.amounts import readable_seconds
+from placesim.report.text.tables import TableOf
 
 MAX_LISTED = 8
 """A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
@@ -271,6 +272,22 @@ def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | N
         "groups": (_plain(group) for _, group in groups.values()),
         "error": None if error is None else _error_document(error),
     }
+
+
+TABLES = (
+    TableOf(
+        "nodes",
+        ("nodes",),
+        (
+            *("node", "op", "device", "requested", "reason", "location", "group"),
+            *("cost.runs", "cost.here.seconds", "cost.here.low", "cost.here.high"),
+        ),
+    ),
+    TableOf("edits", ("nodes", "edits"), ("node", "edit", "location", "reach", "device", "moved", "next_error.message")),
+    TableOf("elsewhere", ("nodes", "cost", "elsewhere"), ("node", "device", "seconds", "low", "high", "transfer_seconds")),
+    TableOf("kernels", ("nodes", "kernels"), ("node", "type", "priority", "excluded_by")),
+)
+"""Of the JSON object."""
 
 
 def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Group]]) -> dict[str, Any]:

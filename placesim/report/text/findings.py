@@ -8,6 +8,7 @@ from typing import Any
 from placesim.escapes import escape
 from placesim.inspection.checking.findings import Finding
 from placesim.marked import Marked, one_line
+from placesim.report.text.tables import TableOf
 
 
 def format_findings(findings: Sequence[Finding]) -> Marked:
@@ -20,12 +21,8 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"findings": map(_row, findings)}
 
 
-COLUMNS = ("file", "line", "column", "rule", "message", "node")
-
-
-def finding_row(finding: Finding) -> tuple[Any, ...]:
-    """What stands under `COLUMNS`."""
-    return tuple(_row(finding).values())
+TABLES = (TableOf("findings", ("findings",), ("file", "line", "column", "rule", "message", "node")),)
+"""Of the JSON object."""
 
 
 def _row(finding: Finding) -> dict[str, Any]:

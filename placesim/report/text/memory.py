@@ -26,6 +26,7 @@ from placesim.inspection.device_names import short_names
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
+from placesim.report.text.tables import TableOf
 
 NOTHING = "-"
 
@@ -147,6 +148,13 @@ def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
         "notes": list(study.notes),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }
+
+
+TABLES = (
+    TableOf("devices", ("devices",), ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node")),
+    TableOf("holders", ("devices", "holders"), ("device", *Holding._fields)),
+)
+"""Of the JSON object."""
 
 
 def _device_document(device: DeviceMemory, top: int) -> dict[str, Any]:

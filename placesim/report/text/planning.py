@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import Placed, PlanStudy, Sought
+from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought
 from placesim.inspection.device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
+from placesim.report.text.tables import TableOf
 
 NOTHING = "-"
 
@@ -119,6 +120,26 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "moves": [move._asdict() for move in study.moves],
         "devices": dict(study.asked),
     }
+
+
+TABLES = (
+    TableOf(
+        "placements",
+        ("placements",),
+        (
+            *("label", "fits", "is_allowed", "seconds", "low", "high", "load_seconds", "peak_bytes"),
+            *("transfers", "transfer_bytes", "error.message"),
+        ),
+    ),
+    TableOf("moves", ("moves",), Move._fields),
+    TableOf("devices", ("asked",), ("node", "device")),
+)
+"""Of what `plan_tables` reads."""
+
+
+def plan_tables(study: PlanStudy) -> dict[str, Any]:
+    """The JSON object, and what TensorFlow has to be asked for as rows."""
+    return plan_document(study) | {"asked": [{"node": node, "device": device} for node, device in study.asked.items()]}
 
 
 def placement_document(placed: Placed) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
 from placesim.report.text.amounts import plain_bytes
+from placesim.report.text.tables import TableOf
 
 NOT_PLACED = "not-placed"
 ROOT = "."
@@ -96,6 +97,17 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
         "warnings": list(picture.warnings),
         "error": picture.error or None,
     }
+
+
+TABLES = (
+    TableOf("scopes", ("scopes",), ("scope", "nodes", "bytes", "unknown")),
+    TableOf("devices", ("scopes", "by_device"), ("scope", "device", "nodes", "bytes", "unknown")),
+    TableOf("transfers", ("transfers",), ("src", "dst", "tensors", "bytes", "unknown")),
+    TableOf("host-copies", ("host_copies",), ("device", "tensors", "bytes", "unknown")),
+    TableOf("signals", ("signals",), ("src", "dst", "count")),
+    TableOf("memory", ("memory",), ("device", "peak", "limit", "node")),
+)
+"""Of the JSON object."""
 
 
 def _scope_document(scope: Scope, names: dict[int, str | None]) -> dict[str, Any]:

@@ -1,35 +1,143 @@
-"""A table's columns and rows -> CSV, and Markdown."""
+"""Tables -> CSV, and Markdown: columns and rows, or lists of a report's JSON object, whose keys are the columns.
+
+In CSV numbers have all of their digits, in Markdown six; what there is not is an empty cell, and a list has blanks between its
+parts.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 from placesim.escapes import escape_line
 
 _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 
 
+class TableOf(NamedTuple):
+    """A list of the JSON object, as a table: its name, the keys that lead to it, and its columns.
+
+    The path may lead through other lists: then each row has a cell for what its outer row holds.  A column with points in it is
+    what stands under these keys one within the other; for a list of texts it is any name.  `by` is a column of which the
+    greatest come first.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    columns: tuple[str, ...]
+    by: str = ""
+
+
+class Tables(NamedTuple):
+    """The tables of a report, the first of which it is about.
+
+    `read` gives the JSON object, each time anew, since its rows may come one by one; Markdown has `limit` rows of each table.
+    """
+
+    kinds: Sequence[TableOf]
+    read: Callable[[], Mapping[str, Any]]
+    limit: int | None = None
+
+    def text(self, form: str, name: str | None = None) -> Iterator[str]:
+        """As `csv`, the first table or that of a name; as `markdown`, it or all that have rows, each under its name."""
+        named = next((kind for kind in self.kinds if kind.name == name), None)
+        if form == "csv":
+            kind = named or self.kinds[0]
+            return csv_lines(kind.columns, _rows_of(self.read(), kind))
+        return self._markdown(self.kinds if named is None else (named,))
+
+    def _markdown(self, kinds: Sequence[TableOf]) -> Iterator[str]:
+        before = ""
+        for kind in kinds:
+            rows = _rows_of(self.read(), kind)
+            shown = list(islice(rows, self.limit))
+            if not shown and len(kinds) > 1:
+                continue
+            yield before + (f"### {kind.name}\n\n" if len(kinds) > 1 else "")
+            yield from markdown_lines(kind.columns, shown)
+            more = sum(1 for _ in rows)
+            if more:
+                yield f"\nand {more:,} more\n"
+            before = "\n"
+
+
+def _rows_of(document: Mapping[str, Any], kind: TableOf) -> Iterator[Sequence[object]]:
+    found = _walked([document], kind.path)
+    if kind.by:
+        found = iter(sorted(found, key=lambda rows: -(_cell(rows, kind.by) or 0)))
+    return ([_cell(rows, column) for column in kind.columns] for rows in found)
+
+
+def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """What the path leads to, each with the rows around it, from the outside in."""
+    if not path:
+        yield rows
+        return
+    inner = rows[-1].get(path[0])  # what a report was written with before may not be there
+    for row in () if inner is None else (inner,) if isinstance(inner, Mapping) else inner:
+        yield from _walked([*rows, row], path[1:])
+
+
+def _cell(rows: Sequence[Any], column: str) -> Any:
+    """The innermost row's that has such a key."""
+    if not isinstance(rows[-1], Mapping):
+        return rows[-1]
+    key, _, rest = column.partition(".")
+    value = next((row[key] for row in reversed(rows) if key in row), None)
+    for inner in rest.split(".") if rest else ():
+        value = value[inner] if isinstance(value, Mapping) else None
+    return value
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Comma-separated values (RFC 4180, with line feeds): a line with the columns' names, then one a row."""
+    return "".join(csv_lines(columns, rows))
+
+
+def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """The same, line by line."""
     import csv
     import io
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_plain(cell) for cell in row] for row in rows)
-    return text.getvalue()
+    for row in chain((columns,), rows):
+        writer.writerow([_plain(cell, str) for cell in row])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of GitHub's Markdown; what would mean something there is escaped."""
-    lines = (columns, ["---"] * len(columns), *rows)
-    return "".join("| " + " | ".join(_marked(_plain(cell)) for cell in line) + " |\n" for line in lines)
+    return "".join(markdown_lines(columns, rows))
 
 
-def _plain(cell: object) -> str:
-    return "" if cell is None else escape_line(str(cell))
+def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """The same, line by line."""
+    for line in chain((columns, ["---"] * len(columns)), rows):
+        yield "| " + " | ".join(_marked(_plain(cell, _shortened)) for cell in line) + " |\n"
+
+
+def _shortened(number: float) -> str:
+    return f"{number:.6g}"
+
+
+def _plain(cell: object, number: Callable[[float], str]) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        return number(cell)
+    if isinstance(cell, list | tuple):
+        return " ".join(_plain(part, number) for part in cell)
+    return escape_line(str(cell))
 
 
 def _marked(text: str) -> str:

@@ -24,8 +24,19 @@ from typing import Any
 from placesim.devices.links import is_free
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
-from placesim.prediction.study import DeviceTime, LinkTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.prediction.study import (
+    DeviceTime,
+    Help,
+    LinkTime,
+    NodeRun,
+    PathPart,
+    TimeStudy,
+    dearest_nodes,
+    dearest_transfers,
+    folded_path,
+)
 from placesim.report.document import error_document
+from placesim.report.text.tables import TableOf
 
 NOTHING = "-"
 
@@ -103,6 +114,26 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }
+
+
+TABLES = (
+    TableOf("nodes", ("nodes",), NodeRun._fields, by="seconds"),
+    TableOf("steps", ("steps",), ("number", "repeat", "seconds", "low", "high", "first_seconds", "total_seconds")),
+    TableOf("bounds", ("bounds",), ("kind", "what", "seconds", "share")),
+    TableOf(
+        "devices",
+        ("devices",),
+        (
+            *("device", "processor", "nodes", "busy", "busy_seconds", "copies_seconds"),
+            *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes"),
+        ),
+    ),
+    TableOf("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
+    TableOf("transfers", ("transfers",), ("tensor", "sender", "receiver", "bytes", "start", "end"), by="bytes"),
+    TableOf("critical-path", ("critical_path",), PathPart._fields),
+    TableOf("helps", ("helps",), (*Help._fields, "share")),
+)
+"""Of the JSON object."""
 
 
 def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class FunctionGraph(Graph):
     ) -> None:
         super().__init__()
         self.name = name
-        self.outer_graph = get_default_graph() if outer is None else outer
-        outer = self.outer_graph
+        outer = get_default_graph() if outer is None else outer
+        self.outer_graph: Graph = outer
         # the lines of its nodes stand in the library of the graph around, and so in the files of that
         self.builder.graph.files = outer.builder.graph.files
         self._file_numbers = outer._file_numbers

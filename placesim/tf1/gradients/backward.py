@@ -376,9 +376,9 @@ def _symbolic(op: Operation, out_grads: Sequence[Any]) -> list[Any]:
 def _bodies_around(graph: Graph) -> list[Any]:
     """The functions that a graph is the body of, or is inside of."""
     found: list[Any] = []
-    while graph.building_function:
+    while graph.outer_graph is not None:
         found.append(graph)
-        graph = graph.outer_graph  # type: ignore[attr-defined]
+        graph = graph.outer_graph
     return found
 
 

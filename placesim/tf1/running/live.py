@@ -34,7 +34,7 @@ def _set_log(job: Mapping[str, Any]) -> None:
     from placesim.tf1.session import placement_log
 
     if job.get("log_filters"):
-        from placesim.inspection.patterns import matcher
+        from placesim.graph.patterns import matcher
 
         placement_log.shows_node = matcher(tuple(job["log_filters"]))
     placement_log.logs_creation = bool(job.get("log_creation"))

@@ -9,6 +9,7 @@ import numpy as np
 from placesim.dtypes import HALF
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
 from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
@@ -34,7 +35,7 @@ def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Se
         cond = cond.reshape((-1,) + (1,) * (then.ndim - 1))
     else:
         _check_same_shapes(inputs, context.node)
-    return (np.where(cond, then, other),)
+    return (choose(cond, then, other),)
 
 
 def _check_same_size(then: Tensor, other: Tensor) -> None:
@@ -71,7 +72,7 @@ def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(
             f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
         )
-    return (np.where(cond, then, other),)
+    return (choose(cond, then, other),)
 
 
 def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -130,6 +131,6 @@ def select_memory(memory: KernelMemory) -> None:
 
 TABLE: Table = {
     "Select": Kernel(select, _infer_select, one_per_output, needs_context=True, memory=select_memory),
-    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=np.where, memory=forwards(1, 2)),
+    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=choose, memory=forwards(1, 2)),
     "Where": Kernel(where, _infer_where),
 }

@@ -12,6 +12,7 @@ from placesim.dtypes import VARIANT
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import binary, binary_memory, check_broadcast
+from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
@@ -107,19 +108,19 @@ def _unchecked(on_integers: Division, on_reals: Division) -> Division:
 def divide_or_zero(x: Tensor, y: Tensor) -> Any:
     """x / y, broadcast, and 0 wherever y is 0."""
     # NaN divided by zero is zero too
-    return np.where(y == 0, np.zeros((), x.dtype), divide(x, y))
+    return choose(y == 0, np.zeros((), x.dtype), divide(x, y))
 
 
 def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
     """x * y, broadcast, and 0 wherever y is 0, also for infinite and NaN x."""
-    return np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
+    return choose(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
 
 
 def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
     """The function of two tensors that broadcast, but 0 wherever x is 0, also for NaN y."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
-        return np.where(x == 0, np.zeros((), x.dtype), function(x, y))
+        return choose(x == 0, np.zeros((), x.dtype), function(x, y))
 
     return compute
 
@@ -178,8 +179,8 @@ def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
     """Comparisons rather than minimum and maximum: a NaN bound does not bound, and a NaN stays."""
-    below = np.where(high < x, high, x)
-    return np.where(below < low, low, below)
+    below = choose(high < x, high, x)
+    return choose(below < low, low, below)
 
 
 # --- sums of many ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import check_broadcast, unary
+from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
@@ -31,12 +32,13 @@ def log1p(x: Tensor) -> Any:
 
 
 def sigmoid(x: Tensor) -> Any:
-    """1 / (1 + exp(-x)), any shape, without overflow for real x."""
+    """1 / (1 + exp(-x)), any shape."""
     if x.dtype.kind == "c":
         return np.reciprocal(1 + np.exp(-x))
-    # the exponential of a negative number only: of a large positive one it would overflow
-    decay = np.exp(-np.abs(x))
-    return np.where(x < 0, decay, 1) / (1 + decay)
+    decay = np.asarray(np.negative(x))
+    np.exp(decay, out=decay)  # where it overflows, what is infinite gives the limit, which is zero
+    decay += 1
+    return np.divide(1, decay, out=decay)
 
 
 def round_to_even(x: Tensor) -> Any:
@@ -87,17 +89,17 @@ def _sigmoid_gradient(y: Tensor, dy: Tensor) -> Any:
 
 def _root_gradient(y: Tensor, dy: Tensor) -> Any:
     # a gradient of zero stays zero, also where y is 0 and the quotient NaN
-    return np.where(dy == 0, dy, dy / 2 / np.conj(y))
+    return choose(dy == 0, dy, dy / 2 / np.conj(y))
 
 
 def _reciprocal_root_gradient(y: Tensor, dy: Tensor) -> Any:
     y = np.conj(y)
-    return np.where(dy == 0, dy, -(dy * y) / 2 * (y * y))
+    return choose(dy == 0, dy, -(dy * y) / 2 * (y * y))
 
 
 def _reciprocal_gradient(y: Tensor, dy: Tensor) -> Any:
     y = np.conj(y)
-    return np.where(dy == 0, dy, -dy * y * y)
+    return choose(dy == 0, dy, -dy * y * y)
 
 
 def _three_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

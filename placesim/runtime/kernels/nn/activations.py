@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
@@ -39,19 +40,19 @@ def relu6(features: Tensor) -> Any:
 
 def leaky_relu(features: Tensor, alpha: float) -> Any:
     """x, and `alpha` times x below 0."""
-    return np.where(features > 0, features, features * features.dtype.type(alpha))
+    return choose(features > 0, features, features * features.dtype.type(alpha))
 
 
 def elu(features: Tensor) -> Any:
     """x, and exp(x) - 1 below 0 (Clevert et al. 2015)."""
     # NaN is not below 0, and stays
-    return np.where(features < 0, np.expm1(features), features)
+    return choose(features < 0, np.expm1(features), features)
 
 
 def selu(features: Tensor) -> Any:
     """The ELU scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017)."""
     scale, scale_alpha = features.dtype.type(SELU_SCALE), features.dtype.type(SELU_SCALE_ALPHA)
-    return np.where(features < 0, scale_alpha * np.expm1(features), scale * features)
+    return choose(features < 0, scale_alpha * np.expm1(features), scale * features)
 
 
 def softplus(features: Tensor) -> Any:
@@ -59,7 +60,7 @@ def softplus(features: Tensor) -> Any:
     # TensorFlow's threshold: two above the logarithm of the type's precision
     threshold = np.log(np.finfo(features.dtype).eps) + 2
     exponential = np.exp(features)
-    return np.where(features > -threshold, features, np.where(features < threshold, exponential, np.log1p(exponential)))
+    return choose(features > -threshold, features, choose(features < threshold, exponential, np.log1p(exponential)))
 
 
 def softsign(features: Tensor) -> Any:
@@ -80,19 +81,19 @@ def relu6_grad(grads: Tensor, features: Tensor) -> Any:
 
 def leaky_relu_grad(grads: Tensor, features: Tensor, alpha: float) -> Any:
     """The gradient, and `alpha` times it where the feature is not positive."""
-    return np.where(features > 0, grads, grads * grads.dtype.type(alpha))
+    return choose(features > 0, grads, grads * grads.dtype.type(alpha))
 
 
 def elu_grad(grads: Tensor, outputs: Tensor) -> Any:
     """The gradient by the outputs: exp(x) is the output plus 1."""
     # by the output's sign, which is the feature's
-    return np.where(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
+    return choose(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
 
 
 def selu_grad(grads: Tensor, outputs: Tensor) -> Any:
     """The gradient by the outputs: scale * alpha * exp(x) is the output plus scale * alpha."""
     scale, scale_alpha = grads.dtype.type(SELU_SCALE), grads.dtype.type(SELU_SCALE_ALPHA)
-    return np.where(outputs < 0, grads * (outputs + scale_alpha), grads * scale)
+    return choose(outputs < 0, grads * (outputs + scale_alpha), grads * scale)
 
 
 def softplus_grad(grads: Tensor, features: Tensor) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Flops, Tensor, elements
@@ -13,11 +11,6 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, with_rank
 
 STEP, SEQUENCE = slice(0, 1), slice(0, 2)
 """The axes of x that count rows of a matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """`1 / (1 + exp(-x))`, of any shape."""
-    return 1 / (1 + np.exp(-x))
 
 
 def check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequence[int], word: str) -> None:

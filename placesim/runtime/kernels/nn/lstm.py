@@ -15,8 +15,9 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.math.elementwise import sigmoid
 from placesim.runtime.kernels.memory_rules import ALIGNMENT, KernelMemory, item_size
-from placesim.runtime.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims, sigmoid
+from placesim.runtime.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims
 from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.nn.windows import Window, covered_tap_slices
 from placesim.runtime.kernels.parts import BLOCK_BYTES, even_parts, shares
@@ -149,7 +150,7 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
             is_here |= np.isnan(largest[place])
         is_here &= is_open[place]
         is_open[place] ^= is_here
-        output[cells] += np.where(is_here, grads[place], zero)
+        output[cells] += choose(is_here, grads[place], zero)
 
     for_each_tap(pool.windows, tensor, add)
     return output
@@ -177,7 +178,7 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
 
     def add(_: int, place: Index, cells: Index) -> None:
         is_largest = np.abs(tensor[cells] - largest[place]) < about
-        output[cells] += np.where(is_largest, grads[place], zero)
+        output[cells] += choose(is_largest, grads[place], zero)
 
     for_each_tap(pool.windows, tensor, add)
     return output

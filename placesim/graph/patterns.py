@@ -12,6 +12,8 @@ from fnmatch import translate
 from itertools import chain
 from types import MappingProxyType
 
+from placesim.graph.graph import Graph
+
 
 def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Callable[[str], bool]:
     """Whether a name is matched by one of the patterns; case counts.  `handles` are a graph file's ids (`Graph.handles`)."""
@@ -24,6 +26,13 @@ def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = Mapp
         return name in exact or name.startswith(scopes) or (match is not None and match(name) is not None)
 
     return matches
+
+
+def matching(pattern: str, graph: Graph) -> Sequence[str]:
+    """The names of a graph's nodes that a name, an id or a pattern stands for, in the graph's order."""
+    if is_pattern(pattern) or pattern.endswith("/"):
+        return list(filter(matcher((pattern,), graph.handles), graph.ids))
+    return graph.handles.get(pattern, (pattern,) if pattern in graph.ids else ())
 
 
 def is_pattern(text: str) -> bool:

@@ -1,0 +1,74 @@
+"""Options of commands that may use a Dask cluster, and the connection that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from placesim.cli.command import CLUSTER, Word, option
+from placesim.cli.options import Command
+from placesim.cluster.connection import CONNECT_SECONDS, PER, Connection, Tls
+from placesim.errors import UsageError
+
+_TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
+_SCHEDULER = (
+    option("--scheduler", metavar="ADDRESS", help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.", group=CLUSTER),
+    option(
+        "--scheduler-timeout",
+        type=click.FloatRange(0, 86400, min_open=True),
+        metavar="SECONDS",
+        default=CONNECT_SECONDS,
+        show_default=True,
+        help="How long to wait for the scheduler and its workers.",
+        group=CLUSTER,
+    ),
+    option("--tls-ca-file", metavar="FILE", help="For tls://: who signs the cluster's certificates, in PEM.", group=CLUSTER),
+    option("--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER),
+    option("--tls-key", metavar="FILE", help="For tls://: the key of that certificate, in PEM.", group=CLUSTER),
+)
+_WORKERS = (
+    option(
+        "--worker",
+        "workers",
+        multiple=True,
+        metavar="DEVICE=ADDRESS",
+        help="Which worker a device lives in, by its address, name or host; /job:ps is all of that job; may be repeated.",
+        group=CLUSTER,
+    ),
+    option(
+        "--worker-per",
+        type=Word(PER),
+        default=PER[0],
+        show_default=True,
+        help="What has a worker of its own.",
+        group=CLUSTER,
+    ),
+)
+
+
+def scheduler_options(command: Command) -> Command:
+    """Which cluster, where one is used."""
+    for decorate in reversed(_SCHEDULER):
+        command = decorate(command)
+    return command
+
+
+def worker_options(command: Command) -> Command:
+    """Which device lives in which worker."""
+    for decorate in reversed(_WORKERS):
+        command = decorate(command)
+    return command
+
+
+def take_connection(values: dict[str, Any]) -> Connection:
+    """The cluster that these options name, which are taken out of the values.
+
+    Raises UsageError for files of TLS that no cluster is reached with.
+    """
+    scheduler = values.pop("scheduler")
+    seconds = values.pop("scheduler_timeout")
+    files = {field: values.pop(name) for name, field in _TLS.items()}
+    if scheduler is None and any(files.values()):
+        raise UsageError("files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them")
+    return Connection(scheduler, values.pop("workers", ()), values.pop("worker_per", PER[0]), seconds, Tls(**files))

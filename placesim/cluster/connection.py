@@ -1,0 +1,36 @@
+"""What a user says of a cluster.  Imports nothing, so that command lines can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+CONNECT_SECONDS = 10.0
+"""How long a scheduler, and the workers that are needed, are waited for."""
+PER = ("task", "device")
+"""What has a worker of its own."""
+
+
+class Tls(NamedTuple):
+    """Files in PEM, as `dask scheduler` takes them: who signs certificates, the client's own, and its key."""
+
+    ca_file: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+NO_TLS = Tls()
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A scheduler's address, None for workers of our own; `DEVICE=ADDRESS` each; what has a worker of its own.
+
+    `seconds` is how long the scheduler, and as many workers as are needed, are waited for.
+    """
+
+    scheduler: str | None = None
+    workers: tuple[str, ...] = ()
+    per: str = PER[0]
+    seconds: float = CONNECT_SECONDS
+    tls: Tls = NO_TLS

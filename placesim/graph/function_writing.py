@@ -1,0 +1,111 @@
+"""A graph with arguments -> an entry of the function library: its nodes with the names and inputs that a FunctionDef has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from placesim.dtypes import DType, OpenType
+from placesim.errors import GraphBuildError
+from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, TensorRef
+from placesim.ops.attributes import Attrs, AttrValue, Placeholder
+
+
+class AttrListError(GraphBuildError):
+    """A list of types of which one is an attr of the function; `position` is the node's."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def write_function(
+    graph: Graph,
+    name: str,
+    arguments: Mapping[int, str],
+    results: Sequence[tuple[str, TensorRef]],
+    controls: Mapping[str, int],
+    attrs: Attrs,
+    names: Mapping[int, str] | None = None,
+) -> Function:
+    """The function of a body's graph.
+
+    `arguments` are the nodes that stand for its arguments, each with its name, in order; `results` what it gives;
+    `controls` the nodes that run with every call; `names` those of the nodes in the function, where the graph has others.
+    Attrs that nodes leave to their defaults are written with them, as TensorFlow writes a function.
+    Raises AttrListError for a list of types of which one is an attr of the function: a FunctionDef can't say it.
+    """
+    known = names or {node.id: node.name for node in graph.nodes}
+    writer = _Writer(graph, arguments, known)
+    return Function(
+        name,
+        tuple(_argument(text, graph.nodes[node].signature.output_dtypes[0]) for node, text in arguments.items()),
+        tuple(
+            _argument(text, graph.nodes[ref.node].signature.output_dtypes[ref.slot], writer.text(ref)) for text, ref in results
+        ),
+        tuple(writer.node(node) for node in graph.nodes if node.id not in arguments),
+        {text: known[node] for text, node in controls.items()},
+        attrs,
+    )
+
+
+def _argument(name: str, dtype: DType, value: str = "") -> FunctionArg:
+    return FunctionArg(name, None, dtype.attr, value) if isinstance(dtype, OpenType) else FunctionArg(name, dtype, None, value)
+
+
+class _Writer:
+    """Nodes of a body as a FunctionDef has them: inputs by argument, or by node, output and index."""
+
+    def __init__(self, graph: Graph, arguments: Mapping[int, str], names: Mapping[int, str]) -> None:
+        self._graph = graph
+        self._arguments = arguments
+        self._names = names
+        self._places: dict[int, list[str]] = {}
+
+    def text(self, ref: TensorRef) -> str:
+        found = self._arguments.get(ref.node)
+        if found is not None:
+            return found
+        places = self._places.get(ref.node)
+        if places is None:
+            places = self._places[ref.node] = _output_places(self._graph, self._graph.nodes[ref.node])
+        return f"{self._names[ref.node]}:{places[ref.slot]}"
+
+    def node(self, node: Node) -> NodeDef:
+        controls = sorted(f"^{self._arguments.get(i) or self._names[i]}" for i in node.control_inputs)
+        inputs = (*map(self.text, node.inputs), *controls)
+        full = {name: _closed(node, name, value) for name, value in self._graph.full_attrs(node).items()}
+        return NodeDef(self._names[node.id], node.op, inputs, node.device, full, node.location)
+
+
+def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
+    """An attr's value, in which a type that is an attr of the function is its placeholder."""
+    if isinstance(value, OpenType):
+        return Placeholder(value.attr)
+    if value.__class__ is tuple:
+        open_type = next((item for item in value if isinstance(item, OpenType)), None)
+        if open_type is not None:
+            message = (
+                f"a type that callers choose in a list: got '{open_type.attr}' in attr '{name}' of '{node.name}' ({node.op}), "
+                "expected types that are given"
+            )
+            raise AttrListError(message, node.location)
+    return value
+
+
+def _output_places(graph: Graph, node: Node) -> list[str]:
+    """`output:index` of each of a node's outputs."""
+    starts = output_starts(graph, node)
+    ends = [*list(starts.values())[1:], len(node.signature.output_dtypes)]
+    return [f"{name}:{i}" for (name, start), end in zip(starts.items(), ends, strict=True) for i in range(end - start)]
+
+
+def output_starts(graph: Graph, node: Node) -> dict[str, int]:
+    """A node's outputs by the names that its op's definition, or the function that it calls, has: the first slot of each."""
+    definition = node.signature.definition
+    if definition is None:
+        return {output.name: slot for slot, output in enumerate(graph.functions[node.op].outputs)}
+    attrs, starts, start = graph.full_attrs(node), {}, 0
+    for arg in definition.outputs:
+        starts[arg.name] = start
+        start += len(arg.dtypes(attrs))
+    return starts

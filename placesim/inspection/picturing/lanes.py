@@ -1,0 +1,166 @@
+"""A picture and the scopes that are open in it -> lanes: what each device runs, in the order of execution, and what is copied.
+
+The page arranges by the same rules (`assets/lane_places.js`, and `findPieces` in `assets/device_lanes.js`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from placesim.inspection.amounts import Amount
+from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.order import box_places, node_depths
+from placesim.inspection.picturing.picture import UNPLACED, Picture
+from placesim.inspection.picturing.scopes import Scope, walk
+
+
+class Piece(NamedTuple):
+    """What a closed scope, or a node by its id, has on one device: a scope on two devices stands in both lanes.
+
+    `nodes` are its ids there; `column` is from 0 on, `place` its place in the order of execution.
+    """
+
+    item: Scope | int
+    device: int
+    nodes: tuple[int, ...]
+    place: int
+    column: int
+
+
+class Wire(NamedTuple):
+    """What is copied for all edges from one piece to another; `target` is None where only the lane is known.
+
+    `lane` is the device where it arrives.  Between pieces of one lane it is what passes there, and nothing is copied.
+    """
+
+    source: int
+    target: int | None
+    lane: int
+    copies: Amount
+    is_data: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """`devices` are the lanes from top to bottom by index, UNPLACED last where there is one; wires name pieces by index."""
+
+    devices: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    wires: tuple[Wire, ...]
+    columns: int
+
+    def of_device(self, device: int) -> list[Piece]:
+        """The pieces in a lane, in the order of execution."""
+        return sorted((piece for piece in self.pieces if piece.device == device), key=lambda piece: piece.place)
+
+
+def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> Lanes:
+    """The lanes of a picture where the scopes in `opened` are open, in at most so many columns.
+
+    Wires are what is copied between lanes; where all is on one device they are its links, for else nothing would be seen.
+    """
+    parts = list(_parts(picture, root, opened))
+    depths = node_depths(picture.nodes)
+    mean = [sum(depths[node] for node in nodes) / len(nodes) for _, _, nodes in parts]
+    piece_of = {node: number for number, (_, _, nodes) in enumerate(parts) for node in nodes}
+    links = _links(picture, piece_of)
+    places = box_places(mean, links)
+    devices = [device for _, device, _ in parts]
+    columns = columns_of(list(zip(places, devices, strict=True)), most_columns)
+    # what stands in a column of a lane does so in the order of places, and then of depths
+    order = sorted(range(len(parts)), key=lambda number: (places[number], mean[number]))
+    numbers = {number: place for place, number in enumerate(order)}
+    pieces = [Piece(*parts[number], places[number], columns[places[number]]) for number in order]
+    lanes = (*range(len(picture.devices)), *((UNPLACED,) if UNPLACED in devices else ()))
+    is_alone = len(set(devices)) == 1
+    wires = [
+        Wire(numbers[source], numbers[target], devices[target], link.copied(picture), link.is_data)
+        for (source, target), link in links.items()
+        if link.copies or is_alone
+    ]
+    passed = {copy for link in links.values() for copy in link.copies}
+    if picture.live is None:
+        wires += _written_wires(picture, {node: numbers[number] for node, number in piece_of.items()}, passed)
+    return Lanes(lanes, tuple(pieces), tuple(wires), max(columns, default=0) + 1)
+
+
+def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[Scope | int, int, tuple[int, ...]]]:
+    """Each closed item on each of its devices, with its nodes there."""
+    for _, item in walk(root, opened):
+        if item is None or item in opened:
+            continue
+        here: dict[int, list[int]] = {}
+        for node in item.node_ids() if isinstance(item, Scope) else (item,):
+            here.setdefault(picture.nodes[node].device, []).append(node)
+        for device, nodes in sorted(here.items()):
+            yield item, device, tuple(nodes)
+
+
+class _Link:
+    __slots__ = ("copies", "is_data")
+
+    def __init__(self) -> None:
+        self.copies: dict[int, None] = {}
+        self.is_data = False
+
+    def copied(self, picture: Picture) -> Amount:
+        total = Amount()
+        for copy in self.copies:
+            total = total.plus(picture.copies[copy].bytes)
+        return total
+
+
+def _links(picture: Picture, piece_of: dict[int, int]) -> dict[tuple[int, int], _Link]:
+    known = copies_by_edge(picture)
+    found: dict[tuple[int, int], _Link] = {}
+    for node_id, node in enumerate(picture.nodes):
+        for source in node.inputs:
+            ends = piece_of[source.node], piece_of[node_id]
+            if ends[0] == ends[1]:
+                continue
+            link = found.setdefault(ends, _Link())
+            link.is_data |= source.slot >= 0
+            copied = known.get((source.node, source.slot, node.device))
+            if copied is not None:
+                link.copies[copied] = None
+    return found
+
+
+def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int]) -> Iterator[Wire]:
+    """A report has copies and no edges: a copy leads to the lane where it arrives."""
+    found: dict[tuple[int, int], Amount] = {}
+    for number, copy in enumerate(picture.copies):
+        if copy.node >= 0 and copy.src != copy.dst and number not in passed:
+            key = piece_of[copy.node], copy.dst
+            found[key] = found.get(key, Amount()).plus(copy.bytes)
+    for (source, lane), amount in found.items():
+        yield Wire(source, None, lane, amount)
+
+
+def columns_of(placed: Sequence[tuple[int, int]], most: int) -> list[int]:
+    """For each place its column: places side by side in at most `most` columns, so that the highest stack in a lane is least.
+
+    `placed` are the place and the device of each box.
+    """
+    counts: list[dict[int, int]] = [{} for _ in range(max((place for place, _ in placed), default=0) + 1)]
+    for place, device in placed:
+        counts[place][device] = counts[place].get(device, 0) + 1
+    if len(counts) <= most:
+        return list(range(len(counts)))
+    # more room in a column never takes more columns
+    limits = range(1, len(placed) + 1)
+    return _packed(counts, limits[bisect_left(limits, True, key=lambda limit: _packed(counts, limit)[-1] < most)])
+
+
+def _packed(counts: Sequence[dict[int, int]], limit: int) -> list[int]:
+    """Places from the first on into a column, as long as no lane has more than `limit` boxes in it."""
+    found, held = [0], dict(counts[0])
+    for here in counts[1:]:
+        both = {device: held.get(device, 0) + here.get(device, 0) for device in {**held, **here}}
+        is_new = max(both.values()) > limit
+        found.append(found[-1] + is_new)
+        held = dict(here) if is_new else both
+    return found

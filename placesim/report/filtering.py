@@ -1,0 +1,22 @@
+"""The part of a report's log that patterns of nodes ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from placesim.graph.patterns import matcher
+from placesim.report.report import Report
+
+
+def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
+    """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
+    return replace(report, shows_node=matcher(patterns, report.handles)) if patterns else report
+
+
+def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
+    """The patterns that no placed node is matched by; none where nothing was placed."""
+    if not patterns or not report.placed:
+        return iter(())
+    names = [node.name for placement in report.placed for node in placement.graph.nodes]
+    return (pattern for pattern in patterns if not any(map(matcher([pattern], report.handles), names)))

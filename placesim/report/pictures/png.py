@@ -1,0 +1,27 @@
+"""SVG -> PNG, by resvg, which comes with `placesim[pictures]`."""
+
+from __future__ import annotations
+
+from placesim.errors import UsageError
+
+SCALE = 2
+"""Pixels of the picture to a CSS pixel, so that it is sharp on fine screens and in print."""
+_LETTER = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16">'
+    '<text y="14" font-family="sans-serif" font-size="14">{}</text></svg>'
+)
+
+
+def png_of(svg: str) -> bytes:
+    """A drawing as an image.  Raises UsageError where resvg, or a font for its letters, is not there."""
+    try:
+        import resvg_py
+    except ImportError:
+        raise UsageError(
+            "PNG is drawn by resvg, which is not installed: pip install 'placesim[pictures]'; .svg needs nothing"
+        ) from None
+    if resvg_py.svg_to_bytes(svg_string=_LETTER.format("M")) == resvg_py.svg_to_bytes(svg_string=_LETTER.format("")):
+        raise UsageError(
+            "PNG needs a font for its texts: got none on this machine, expected one such as DejaVu Sans; or write .svg"
+        )
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE))

@@ -1,0 +1,67 @@
+"""A message with tags of nodes -> the message as TensorFlow 1.15's Python shows it: with the nodes' places and inputs (0.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from placesim.errors import Location
+from placesim.escapes import escape_line
+from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import find_tags, replace_tags
+
+_ORIGINS = "\n\nErrors may have originated from an input operation."
+
+
+def spell_out(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
+    """The message; `locate` says where a node stands, None where that is not known.
+
+    A tag of a node that the graph has not stays, and one of a function is left out.
+    """
+
+    def place(name: str) -> str:
+        location = locate(name)
+        return "" if location is None else f" (defined at {escape_line(location.file)}:{location.line})"
+
+    def spell(name: str) -> str:
+        return f"node {name}{place(name)} " if name in graph.ids else f"{{{{node {name}}}}}"
+
+    def spell_colocated(name: str) -> str:
+        if name not in graph.ids:
+            return f"{{{{colocation_node {name}}}}}"
+        return f"node {name}{place(name)} placed on device {_device_summary(graph, graph.node(name))} "
+
+    said = replace_tags(message, spell)
+    said = replace_tags(said, spell_colocated, ("colocation_node",))
+    said = replace_tags(said, lambda name: "", ("function_node",))
+    tagged = [graph.node(name) for kind, name in find_tags(message) if kind == "node" and name in graph.ids]
+    origins = [text for node in tagged if (text := _origins(graph, node, place))]
+    return said + "".join((_ORIGINS, "\n".join(origins))) if origins else said
+
+
+def _origins(graph: Graph, node: Node, place: Callable[[str], str]) -> str:
+    """The nodes that a node reads, each place once; Python has them in a set, so that their order is ours."""
+    done, found = {place(node.name)}, []
+    for node_id in dict.fromkeys((*node.input_nodes, *node.control_inputs)):
+        name = graph.nodes[node_id].name
+        if place(name) not in done:
+            done.add(place(name))
+            found.append(f" {name}{place(name)}")
+    return f"\nInput Source operations connected to node {node.name}:\n" + "\t\n".join(found) if found else ""
+
+
+def _device_summary(graph: Graph, node: Node) -> str:
+    """The device scopes that a node was made in, the inner ones first (2.1.7)."""
+    lines = list(_scope_lines(graph, node))
+    if not lines:
+        return f"No device assignments were active during op '{node.name}' creation."
+    return "\n".join((f"Device assignments active during op '{node.name}' creation:", *lines))
+
+
+def _scope_lines(graph: Graph, node: Node) -> Iterator[str]:
+    around = [scope for scope in graph.device_scopes if scope.first <= node.id < scope.end]
+    places = [(scope.device, graph.located(scope.location)) for scope in around]
+    if not places and node.device:
+        places = [(node.device, graph.location(node))]
+    for device, location in places:
+        if location is not None:
+            yield f"  with tf.device({device}): <{escape_line(location.file)}:{location.line}>"

@@ -1,0 +1,58 @@
+"""Dask's own commands as processes: `dask scheduler` and `dask worker`, on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+START_SECONDS = 60.0
+
+
+class DaskCommands:
+    """A scheduler and workers in processes of their own; a context manager that ends them all."""
+
+    def __init__(self, directory: Path, *options: str, scheme: str = "tcp", **environment: str) -> None:
+        """Options are those of both commands."""
+        self._directory = directory
+        self._options = [*options, "--protocol", scheme, "--host", "127.0.0.1", "--no-dashboard"]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        file = directory / "scheduler.json"
+        self.scheduler = self._start(["scheduler", "--port", "0", "--scheduler-file", str(file)], environment)
+        self.address: str = ""
+        end = time.monotonic() + START_SECONDS
+        while not self.address:
+            assert time.monotonic() < end, "the scheduler did not start"
+            time.sleep(0.05)
+            try:
+                self.address = json.loads(file.read_text())["address"]
+            except (OSError, ValueError):
+                assert self.scheduler.poll() is None, "the scheduler has ended"
+
+    def worker(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+        """One more worker; it joins in its own time."""
+        return self._start(["worker", self.address, "--nthreads", "1", *options], environment)
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dask", *command, *self._options],
+            cwd=self._directory,
+            env=os.environ | environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._processes.append(process)
+        return process
+
+    def __enter__(self) -> DaskCommands:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+        for process in self._processes:
+            process.wait()
