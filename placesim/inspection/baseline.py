@@ -67,12 +67,12 @@ def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], tran
 
 def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
     """The body that a node stands in, and what lowering made it of: only such nodes have these keys."""
-    given = [row.get(key, "") for key in ("body", "origin")]
-    for key, value in zip(("body", "origin"), given, strict=True):
+    given = [row.get(key, "") for key in ("body", "lowered_from")]
+    for key, value in zip(("body", "lowered_from"), given, strict=True):
         if not isinstance(value, str):
             raise refusal(f"placements[{index}].{key}", value, TEXT.expected)
-    body, origin = map(escape_line, given)
-    return body, origin
+    body, lowered_from = map(escape_line, given)
+    return body, lowered_from
 
 
 def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class PlacedNode(NamedTuple):
     """A node with its device, what it had asked for, and where it stands in its file.
 
-    The name of a node in a function's body is its path, and begins with `body`, that of the body; `origin` is what lowering
-    made it of.  Both are empty for other nodes.
+    The name of a node in a function's body is its path, and begins with `body`, that of the body; `lowered_from` is what
+    lowering made it of.  Both are empty for other nodes.
     """
 
     name: str
@@ -41,7 +41,7 @@ class PlacedNode(NamedTuple):
     requested: str
     location: Location | None = None
     body: str = ""
-    origin: str = ""
+    lowered_from: str = ""
 
 
 class Failure(NamedTuple):
@@ -128,7 +128,7 @@ class Snapshot:
         bodies = self.bodies
         meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
         matches = matcher(meant, self.handles)
-        return lambda node: matches(node.name) or bool(node.origin and matches(node.origin))
+        return lambda node: matches(node.name) or bool(node.lowered_from and matches(node.lowered_from))
 
     @property
     def start(self) -> Location:
@@ -166,8 +166,8 @@ def failure_of(error: PlacesimError) -> Failure:
 
 def _rows(placement: Placement) -> list[PlacedNode]:
     return [
-        PlacedNode(path, node.op, device.name, node.device, graph.location(node), body, origin)
-        for path, node, device, graph, body, origin in logged_nodes(placement)
+        PlacedNode(path, node.op, device.name, node.device, graph.location(node), body, lowered_from)
+        for path, node, device, graph, body, lowered_from in logged_nodes(placement)
     ]
 
 

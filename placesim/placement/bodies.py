@@ -18,7 +18,7 @@ from placesim.devices.names import ANY
 from placesim.dtypes import RESOURCE
 from placesim.errors import OpError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
-from placesim.graph.graph import Graph, Node
+from placesim.graph.graph import Graph, Node, NodeDef
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, SINGLE_DEVICE_CALLS, WITHOUT_DEFAULT_DEVICE
 from placesim.placement.colocation import ColocationGraph
@@ -97,6 +97,15 @@ def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> P
     return Placement(graph, devices, order, [device] * len(graph), list(order), choices, groups, Reasons(groups), is_body=True)
 
 
+def body_node(graph: Graph, name: str) -> NodeDef | None:
+    """The node of a function that lowering made a placed graph's node of; None for one that it did not make of such a node."""
+    origin = graph.origins.get(name)
+    function = graph.functions.get(origin.function) if origin is not None else None
+    if origin is None or function is None:
+        return None
+    return next((node for node in function.nodes if node.name == origin.node), None)
+
+
 # --- the calls of a placed graph ------------------------------------------------------------------------------------
 
 
@@ -163,7 +172,7 @@ NO_BODIES = Bodies()
 class LoggedNode(NamedTuple):
     """A node with its device, by its path; `body` is that of its body, empty for the graph's own, and `graph` the one it is in.
 
-    `origin` is the path of what it is made of, where lowering made it.
+    `lowered_from` is the path of what it is made of, where lowering made it.
     """
 
     path: str
@@ -171,7 +180,7 @@ class LoggedNode(NamedTuple):
     device: Device
     graph: Graph
     body: str = ""
-    origin: str = ""
+    lowered_from: str = ""
 
 
 def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
@@ -182,6 +191,18 @@ def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
             yield from _logged(body.placement, body)
 
 
+def device_at(placement: Placement, path: str) -> Device | None:
+    """The device of a node, of the graph itself or by its path in a body; None where there is none, or it has none."""
+    if path in placement.graph.ids:
+        return placement.devices[placement.graph.ids[path]]
+    for body in bodies_of(placement).bodies:
+        found = body.placement
+        name = path.removeprefix(f"{body.path}/")
+        if found is not None and name != path and name in found.graph.ids:
+            return found.devices[found.graph.ids[name]]
+    return None
+
+
 def _logged(placement: Placement, body: Body | None) -> Iterator[LoggedNode]:
     graph, devices = placement.graph, placement.devices
     nodes, origins = graph.nodes, graph.origins
@@ -189,8 +210,8 @@ def _logged(placement: Placement, body: Body | None) -> Iterator[LoggedNode]:
     for node_id in placement.log:
         node, device = nodes[node_id], devices[node_id]
         if device is not None:
-            origin = origins.get(node.name, "") if origins else ""
-            yield LoggedNode(prefix + node.name, node, device, graph, path, origin and prefix + origin)
+            origin = origins.get(node.name) if origins else None
+            yield LoggedNode(prefix + node.name, node, device, graph, path, prefix + origin.path if origin else "")
 
 
 def bodies_of(placement: Placement) -> Bodies:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class PlacementRow(NamedTuple):
     """A node's line of the log: its op, the device that it was placed on, and what it had asked for.
 
-    `body` is the body that it stands in, which a node calls; its name begins with that.  `origin` is what lowering made it of
-    (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
+    `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made it
+    of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
     """
 
     node: str
@@ -44,11 +44,11 @@ class PlacementRow(NamedTuple):
     device: str
     requested: str
     body: str = ""
-    origin: str = ""
+    lowered_from: str = ""
 
     def document(self) -> dict[str, str]:
-        """The row of the JSON object, with those of `body` and `origin` that there are."""
-        return {key: value for key, value in self._asdict().items() if value or key not in ("body", "origin")}
+        """The row of the JSON object, with those of `body` and `lowered_from` that there are."""
+        return {key: value for key, value in self._asdict().items() if value or key not in ("body", "lowered_from")}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,9 @@ class Report(Reading, Outcome):
         """Every node that is shown, in log order; behind the graph's nodes those of the bodies that it calls when it runs."""
         shows = self.shows_node
         rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
-        return tuple(rows if shows is None else (row for row in rows if shows(row.node) or (row.origin and shows(row.origin))))
+        if shows is None:
+            return tuple(rows)
+        return tuple(row for row in rows if shows(row.node) or (row.lowered_from and shows(row.lowered_from)))
 
     def document(self) -> dict[str, Any]:
         """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
@@ -181,5 +183,5 @@ class Report(Reading, Outcome):
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:
-    for path, node, device, _, body, origin in logged_nodes(placement):
-        yield PlacementRow(path, node.op, device.name, node.device, body, origin)
+    for path, node, device, _, body, lowered_from in logged_nodes(placement):
+        yield PlacementRow(path, node.op, device.name, node.device, body, lowered_from)
