@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class PlacementRow(NamedTuple):
     """A node's line of the log: its op, the device that it was placed on, and what it had asked for.
 
-    `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made it
-    of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
+    `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made
+    it of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
     """
 
     node: str
