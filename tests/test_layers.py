@@ -77,7 +77,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "tf1": (
-        "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
+        "suggestions checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices "
+        "dtypes errors"
     ),
     "cli": (
         "releases collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known "

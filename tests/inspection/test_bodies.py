@@ -99,7 +99,7 @@ def test_names_of_what_was_lowered_and_of_repeated_bodies() -> None:
 
 
 def test_a_path_that_there_is_not() -> None:
-    with pytest.raises(UsageError, match="no such node: got 'call/f/sp'.*did you mean 'call/f/sq'"):
+    with pytest.raises(UsageError, match=r"no such node: got 'call/f/sp'.*did you mean 'call/f/sq'"):
         explained("call/f/sp")
 
 

@@ -123,7 +123,7 @@ def test_a_reduction_has_no_device_that_it_prefers() -> None:
     types = {"output_types": ["float"], "output_shapes": [[]]}
     rows = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
     rows |= {"attrs": {"Toutput_types": ["float"], "output_shapes": [[]]}, "device": "/cpu:2"}
-    attrs = {"f": {"func": "r"}, "Tstate": ["float"], "Targuments": [], **types}
+    attrs: Any = {"f": {"func": "r"}, "Tstate": ["float"], "Targuments": [], **types}
     node = {"op": "ReduceDataset", "name": "reduce", "inputs": ["rows", 1.0], "attrs": attrs, "device": "/cpu:2"}
     found = bodies(rows, node, functions=(reduce,))
     assert devices(found) == {"a": "2", "b": "2", "sq": "0", "z_RetVal": "2"}
@@ -133,7 +133,7 @@ def test_a_reduction_has_no_device_that_it_prefers() -> None:
 def test_a_mapped_function_prefers_its_datasets_device() -> None:
     rows = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
     rows |= {"attrs": {"Toutput_types": ["float"], "output_shapes": [[]]}, "device": "/cpu:2"}
-    attrs = {"f": {"func": "f"}, "Targuments": [], "output_types": ["float"], "output_shapes": [[]]}
+    attrs: Any = {"f": {"func": "f"}, "Targuments": [], "output_types": ["float"], "output_shapes": [[]]}
     found = bodies(rows, {"op": "MapDataset", "name": "map", "inputs": ["rows"], "attrs": attrs, "device": "/cpu:2"})
     assert devices(found) == {"x": "2", "sq": "1", "plus": "2", "z_RetVal": "2"}
 
