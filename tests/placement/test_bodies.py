@@ -120,8 +120,8 @@ def test_a_run_logs_only_what_is_placed() -> None:
 def test_a_reduction_has_no_device_that_it_prefers() -> None:
     """Its arguments and results are where it is, and what asks for nothing goes where it would go in a graph."""
     reduce = function("r", {"op": "Square", "name": "sq", "inputs": ["a"], "attrs": FLOAT}, inputs=("a", "b"), result="sq:y:0")
-    types = {"output_types": ["float"], "output_shapes": [[]]}
-    rows = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
+    types: dict[str, Any] = {"output_types": ["float"], "output_shapes": [[]]}
+    rows: dict[str, Any] = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
     rows |= {"attrs": {"Toutput_types": ["float"], "output_shapes": [[]]}, "device": "/cpu:2"}
     attrs: Any = {"f": {"func": "r"}, "Tstate": ["float"], "Targuments": [], **types}
     node = {"op": "ReduceDataset", "name": "reduce", "inputs": ["rows", 1.0], "attrs": attrs, "device": "/cpu:2"}
@@ -131,7 +131,7 @@ def test_a_reduction_has_no_device_that_it_prefers() -> None:
 
 
 def test_a_mapped_function_prefers_its_datasets_device() -> None:
-    rows = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
+    rows: dict[str, Any] = {"op": "TensorSliceDataset", "name": "rows", "inputs": [[1.0, 2.0]]}
     rows |= {"attrs": {"Toutput_types": ["float"], "output_shapes": [[]]}, "device": "/cpu:2"}
     attrs: Any = {"f": {"func": "f"}, "Targuments": [], "output_types": ["float"], "output_shapes": [[]]}
     found = bodies(rows, {"op": "MapDataset", "name": "map", "inputs": ["rows"], "attrs": attrs, "device": "/cpu:2"})
