@@ -16,7 +16,7 @@ from placesim.placement.placer import Placement
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.kernels.functional import ArgumentCountError, other_types
-from placesim.runtime.partition import partition
+from placesim.runtime.partition import Partition, partition
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import prune
 from placesim.runtime.resources import ResourceHandle
@@ -87,12 +87,16 @@ class FunctionCalls:
         for index, given, dtype in other_types(inputs, wanted):
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
+    def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
+        """Refuse a body that cannot run in this process: none, where all devices are here."""
+
     def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)
         placement = body.placement
         if placement.error is not None:
             raise placement.error
         partitions = partition(prune(placement, targets=body.targets), self._device_set)
+        self._admit(function, partitions.parts)
         executor = build_executor(
             partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger, is_body=True
         )
