@@ -39,9 +39,11 @@ ROOMS = {
     ),
     "cluster": "suggestions processes devices errors placesim",
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
-    "planning": "suggestions processes timelines errors",
+    "planning": "suggestions processes cluster timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
-    "inspection": "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "inspection": (
+        "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
+    ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -66,7 +68,7 @@ ROOMS = {
         "devices errors"
     ),
     "planned_files": "files simulation loading options report graph_plans formats placement graph errors",
-    "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
+    "forecasts": "timing planned planned_files sweeping cluster loading options planning graph_plans report errors",
     "manual": "",
     "examples": "suggestions errors",
     "options": "releases suggestions devices errors",
