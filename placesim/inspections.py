@@ -115,8 +115,8 @@ def diff(
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
-    html = _comparison(sources, sides, labels, names) if page else None
-    return DiffReport(compare(*snapshots), *labels, page=html)
+    shown = _comparison(sources, sides, labels, names) if page else None
+    return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
 
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
