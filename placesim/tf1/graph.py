@@ -35,7 +35,8 @@ class Graph(Scopes, Collections, Elements):
 
     def __init__(self) -> None:
         uid()
-        self.builder = GraphBuilder(load_registry(), file=script_file())
+        registry = load_registry() if self.outer_graph is None else self.outer_graph.builder.registry
+        self.builder = GraphBuilder(registry, file=script_file())
         self.builder.graph.versions = {"producer": PRODUCER}
         self.builder.on_node = self._take_up
         self.shapes = GraphShapes(self.builder.graph)
