@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import command
+from placesim.cli.command import command, same_setting
 from placesim.cli.forms import (
     OPENED,
     ROW_FORMS,
@@ -110,7 +111,7 @@ FORMS: tuple[Form[Any], ...] = (
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
-@table_option("scopes", "devices", "transfers", "host-copies", "signals", "memory")
+@table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
 @open_option
 def show_command(
@@ -153,7 +154,7 @@ def show_command(
     wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else Wish.NONE
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
-    picture = run_within(values["timeout"], lambda: picture_of(snapshot))
+    picture = replace(run_within(values["timeout"], lambda: picture_of(snapshot)), command=same_setting("explain", graph))
     if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:
