@@ -133,13 +133,16 @@ def check_command(
     from functools import partial
 
     from placesim.cli.graph_arguments import graph_name, open_subject
-    from placesim.cli.output import write, write_error
+    from placesim.cli.output import tell, write, write_error
+    from placesim.cli.progress import staged
     from placesim.deadlines import run_within
     from placesim.errors import PlacesimError
     from placesim.inspection.checking.findings import Checked
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
+    from placesim.interrupts import Unhurried
     from placesim.subjects import Wish, Wishes
+    from placesim.watching import doing
 
     if lists_rules:
         write(describe_rules())
@@ -154,21 +157,33 @@ def check_command(
         memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
         time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
     )
-    checked = []
+    checked: list[Checked] = []
     worst = 0
-    for graph in graphs:
-        try:
-            snapshot = open_subject(graph, given(values), wishes=wishes)
-            findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
-        except PlacesimError as error:
-            if len(graphs) == 1 and target.form != "junit":
-                raise
-            write_error(error)
-            checked.append(Checked(graph_name(graph), error=str(error)))
-            worst = max(worst, error.exit_code)
-        else:
-            checked.append(Checked(graph_name(graph), findings))
-            worst = max(worst, 1 if findings else 0)
+
+    def look() -> tuple[int, int | None]:
+        return len(checked), len(graphs) if len(graphs) > 1 else None
+
+    try:
+        with staged("checking"), doing("checking graphs", look):
+            for graph in graphs:
+                try:
+                    snapshot = open_subject(graph, given(values), wishes=wishes)
+                    findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
+                except PlacesimError as error:
+                    if len(graphs) == 1 and target.form != "junit":
+                        raise
+                    write_error(error)
+                    checked.append(Checked(graph_name(graph), error=str(error)))
+                    worst = max(worst, error.exit_code)
+                else:
+                    checked.append(Checked(graph_name(graph), findings))
+                    worst = max(worst, 1 if findings else 0)
+    except KeyboardInterrupt:
+        if checked:
+            with Unhurried():
+                tell(f"interrupted: {len(checked)} of {len(graphs)} graphs are checked\n")
+                write_target(FORMS, target, checked, uses)
+        raise
     write_target(FORMS, target, checked, uses)
     return worst
 

@@ -129,6 +129,7 @@ def diff_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain
+    from placesim.cli.progress import staged
     from placesim.inspection.difference import compare
     from placesim.subjects import Wish, Wishes
 
@@ -144,11 +145,12 @@ def diff_command(
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
     wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
-    before, after = (
-        open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
-    )
-    _check_predictions(before, after)
-    difference = compare(before, after)
+    with staged("comparing"):
+        before, after = (
+            open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
+        )
+        _check_predictions(before, after)
+        difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)
     for snapshot, label in zip((before, after), labels, strict=True):

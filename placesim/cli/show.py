@@ -143,6 +143,7 @@ def show_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_error_text
+    from placesim.cli.progress import staged
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
     from placesim.subjects import Wish, Wishes
@@ -153,7 +154,8 @@ def show_command(
     wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else Wish.NONE
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
-    picture = run_within(values["timeout"], lambda: picture_of(snapshot))
+    with staged("drawing"):
+        picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:

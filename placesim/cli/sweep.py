@@ -225,6 +225,7 @@ class _Output:
 
 def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
     """Simulates, and writes; where it is interrupted what is finished is written as well."""
+    from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
     from placesim.sweeping.processes import number_of_processors
 
@@ -240,6 +241,8 @@ def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
             progress.clear()
             if run.simulated and not run.is_in_vain:
                 output.finish()
+                kept = "" if output.path is None else f", and kept in {output.path}"
+                tell(f"interrupted: {len(run.rows)} of {len(run.combinations)} combinations are simulated{kept}\n")
             raise
     output.finish()
 
