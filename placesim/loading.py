@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.building import GraphBuilder
-from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
+from placesim.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
 from placesim.suggestions import did_you_mean
@@ -120,14 +120,25 @@ def _check_directory(directory: Path) -> None:
         raise GraphFileError((Problem(Location(str(directory), 0, 0), message),))
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes.  Raises GraphFileError where it cannot be read, or is none."""
+def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
+    """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
     try:
         return read_handed(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read the file: got '{reason}', expected a readable graph file"
+        near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        message = f"cannot read the file: got '{reason}', expected a readable {what}{near}"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def _nearest_file(path: str | Path) -> str:
+    """`; did you mean 'graphs/towers.yaml'?` where a file of nearly that name lies in the folder."""
+    folder, name = os.path.split(path)
+    try:
+        near = did_you_mean(name, sorted(os.listdir(folder or ".")))
+    except OSError:
+        return ""
+    return near.replace("'", f"'{os.path.join(folder, '')}", 1)
 
 
 def run_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
@@ -222,7 +233,6 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
-    from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
     from placesim.graph.patterns import matching
 
@@ -237,8 +247,18 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
-        file = set_devices(file, [(pattern, format_spec(parse_python_spec(device))) for pattern, device in patterns])
+        file = set_devices(file, [(pattern, _device_text(pattern, device)) for pattern, device in patterns])
     return replace(loaded, file=file)
+
+
+def _device_text(pattern: str, device: str) -> str:
+    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    from placesim.devices.names import format_spec, parse_python_spec
+
+    try:
+        return format_spec(parse_python_spec(device))
+    except GraphBuildError as error:
+        raise UsageError(f"{error.message} (in --device '{pattern}={device}')") from None
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

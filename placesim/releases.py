@@ -34,6 +34,18 @@ class Release(NamedTuple):
     """Whether a node without any kernel is held to its op's definition before its kernels are spoken of (4.3)."""
     excludes_xla_types: bool = True
     """Whether types that only XLA compiles for are left to those who ask for them (5.11)."""
+    inputs_precede_bodies: bool = True
+    """Whether the identities of a call's inputs are numbered before the body that takes its place, or behind it (6.5)."""
+    loops_follow_inputs: bool = True
+    """Whether what a lowered `While` makes for an input asks for that input's device, or for the loop's."""
+    labels_ends_of_calls: bool = True
+    """Whether the identities of a call's inputs and outputs are labelled with what they read (5.7)."""
+    keeps_labels_of_bodies: bool = True
+    """Whether the nodes of a body that takes its call's place keep their labels (5.7)."""
+    resources_go_round: bool = False
+    """Whether a lowered `While` takes resources round, as tensors, or hands them in once."""
+    callers_override_tasks: bool = False
+    """Whether a call's job, replica and task hold for its body's nodes, and not its whole device where theirs is open."""
     ties_nested_devices: bool = False
     """Whether an edge that ties takes two devices to be at odds where neither is a specification of the other (5.6.2)."""
     ties_datasets: bool = True
@@ -79,6 +91,12 @@ RELEASES = {
             prefers_local_devices=False,
             checks_attrs_without_kernel=False,
             excludes_xla_types=False,
+            inputs_precede_bodies=False,
+            loops_follow_inputs=False,
+            labels_ends_of_calls=False,
+            keeps_labels_of_bodies=False,
+            resources_go_round=True,
+            callers_override_tasks=True,
             ties_nested_devices=True,
             ties_datasets=False,
             keeps_variants_on_host=False,

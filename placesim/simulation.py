@@ -619,7 +619,9 @@ def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
 def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     from placesim.formats.graph_file.overrides import read_inventory
 
-    return read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source), str(source))
+    return (
+        read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source, "inventory"), str(source))
+    )
 
 
 def find_gpu_model(name: str) -> GpuModel:

@@ -80,7 +80,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "tf1": (
-        "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
+        "suggestions checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices "
+        "dtypes errors"
     ),
     "cli": (
         "watching releases collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known "

@@ -192,5 +192,5 @@ def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...
     from placesim.inspection.checking.policy import read_policy, read_rule
     from placesim.loading import read_bytes
 
-    uses = () if policy is None else read_policy(read_bytes(policy), policy)
+    uses = () if policy is None else read_policy(read_bytes(policy, "policy"), policy)
     return (*uses, *map(read_rule, rules))

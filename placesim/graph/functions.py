@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DType, OpenType
 from placesim.errors import InvalidArgumentError
-from placesim.graph.graph import MAX_SLOT_DIGITS, Function, FunctionArg, Graph, NodeDef, Signature, SignatureTable
+from placesim.graph.graph import (
+    MAX_SLOT_DIGITS,
+    Function,
+    FunctionArg,
+    Graph,
+    NodeDef,
+    Signature,
+    SignatureTable,
+    TensorRef,
+    split_tensor_name,
+)
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
@@ -22,11 +32,12 @@ class FunctionBody(NamedTuple):
     control_results: tuple[int, ...]
 
 
-def find_function(graph: Graph, name: str) -> Function:
-    """The library's function of that name; InvalidArgumentError where there is none."""
+def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
+    """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
     found = graph.functions.get(name)
     if found is None:
-        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {", ".join(graph.functions)}')
+        known = ", ".join(graph.functions)
+        raise InvalidArgumentError(f'Failed to find function "{name}" in function library: {known}', node=caller)
     return found
 
 
@@ -62,6 +73,37 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
         tuple(ordered.ids[a.name] for a in args),
         tuple(ordered.ids[r.name] for r in results),
         tuple(dict.fromkeys(ordered.ids[name] for name in controls)),
+    )
+
+
+class OpenBody(NamedTuple):
+    """A body for whatever its callers choose: `graph` has a Placeholder for each argument first, then the nodes in order."""
+
+    graph: Graph
+    results: tuple[TensorRef, ...]
+    controls: tuple[int, ...]
+
+
+def open_body(graph: Graph, function: Function) -> OpenBody:
+    """The body of a function of the graph's library, in which types that callers choose are OpenTypes.
+
+    Raises InvalidArgumentError as `instantiate`.
+    """
+    attrs = {arg.type_attr: OpenType(arg.type_attr) for arg in (*function.inputs, *function.outputs) if arg.type_attr}
+    args = tuple(NodeDef(a.name, "Placeholder", (), "", {"dtype": _dtype(a, attrs)}) for a in function.inputs)
+    names = _TensorNames(graph, function, attrs)
+    body = tuple(n._replace(inputs=names.inputs(n), attrs=_substitute(n.attrs, attrs)) for n in function.nodes)
+    if len({node.name for node in (*args, *body)}) < len(args) + len(body):
+        raise InvalidArgumentError(f"nodes of function '{function.name}' are not unique")
+    called = {node.op: graph.functions[node.op] for node in body if node.op in graph.functions}
+    made = Graph(graph.registry, called, graph.file)
+    made.files = graph.files
+    made.extend((*args, *body))
+    results = [split_tensor_name(names.resolve(result.value)) for result in function.outputs]
+    return OpenBody(
+        made,
+        tuple(TensorRef(made.ids[name], slot) for name, slot in results),
+        tuple(made.ids[names.resolve(f"^{name}")[1:]] for name in function.control_outputs.values()),
     )
 
 

@@ -77,6 +77,14 @@ class EditableGraph:
         """Append a node whose edges are still to come."""
         return self._append(name, op, attrs, device, location)
 
+    def move_to_end(self, nodes: Sequence[EditableNode]) -> None:
+        """Number these nodes, the newest ones but for those behind them, as if they had been added last."""
+        first = min(node.runtime_id for node in nodes) - 2
+        moved = set(map(id, nodes))
+        self.nodes[first:] = [*(node for node in self.nodes[first:] if id(node) not in moved), *nodes]
+        for index, node in enumerate(self.nodes[first:], first):
+            node.runtime_id = index + 2
+
     def new_name(self, prefix: str) -> str:
         """A name that no other node has: numbered through the whole graph."""
         name = f"{prefix}/_{self._name_count}"

@@ -149,7 +149,7 @@ class _Conditional:
         numbers = range(len(self.branches))
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
-            find_function(self.edited.base, function.name)
+            find_function(self.edited.base, function.name, self.node.name)
             data = [(switch, i) for switch in inputs]
             attrs = _call_attrs(function)
             calls[i] = self.edited.add(self.call_names[i], function.name, attrs, self.node.device, data, [pivots[i]])
@@ -171,8 +171,9 @@ class _Loop:
         self.node = node
         self.cond_name = edited.new_name(f"{node.name}/cond")
         self.body_name = edited.new_name(f"{node.name}/body")
-        find_function(edited.base, node.attrs["body"].name)  # raises where there is none
-        self.is_resource = [source.output_dtype(slot) is RESOURCE for source, slot in node.data]
+        find_function(edited.base, node.attrs["body"].name, node.name)  # raises where there is none
+        goes_round = edited.base.registry.rules.resources_go_round
+        self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
         if all(self.is_resource):
             raise InvalidArgumentError(
                 f"{node_tag(node.name)} can't be lowered: none of its inputs is a tensor that goes round"
@@ -243,7 +244,8 @@ class _Loop:
             attrs = {"T": source.output_dtype(slot), "frame_name": node.name, "parallel_iterations": iterations}
             if self.is_resource[i]:
                 attrs["is_constant"] = True
-            enters.append(self._add("enter", "Enter", attrs, source.device, [(source, slot)]))
+            device = source.device if self.edited.base.registry.rules.loops_follow_inputs else node.device
+            enters.append(self._add("enter", "Enter", attrs, device, [(source, slot)]))
         if node.control:
             incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), list(node.control))
             for enter in enters:
@@ -277,7 +279,7 @@ def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: boo
     Raises InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
-    function = find_function(edited.base, called.name)
+    function = find_function(edited.base, called.name, caller.name)
     if function.attrs.get("_noinline"):
         return
     body = instantiate(edited.base, function, {**dict(called.attrs), **caller.attrs})
@@ -302,12 +304,15 @@ class _Inlining:
         self.caller = caller
         self.body = body
         self.arg_positions = arg_positions
+        self.rules = edited.base.registry.rules
 
     def run(self, keep_fetchable: bool) -> None:
         edited, caller = self.edited, self.caller
         entry = self._no_op("input_control_node", list(caller.control)) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
+        if inputs and not self.rules.inputs_precede_bodies:
+            edited.move_to_end(inputs)
         if entry is not None:
             for identity in inputs:
                 edited.control(entry, identity)
@@ -329,7 +334,9 @@ class _Inlining:
 
     def _identity(self, infix: str, data: Output, device: str) -> EditableNode:
         name = self.edited.new_name(f"Func/{self.caller.name}/{infix}")
-        attrs = {"T": data[0].output_dtype(data[1]), "_class": (f"loc:@{data[0].name}",)}
+        attrs: dict[str, Any] = {"T": data[0].output_dtype(data[1])}
+        if self.rules.labels_ends_of_calls:
+            attrs["_class"] = (f"loc:@{data[0].name}",)
         return self.edited.add(name, "Identity", attrs, device, [data], (), self.caller.location)
 
     def _copy_body(self, entry: EditableNode | None, inputs: Sequence[EditableNode]) -> dict[int, EditableNode]:
@@ -360,7 +367,9 @@ class _Inlining:
         attrs = dict(node.attrs)
         if node.op in ENTERS:
             attrs["frame_name"] = f"{self.caller.name}/{attrs['frame_name']}"
-        if isinstance(attrs.get("_class"), tuple):
+        if not self.rules.keeps_labels_of_bodies:
+            attrs.pop("_class", None)
+        elif isinstance(attrs.get("_class"), tuple):
             attrs["_class"] = tuple(map(self._label, attrs["_class"], [inputs] * len(attrs["_class"])))
         return attrs
 
@@ -371,12 +380,14 @@ class _Inlining:
         return f"loc:@{self.caller.name}/{name}" if name in self.body.graph.ids else label
 
     def _device(self, requested: str) -> str:
-        """A body node's device: its own, the caller's filling what it leaves open."""
+        """A body node's device: its own with what the caller's adds, or with the caller's task."""
         if not requested:
             return self.caller.device
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)
         if own is None or outer is None:
             return requested
+        if self.rules.callers_override_tasks:
+            return str(own.specialised_by(outer.address_space))
         return str(outer.specialised_by(own))
 
     def _outputs(self, copies: dict[int, EditableNode]) -> list[EditableNode]:

@@ -134,7 +134,7 @@ def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
     """Whether a call's function has a result that is a resource; raises InvalidArgumentError for an unknown function."""
     called = node.attrs["f"]
     attrs = dict(called.attrs)
-    outputs = find_function(graph, called.name).outputs
+    outputs = find_function(graph, called.name, node.name).outputs
     return any((output.dtype or attrs.get(output.type_attr)) is RESOURCE for output in outputs)
 
 

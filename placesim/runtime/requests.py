@@ -284,20 +284,28 @@ def _tensor_name(feed: Feed) -> str:
 
 
 def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.ndarray[Any, Any]) -> None:
-    node = graph.nodes[node_id]
-    shape = node.attrs.get("shape") if node.op in PLACEHOLDERS and not slot else None
-    if shape is None or shape.dims is None or (node.op == "Placeholder" and _is_legacy_scalar(graph, shape.dims)):
+    dims = _static_dims(graph, node_id, slot)
+    if dims is None or (graph.nodes[node_id].op == "Placeholder" and _is_legacy_scalar(graph, dims)):
         return
-    fits = len(shape.dims) == array.ndim and all(
-        want < 0 or want == got for want, got in zip(shape.dims, array.shape, strict=True)
-    )
+    fits = len(dims) == array.ndim and all(want < 0 or want == got for want, got in zip(dims, array.shape, strict=True))
     if not fits:
-        wanted = ", ".join("None" if dim < 0 else str(dim) for dim in shape.dims) + ("," if len(shape.dims) == 1 else "")
+        wanted = ", ".join("None" if dim < 0 else str(dim) for dim in dims) + ("," if len(dims) == 1 else "")
         raise _refuse(
             graph,
             feed.location,
             f"Cannot feed value of shape {array.shape} for Tensor {_tensor_name(feed)}, which has shape ({wanted})",
         )
+
+
+def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
+    """What is known of a fed tensor's shape; None where its rank is not."""
+    node = graph.nodes[node_id]
+    if node.op in PLACEHOLDERS and not slot:
+        shape = node.attrs.get("shape")
+        return None if shape is None else shape.dims
+    from placesim.runtime.graph_shapes import GraphShapes
+
+    return GraphShapes(graph).shape(TensorRef(node_id, slot))
 
 
 def _is_legacy_scalar(graph: Graph, dims: Sequence[int]) -> bool:

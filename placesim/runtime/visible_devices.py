@@ -12,6 +12,8 @@ from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config
 from placesim.releases import CURRENT, Release
 
+_MOST_NAMED = 3
+
 
 def build_session_devices(
     inventory: Sequence[TaskInventory],
@@ -54,7 +56,9 @@ def _find_master(devices: Sequence[Device], master: str) -> DeviceSpec:
     wanted = parse_runtime_name(master)
     found = None if wanted is None else next((d for d in devices if wanted.matches(d.spec)), None)
     if found is None:
-        raise InvalidArgumentError(f"config.master names no task of the inventory: got {master!r}")
+        tasks = [str(space) for space in dict.fromkeys(device.spec.address_space for device in devices)][:_MOST_NAMED]
+        expected = f", expected one such as {' or '.join(tasks)}" if tasks else ""
+        raise InvalidArgumentError(f"config.master names no task of the inventory: got {master!r}{expected}")
     return found.spec.address_space
 
 

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from placesim.errors import GraphBuildError
+import placesim.tf1 as tf
 from placesim.formats.graph_file.body_entries import OuterTensor
 from placesim.graph import binding
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.file_graph import REFUSALS, FileGraph, Refused, file_graph
+from placesim.tf1.file_graph import BodyView, FileGraph, file_graph
 from placesim.tf1.functions import branches, loops
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor, numbers_after
+from placesim.tf1.variables.variable import Variable
 
 Writer = Callable[..., Sequence[Any]]
 """Writes the nodes of a body: `(its Functions, the nodes of its arguments) -> what it gives`, in the words of `Functions`."""
@@ -33,6 +34,8 @@ class Functions:
     def __init__(self, builder: GraphBuilder, body: FunctionGraph | None = None) -> None:
         self.builder = builder
         self._body = body
+        if body is not None:
+            builder.view = BodyView(body)
 
     @contextmanager
     def _building(self, position: int) -> Iterator[None]:
@@ -42,13 +45,8 @@ class Functions:
                 yield
                 self.builder.last_number = numbers[0]
             return
-        self._body.location = lambda: position  # type: ignore[method-assign]
-        try:
+        with self.builder.view.building(position):
             yield
-        except REFUSALS as error:
-            if isinstance(error, GraphBuildError):
-                raise
-            raise Refused(error) from None
 
     @property
     def _graph(self) -> FileGraph | FunctionGraph:
@@ -110,6 +108,20 @@ class Functions:
         """Every call of this body waits for a node outside."""
         self._own_body().control_captures[outside._graph.operation(node)] = None
 
+    def initialize(self, name: str, position: int) -> int:
+        """`tf.global_variables_initializer` in this body: what waits there for all that stand outside.  Raises as `cond`."""
+        with self._building(position):
+            made = tf.variables_initializer(tf.global_variables(), name)
+            return int(made.node.id)
+
+    def variable(self, item: binding.Variable) -> Variable:
+        """The view of a variable of the file's own graph."""
+        return file_graph(self.builder).variable(item.node)
+
+    def tensor(self, ref: TensorRef) -> Tensor:
+        """The view of a tensor of this graph."""
+        return self._tensor(ref)
+
     def _own_body(self) -> FunctionGraph:
         if self._body is None:
             raise AssertionError("a file's own graph has nothing around it")
@@ -135,8 +147,6 @@ def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[
     body = get_default_graph()
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")
-    if body.outer_graph is not None:
-        body.functions.update(body.outer_graph.functions)
     body.location = lambda: position  # type: ignore[method-assign]
     own = Functions(body.builder, body)
     found = write(own, [argument.op.node.id for argument in args])

@@ -11,6 +11,7 @@ from placesim.graph import binding
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.runtime.graph_shapes import GraphShapes
+from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import Graph
 from placesim.tf1.tensor import Operation, Tensor
 from placesim.tf1.variables.reference import RefVariable
@@ -118,8 +119,34 @@ class FileGraph(Graph):
         return self._variables[node]
 
 
+class BodyView:
+    """A body of a conditional or loop of a file, for the same entries in it."""
+
+    def __init__(self, body: FunctionGraph) -> None:
+        self.body = body
+        self.builder = body.builder
+
+    @contextmanager
+    def building(self, position: int) -> Iterator[None]:
+        """New nodes stand at `position`; the body is the default graph already.
+
+        Raises Refused for what TensorFlow's Python raises inside.
+        """
+        self.body.location = lambda: position  # type: ignore[method-assign]
+        try:
+            yield
+        except REFUSALS as error:
+            if isinstance(error, GraphBuildError):
+                raise
+            raise Refused(error) from None
+
+    def tensor(self, ref: TensorRef) -> Tensor:
+        """The view of a tensor of the body."""
+        return self.body.operation(ref.node).outputs[ref.slot]
+
+
 def file_graph(builder: GraphBuilder) -> FileGraph:
-    """The one view of a builder: an op's functions are kept with it, for its gradient."""
+    """The one view of a file's own builder: an op's functions are kept with it, for its gradient."""
     if builder.view is None:
         builder.view = FileGraph(builder)
     return builder.view  # type: ignore[no-any-return]

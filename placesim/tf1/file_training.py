@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import placesim.tf1 as tf
+from placesim.formats.graph_file.body_entries import OuterTensor, OuterVariable
 from placesim.graph import binding
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.tf1.exports.optimizers import KINDS
-from placesim.tf1.file_graph import file_graph
+from placesim.tf1.file_functions import Functions
+from placesim.tf1.file_graph import BodyView, FileGraph, file_graph
 from placesim.tf1.gradients.aggregation import sum_slices
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Tensor
@@ -34,7 +36,7 @@ class Training:
     """
 
     def __init__(self, builder: GraphBuilder) -> None:
-        self._graph = file_graph(builder)
+        self._graph: FileGraph | BodyView = builder.view if isinstance(builder.view, BodyView) else file_graph(builder)
         self._slices: dict[TensorRef, IndexedSlices] = {}
 
     # --- gradients ------------------------------------------------------------------------------------------------------
@@ -124,8 +126,12 @@ class Training:
     # --- what entries name ----------------------------------------------------------------------------------------------
 
     def _value(self, item: Any) -> Any:
+        if isinstance(item, OuterVariable):
+            return cast("Functions", item.functions).variable(item.variable)
+        if isinstance(item, OuterTensor):
+            return cast("Functions", item.functions).tensor(item.tensor)
         if isinstance(item, binding.Variable):
-            return self._graph.variable(item.node)
+            return cast("FileGraph", self._graph).variable(item.node)
         if isinstance(item, TensorRef):
             return self._graph.tensor(item)
         return [self._value(part) for part in item] if isinstance(item, list) else item
@@ -133,10 +139,12 @@ class Training:
     def _target(self, item: Any) -> Any:
         """What is derived by: of a variable its reference or handle, as optimizers do it."""
         found = self._value(item)
-        return found._tensor if isinstance(item, binding.Variable) else found
+        return found._tensor if isinstance(item, binding.Variable | OuterVariable) else found
 
-    def _known(self, variable: Any) -> binding.Variable:
-        return self._graph.builder.variables[variable.op.node.id]
+    def _known(self, variable: Any) -> binding.Variable | OuterVariable:
+        builder = variable.graph.builder
+        found = builder.variables[variable.op.node.id]
+        return found if builder is self._graph.builder else OuterVariable(cast("Any", Functions(builder)), found)
 
 
 def _mean(gradients: Sequence[Any], variable: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.shell import Shell
+from placesim.formats.graph_file.reader import FILE_KEYS
+from tests.cli.shell import ROOT, Shell
 
+KEYS = f"{', '.join(FILE_KEYS[:-1])} or {FILE_KEYS[-1]}"
 CONST = "nodes:\n  - {{op: Const, name: a, value: 1.0, {}}}\n"
 DEVICE = "  a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 NEG = "nodes:\n  - {op: Placeholder, name: x, dtype: int32, shape: [2]}\n  - {op: Neg, name: y, inputs: [x]}\n"
@@ -53,6 +55,102 @@ SAID = {
             " config, nodes, run, fetch, feed, functions, placement, raw, versions, rest or marks",
             "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
             "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+        ],
+    ),
+    "a device list without devices": (
+        "nodes:\n  - {device: [], nodes: [{op: NoOp}]}\n",
+        ["GraphFileError: g.yaml:2:14: no copy of a scope: got an empty list, expected devices"],
+    ),
+    "the number of a copy where there is none": (
+        CONST.replace("name: a", "name: 'a{{i}}'").format("shape: []"),
+        [
+            "ValueError: g.yaml:2:23: `a{i}` is not a valid node name. Accepted names conform to Regex"
+            " /re.compile('^[A-Za-z0-9.][A-Za-z0-9_.\\\\\\\\/>-]*$')/",
+            "  '{i}', between quotation marks, is the number of a copy in a scope with a list of devices",
+        ],
+    ),
+    "a brace in a text without quotes": (
+        "nodes:\n  - {op: NoOp, name: tower_{i}}\n",
+        [
+            "GraphFileError: g.yaml:2:28: not valid YAML while parsing a flow mapping: did not find expected ',' or '}'",
+            "  each { and [ is closed again, and a text with one of {}[], in it stands in quotes",
+        ],
+    ),
+    "an inventory as a graph": (
+        "devices: {cpu: 1}\n",
+        ["GraphFileError: g.yaml:1:1: no nodes: got an inventory, which --inventory takes, expected nodes"],
+    ),
+    "a notebook as a graph": (
+        '{"nodes": [], "nbformat": 4}',
+        [
+            f"GraphFileError: g.yaml:1:15: unknown key in a graph file: got 'nbformat', expected {KEYS}",
+            "  `jupyter nbconvert --to script` makes a script of a notebook",
+        ],
+    ),
+    "no device at all": (
+        "devices: [{job: w, tasks: 0}]\nnodes: [{op: NoOp, name: a}]\nfetch: [a]\n",
+        [
+            "FailedPreconditionError: No devices are registered",
+            "  `devices` in the file, or --cpu and --gpu, give the machine some",
+        ],
+    ),
+    "a master that is elsewhere": (
+        "devices: [{job: w, tasks: 2}]\nconfig: {master: '/job:ps/task:0'}\nnodes: [{op: NoOp, name: a}]\nfetch: [a]\n",
+        [
+            "InvalidArgumentError: config.master names no task of the inventory: got '/job:ps/task:0',"
+            " expected one such as /job:w/replica:0/task:0 or /job:w/replica:0/task:1"
+        ],
+    ),
+    "too many threads": (
+        "config: {intra_op_parallelism_threads: 100000}\nnodes: []\n",
+        [
+            "GraphFileError: g.yaml:1:40: 'intra_op_parallelism_threads' out of range: got 100000,"
+            " expected a number from -2147483648 to 65536"
+        ],
+    ),
+    "visible devices as a list": (
+        "config: {gpu_options: {visible_device_list: [0, 1]}}\nnodes: []\n",
+        ["GraphFileError: g.yaml:1:45: wrong type of 'visible_device_list': got a list, expected a text such as '1,0'"],
+    ),
+    "a gradient by whole numbers": (
+        "nodes:\n  - {op: Const, name: i, value: 3}\n  - {op: Square, name: s, inputs: [i]}\n"
+        "  - {gradients: {of: s, with_respect_to: i}}\n",
+        [
+            "GraphFileError: g.yaml:4:42: no gradient: got 'i' of int32, and 's' does not depend on it by ops with gradients,"
+            " expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'"
+        ],
+    ),
+    "a result that a body does not make": (
+        "functions:\n  - {name: f, raw: true, inputs: [{name: x, type: float}], outputs: [{name: z, type: float, value: 'm:y:0'}],\n"
+        "     nodes: [{op: Neg, name: n, inputs: [x], attrs: {T: float}}]}\nnodes:\n  - {op: f, inputs: [1.0]}\n",
+        ["GraphFileError: g.yaml:2:100: unknown output of function 'f': got 'm:y:0', expected an argument or a node of it"],
+    ),
+    "a call that leaves a function's type open": (
+        "functions:\n  - {name: f, inputs: {x: {type_attr: T}}, nodes: {op: Neg, id: y, inputs: [x]}, outputs: y}\nnodes:\n"
+        "  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: f}}}\n",
+        ["ValueError: g.yaml:4:5: type attr not found: T", "  callers choose it: f: {func: NAME, attrs: {T: float}}"],
+    ),
+    "a function that is not there": (
+        "nodes:\n  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: g}}}\n",
+        ['InvalidArgumentError: Failed to find function "g" in function library:', "  node c (defined at g.yaml:2)"],
+    ),
+    "a variable that nothing has started": (
+        "nodes:\n  - {variable: w, shape: [2]}\nfetch: [w]\n",
+        [
+            "FailedPreconditionError: Attempting to use uninitialized value w",
+            "  node _retval_w_0_0 on /job:localhost/replica:0/task:0/device:CPU:0",
+            "  run the initializer of node w (defined at g.yaml:2) in a step before this one",
+        ],
+    ),
+    "what is fed into an op, of another shape": (
+        NEG + "fetch: [y]\nfeed: {y: [1, 2, 3]}\n",
+        ["ValueError: Cannot feed value of shape (3,) for Tensor y:0, which has shape (2,)", "  at g.yaml:5:8"],
+    ),
+    "a condition that is none": (
+        "nodes:\n  - {cond: {if: true, then: {op: Const, value: 1.0}, else: {op: Const, value: 2.0}}}\n",
+        [
+            "TypeError: g.yaml:2:5: pred must not be a Python bool",
+            "  it is decided when the graph runs, by a tensor: {op: Const, name: p, value: true}",
         ],
     ),
     "other libraries' types": (
@@ -148,3 +246,56 @@ def test_a_list_that_is_too_short_for_its_shape(shell: Shell) -> None:
 def test_one_value_that_fills_a_shape_is_meant(shell: Shell) -> None:
     graph = shell.write("g.yaml", "nodes:\n  - {op: Const, name: a, value: [1], shape: [2]}\nfetch: [a]\n")
     assert shell("run", graph) == (0, "[1 1]\n", "")
+
+
+def test_a_device_type_in_small_letters_counts_nothing(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "config: {device_count: {gpu: 1}}\nnodes: [{op: Const, name: a, value: 1.0}]\nfetch: [a]\n")
+    said = "g.yaml:1:25: 'device_count' of 'gpu' counts nothing: the type is GPU\n"
+    assert shell("run", graph) == (0, "1.0\n", said)
+
+
+def test_a_device_of_an_option_that_is_none(shell: Shell) -> None:
+    ended = shell("place", shell.write("g.yaml", NEG), "--device", "y=gpu0")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith("UsageError: Unknown attribute 'gpu0' is encountered while parsing the device spec")
+    assert "(in --device 'y=gpu0')\n  did you mean '/gpu:0'?\n" in ended.complaint
+
+
+def test_a_file_of_nearly_that_name(shell: Shell) -> None:
+    shell.write("towers.yaml", NEG)
+    said = "cannot read the file: got 'No such file or directory', expected a readable graph file"
+    assert shell("place", "tower.yaml").complaint == f"GraphFileError: tower.yaml: {said}; did you mean 'towers.yaml'?\n"
+    folder = shell.directory
+    assert f"did you mean '{folder}/towers.yaml'?" in shell("place", f"{folder}/Towers.yml").complaint
+    assert shell("place", "nowhere/tower.yaml").complaint == f"GraphFileError: nowhere/tower.yaml: {said}\n"
+
+
+def test_a_graph_as_a_policy(shell: Shell) -> None:
+    graph = shell.write("g.yaml", NEG)
+    assert shell("check", graph, "--policy", graph).complaint.splitlines() == [
+        "GraphFileError: g.yaml:1:1: unknown key in a policy: got 'nodes', expected description or rules",
+        "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+    ]
+
+
+def test_a_checkpoint_of_another_model(shell: Shell) -> None:
+    prefix = str(ROOT / "tests" / "data" / "tensorflow-files" / "checkpoint_ref" / "model.ckpt")
+    ended = shell("run", shell.write("g.yaml", "nodes: [{variable: z, shape: [2]}]\nfetch: [z]\n"), "--checkpoint", prefix)
+    assert (ended.code, ended.output) == (1, "")
+    assert ended.complaint.splitlines()[0] == "NotFoundError: Key z not found in checkpoint, nor any other variable's"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("tf.placehodler(tf.float32)", "  did you mean 'placeholder'?"),
+        ("tf.train.AdamOptimiser()", "  did you mean 'AdamOptimizer'?"),
+        (
+            "tf.keras.Sequential([]).fit([1.0])",
+            "  of Keras there are layers and models, but no fit: tf.train has optimizers, a Session runs their steps",
+        ),
+    ],
+)
+def test_what_tensorflow_has_not(shell: Shell, line: str, advice: str) -> None:
+    ended = shell("place", shell.write("s.py", f"import tensorflow as tf\n{line}\n"))
+    assert advice in ended.complaint.splitlines()

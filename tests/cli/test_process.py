@@ -74,6 +74,14 @@ def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
     assert ended[2].count("\n") == bool(complaint)
 
 
+def test_a_script_whose_prints_nobody_reads_any_more(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text("for i in range(100000):\n    print(i)\n")
+    assert ended_in_bash(f"run {script} | head -1")[1:] == ("0\n", "")
+    script.write_text("import errno\nraise BrokenPipeError(errno.EPIPE, 'mine')\n")
+    assert ended_in_bash(f"run {script} | cat")[2].startswith("BrokenPipeError: [Errno 32] mine\n")
+
+
 @pytest.mark.parametrize(
     "environment",
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],

@@ -32,7 +32,7 @@ def made_by(build: Callable[[], Any]) -> Graph:
 
 def plain(text: Any) -> str:
     """Without the numbers of functions, which count what else the process has made."""
-    return re.sub(r"_(true|false|cond|body)_\d+", r"_\1", str(text))
+    return re.sub(r"_(true|false|cond|body|grad)_\d+", r"_\1", str(text))
 
 
 def rows(graph: Graph) -> list[Any]:
@@ -222,6 +222,189 @@ def test_what_waits_outside() -> None:
     assert_alike(HEAD + "  - cond: {if: p, then: {op: Neg, inputs: [x, ^p]}, else: {op: Identity, inputs: [x]}}\n", build)
 
 
+VARIABLES = """
+  - {variable: r, shape: [], initializer: ones, kind: resource}
+  - {variable: v, shape: [], initializer: ones}
+"""
+
+
+def variables() -> tuple[Any, Any]:
+    r = tf.get_variable("r", [], initializer=tf.ones_initializer(), use_resource=True)
+    return r, tf.get_variable("v", [], initializer=tf.ones_initializer())
+
+
+def test_what_is_colocated_with_a_node_outside() -> None:
+    def build() -> None:
+        x, p = constants()
+
+        def then() -> Any:
+            with tf.device("/gpu:1"), tf.colocate_with(x):
+                return tf.raw_ops.Neg(x=x)
+
+        def otherwise() -> Any:
+            with tf.colocate_with(x):
+                product = gen_mul(x, x)
+                with tf.colocate_with(product):
+                    return tf.raw_ops.Abs(x=product)
+
+        tf.cond(p, then, otherwise)
+
+    assert_alike(
+        HEAD
+        + """
+  - cond:
+      if: p
+      then: [{device: /gpu:1, nodes: [{op: Neg, inputs: [x], colocate_with: x}]}]
+      else:
+        - colocate_with: x
+          nodes: [{op: Mul, id: y, inputs: [x, x]}, {op: Abs, inputs: [y], colocate_with: y}]
+""",
+        build,
+    )
+
+
+def test_a_resource_is_changed_in_a_branch() -> None:
+    def build() -> None:
+        x, p = constants()
+        r, _ = variables()
+
+        def then() -> Any:
+            add = tf.raw_ops.AssignAddVariableOp(resource=r.handle, value=x)
+            with tf.control_dependencies([add]):
+                return tf.raw_ops.Identity(input=x)
+
+        tf.cond(p, then, lambda: tf.raw_ops.Neg(x=x))
+
+    assert_alike(
+        HEAD
+        + VARIABLES
+        + """
+  - cond:
+      if: p
+      then:
+        - {op: AssignAddVariableOp, id: add, inputs: [r, x]}
+        - {control_inputs: add, nodes: [{op: Identity, inputs: [x]}]}
+      else: {op: Neg, inputs: [x]}
+""",
+        build,
+    )
+
+
+def test_an_initializer_in_a_branch() -> None:
+    def build() -> None:
+        _, p = constants()
+        variables()
+        tf.cond(p, lambda: tf.global_variables_initializer(), lambda: tf.no_op())
+
+    assert_alike(HEAD + VARIABLES + "  - cond: {if: p, then: {initializer: init}, else: {op: NoOp}}\n", build)
+
+
+def test_gradients_in_a_branch() -> None:
+    def build() -> None:
+        x, p = constants()
+        r, v = variables()
+
+        def then() -> Any:
+            product = gen_mul(gen_mul(x, r), v)
+            return tf.gradients(product, [x, r])
+
+        tf.cond(p, then, lambda: [tf.raw_ops.Identity(input=x), tf.raw_ops.Neg(x=x)])
+
+    assert_alike(
+        HEAD
+        + VARIABLES
+        + """
+  - cond:
+      if: p
+      then:
+        - {op: Mul, id: xr, inputs: [x, r]}
+        - {op: Mul, id: y, inputs: [xr, v]}
+        - gradients: {of: y, with_respect_to: {dx: x, dr: r}}
+      else: [{op: Identity, id: dx, inputs: [x]}, {op: Neg, id: dr, inputs: [x]}]
+      outputs: [dx, dr]
+""",
+        build,
+    )
+
+
+def test_gradients_through_a_conditional_and_a_loop() -> None:
+    def build() -> None:
+        x, p = constants()
+        y = tf.cond(p, lambda: gen_mul(x, x), lambda: tf.raw_ops.Identity(input=x))
+        _, z = tf.while_loop(
+            lambda i, y: tf.raw_ops.Less(x=i, y=2), lambda i, y: (tf.raw_ops.AddV2(x=i, y=1), gen_mul(y, x)), [0, y]
+        )
+        tf.gradients(z, [x])
+
+    assert_alike(
+        HEAD
+        + """
+  - {id: y, cond: {if: p, then: {op: Mul, inputs: [x, x]}, else: {op: Identity, inputs: [x]}}}
+  - while:
+      loop_vars: {i: 0, y: y}
+      cond: {op: Less, inputs: [i, 2]}
+      body: [{op: AddV2, id: i, inputs: [i, 1]}, {op: Mul, id: y, inputs: [y, x]}]
+  - gradients: {of: y, with_respect_to: [x]}
+""",
+        build,
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["GradientDescent", "Momentum"])
+@pytest.mark.parametrize("is_written_apart", [False, True])
+def test_training_in_a_branch(optimizer: str, is_written_apart: bool) -> None:
+    figures = {"learning_rate": 0.1} | ({"momentum": 0.9} if optimizer == "Momentum" else {})
+
+    def build() -> None:
+        x, p = constants()
+        r, _ = variables()
+
+        def then() -> Any:
+            loss = gen_mul(x, r)
+            made = getattr(tf.train, optimizer + "Optimizer")(**figures)
+            if not is_written_apart:
+                return made.minimize(loss, var_list=[r])
+            (gradient,) = tf.gradients(loss, [r.handle])
+            return made.apply_gradients([(gradient, r)])
+
+        tf.cond(p, then, lambda: tf.no_op())
+
+    train = f"{{minimize: loss, variables: r, optimizer: {{{optimizer}: {figures}}}}}"
+    entries = f"[{{op: Mul, id: loss, inputs: [x, r]}}, {{train: {train}}}]"
+    if is_written_apart:
+        gradients = "{id: grads, gradients: {of: loss, with_respect_to: r}}"
+        train = f"{{apply: grads, optimizer: {{{optimizer}: {figures}}}}}"
+        entries = f"[{{op: Mul, id: loss, inputs: [x, r]}}, {gradients}, {{train: {train}}}]"
+    assert_alike(
+        HEAD + VARIABLES + f"  - cond: {{if: p, then: {entries}, else: {{op: NoOp}}}}\n".replace("'", ""),
+        build,
+    )
+
+
+def test_a_loop_trains() -> None:
+    report = run(
+        yaml.safe_load(
+            """
+nodes:
+  - {variable: w, shape: [], initializer: ones, kind: resource}
+  - while:
+      loop_vars: {i: 0}
+      cond: {op: Less, inputs: [i, 3]}
+      body:
+        - {op: Square, id: loss, inputs: [w]}
+        - {id: step, train: {minimize: loss, optimizer: {GradientDescent: {learning_rate: 0.25}}}}
+        - {control_inputs: step, nodes: [{op: AddV2, id: i, inputs: [i, 1]}]}
+  - {initializer: init}
+run:
+  - fetch: [init]
+  - fetch: [i]
+  - fetch: [w]
+"""
+        )
+    )
+    assert [float(row.value) for row in report.results] == [3, 0.125]
+
+
 def test_numbers_of_functions_are_the_files_own() -> None:
     text = HEAD + "  - cond: {if: p, then: {op: Neg, inputs: [x]}, else: {op: Abs, inputs: [x]}}\n"
     first = list(read_graph_file(text).graph.functions)
@@ -281,7 +464,27 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
         ("{cond: {if: p, then: [], else: {op: NoOp}}}", "5:26: 'then' gives nothing: got no entry, expected at least one"),
         (
             "{cond: {if: p, then: {variable: w, shape: []}, else: {op: NoOp}}}",
-            "5:27: wrong entry of a body: got one with 'variable', expected that outside of 'cond' and 'while'",
+            "5:27: wrong entry of a body: got one with 'variable', expected that outside of 'cond' and 'while', where",
+        ),
+        (
+            "{cond: {if: p, then: {op: NoOp, name: n, raw: true}, else: {op: NoOp}}}",
+            "5:46: wrong entry of a body: got one with 'raw', expected that outside of 'cond' and 'while': a NodeDef names",
+        ),
+        (
+            "{cond: {if: p, then: {op: Neg, inputs: [x], colocate_with: xx}, else: {op: Neg, inputs: [x]}}}",
+            "5:64: unknown node: got 'xx', expected the name or id of a node",
+        ),
+        (
+            "{cond: {if: p, then: {train: {minimize: x, optimizer: Nesterov}}, else: {op: NoOp}}}",
+            "5:59: unknown optimizer: got 'Nesterov', expected",
+        ),
+        (
+            "{cond: {if: p, then: {gradients: {of: x, with_respect_to: q}}, else: {op: Neg, inputs: [x]}}}",
+            "5:63: unknown node: got 'q', expected the name or id of a node",
+        ),
+        (
+            "{cond: {if: p, then: {initializer: 3}, else: {op: NoOp}}}",
+            "5:40: wrong type of 'initializer': got 3, expected a name",
         ),
         (
             "{cond: {if: p, then: {op: Neg, inputs: [x]}, else: {op: MatMul, inputs: [x, x]}}}",

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.scoped_items import same_functions
 from placesim.formats.graph_file.scoped_writer import scoped_lines
 from placesim.formats.graph_file.short_values import flow_text, short_tensor
 from placesim.graph.constants import make_constant
+from tests.documents import ROOT
 from tests.formats.readings import exact, read_lines
 
 RAW = read_lines("raw-graphs.jsonl")
@@ -153,3 +155,85 @@ def test_tensors_are_as_short_as_they_can_be(value: Any, shown: str) -> None:
     again = read_graph_file(f"nodes: [{{op: Const, {text[1:-1]}}}]").graph.nodes[0].attrs["value"]
     assert (again.dtype, again.array.shape) == (tensor.dtype, tensor.array.shape)
     np.testing.assert_array_equal(again.array, tensor.array)
+
+
+FUNCTIONS = """functions:
+  - name: outer
+    inputs: {x: float32, p: bool}
+    nodes:
+      - {op: inner, inputs: [x]}
+      - {op: Max, inputs: [inner, 0], device: /cpu:0}
+      - scope: part
+        device: /gpu:1
+        nodes:
+          - {op: Neg, inputs: [Max]}
+          - {op: Abs, inputs: [Neg], control_inputs: p}
+          - {op: Square, inputs: [Abs]}
+          - {op: Split, inputs: [0, Square], attrs: {num_split: 2}}
+      - {op: Assert, inputs: [p, x]}
+    outputs: {y: 'part/Split:1', same: x}
+    control_outputs: {check: Assert}
+    attrs: {_noinline: true}
+  - name: inner
+    inputs: {x: {type_attr: T}}
+    nodes:
+      - {op: Cast, inputs: [2], attrs: {DstT: {placeholder: T}}}
+      - {op: Mul, inputs: [x, Cast]}
+    outputs: {y: Mul}
+  - name: nothing
+    nodes:
+      - {op: NoOp}
+    outputs: {}
+nodes:
+  - {op: outer, inputs: [1.0, true]}
+"""
+
+
+def test_functions_are_written_as_people_write_them() -> None:
+    file = read_graph_file(FUNCTIONS, "g.yaml")
+    lines = scoped_lines(file)
+    assert lines is not None
+    assert "".join(lines[1:]) == FUNCTIONS
+    again = read_graph_file("".join(lines)).graph
+    assert same_functions(again, file.graph)
+
+
+@pytest.mark.parametrize("path", ["cond", "while"])
+def test_bodies_that_python_made_are_written_as_entries(path: str) -> None:
+    file = read_graph_file((ROOT / "graphs" / f"{path}.yaml").read_text())
+    lines = scoped_lines(file)
+    assert lines is not None
+    assert same_functions(read_graph_file("".join(lines)).graph, file.graph)
+    assert "".join(lines).count("    outputs: {") == len(file.graph.functions)
+    assert "raw" not in "".join(lines)
+
+
+def test_a_function_that_entries_cannot_say_is_a_function_def() -> None:
+    body = {
+        "name": "f",
+        "inputs": [{"name": "x", "type": "float"}],
+        "outputs": [{"name": "y", "type": "float", "value": "a:y:0"}],
+        "nodes": [
+            {"op": "Neg", "name": "a", "inputs": ["b:y:0"], "attrs": {"T": "float"}},
+            {"op": "Neg", "name": "b", "inputs": ["x"], "attrs": {"T": "float"}},
+        ],
+    }
+    for function in (body, {**body, "nodes": [{"op": "MatMul", "name": "a", "inputs": ["x", "x"], "attrs": {"T": "float"}}]}):
+        file = graph_file_from_mapping({"functions": [function], "nodes": [{"op": "NoOp"}]})
+        lines = scoped_lines(file)
+        assert lines is not None
+        assert "attrs: {T: float}" in "".join(lines)
+        assert same_functions(read_graph_file("".join(lines)).graph, file.graph)
+
+
+def test_what_equals_its_default_may_be_left_out_of_bodies_too() -> None:
+    node = {"op": "MatMul", "name": "a", "inputs": ["x", "x"], "attrs": {"T": "float", "transpose_a": False}}
+    function = {
+        "name": "f",
+        "inputs": [{"name": "x", "type": "float"}],
+        "outputs": [{"name": "y", "type": "float", "value": "a:product:0"}],
+        "nodes": [node],
+    }
+    lines = scoped_lines(graph_file_from_mapping({"functions": [function], "nodes": [{"op": "NoOp"}]}), leaves_defaults=True)
+    assert lines is not None
+    assert "      - {op: MatMul, name: a, inputs: [x, x]}\n" in lines

@@ -42,7 +42,7 @@ from placesim.runtime.pruning import ClientGraph, prune
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions", "rare")
-OF_1_15 = tuple(f"1.15-{name}" for name in ("small", "table", "hostile", "fetch", "medium"))
+OF_1_15 = tuple(f"1.15-{name}" for name in ("small", "table", "hostile", "fetch", "medium", "functions", "groups"))
 SUBSET = "subset"
 INLINE_EDGES = 8
 """So many in-edges a node keeps in order."""

@@ -35,6 +35,9 @@ ASSETS = Path(__file__).parent.parent.parent / "placesim" / "report" / "assets"
 TOWERS = towers_text(2, 2)
 CY = "document.getElementById('graph')._cyreg.cy"
 """The drawing, which Cytoscape keeps at its element."""
+GRAPHS = ASSETS.parent.parent.parent / "graphs"
+SMALL = (GRAPHS / "cifar10-towers.yaml").read_text()
+"""So few boxes that there is room for the bytes on links."""
 LARGE_NODES = 20_000
 MAX_LARGE_BYTES = 2_500_000
 
@@ -222,11 +225,10 @@ def test_it_opens_with_the_outermost_scopes(towers: Page) -> None:
 
 
 @pytest.mark.browser
-def test_transfers_are_drawn_with_their_bytes(towers: Page) -> None:
-    towers.press("c")
-    settled(towers)
+def test_transfers_are_drawn_with_their_bytes(browser: Browser, tmp_path: Path) -> None:
+    towers = opened(browser, picture(SMALL), tmp_path)
     labels = towers.value(f"{CY}.nodes('.size').map(s => s.data('text'))")
-    assert "2 tensors · 16 KiB" in labels
+    assert "10 tensors · 4.1 MiB" in labels
     assert len(labels) == towers.value(f"{CY}.edges('.copy').length")
     assert towers.value(f"{CY}.edges('.copy').every(e => e.style('line-color') !== {CY}.edges('.data').style('line-color'))")
 
@@ -342,16 +344,15 @@ def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
 
 
 @pytest.mark.browser
-def test_a_link_tells_its_tensors(towers: Page) -> None:
-    towers.press("c")
-    settled(towers)
+def test_a_link_tells_its_tensors(browser: Browser, tmp_path: Path) -> None:
+    towers = opened(browser, picture(SMALL), tmp_path)
     x, y = towers.value(
         f"(() => {{ const p = {CY}.nodes('.size')[0].renderedPosition(); "
         "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
     )
     towers.click(x, y)
     towers.wait("document.querySelector('#panel h2')?.innerText.toLowerCase().startsWith('copied between devices')")
-    assert "model/layer_0/" in towers.text("#panel")
+    assert "image_shards:0" in towers.text("#panel")
 
 
 @pytest.mark.browser
@@ -672,6 +673,33 @@ def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path,
     assert "Not known: the shapes of placeholders are open: x [?,262144]" in page.text("#memory")
     assert page.value("document.documentElement.scrollWidth") <= width
     assert page.value("document.querySelector('.peak')") is None
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("file", ["cifar10-towers.yaml", "alexnet.yaml"])
+def test_by_scope_the_first_picture_fits_and_can_be_read(browser: Browser, tmp_path: Path, file: str, width: int) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(html_page(picture((GRAPHS / file).read_text())), "utf-8")
+    page = by_scope(browser.open(path, width=width))
+    settled(page)
+    box = page.value(f"(b => [b.x1, b.y1, b.x2, b.y2])({CY}.nodes('.node, .scope').renderedBoundingBox())")
+    canvas = page.value("(e => [e.clientWidth, e.clientHeight])(document.getElementById('graph'))")
+    assert min(box[:2]) >= 0
+    assert box[2] <= canvas[0]
+    assert box[3] <= canvas[1]
+    # letters have 12 pixels at the zoom 1
+    assert page.value(f"{CY}.zoom() * 12") >= 10
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_what_has_no_room_is_closed_inside_first(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(html_page(picture(TOWERS, gpu=2)), "utf-8")
+    page = by_scope(browser.open(path, width=400))
+    settled(page)
+    assert {"model", "tower_0", "tower_1", "train"} == set(boxes(page))
 
 
 @pytest.mark.browser

@@ -15,8 +15,9 @@ from placesim.formats.graph_file.plain_values import int_value, shape_value
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, Output, ScopedNames, Targets, Unresolved, slot_of
+from placesim.formats.graph_file.variable_entries import checked_initializer
 from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
-from placesim.graph.binding import Operand
+from placesim.graph.binding import Operand, Variable
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
@@ -64,6 +65,9 @@ class Functions(Protocol):
     def wait_for(self, outside: Functions, node: int) -> None:
         """Have every call of this body wait for a node of a graph around it."""
 
+    def initialize(self, name: str, position: int) -> int:
+        """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
+
 
 class Level(NamedTuple):
     """A graph whose entries are being read while those of a body in it are."""
@@ -88,6 +92,13 @@ class OuterTensor(NamedTuple):
     tensor: TensorRef
 
 
+class OuterVariable(NamedTuple):
+    """A variable of a graph around the one in which it is named."""
+
+    functions: Functions
+    variable: Variable
+
+
 class Surroundings:
     """What a body's entries refer to outside of it: tensors come in as arguments, calls wait for nodes."""
 
@@ -95,24 +106,44 @@ class Surroundings:
         self._functions = functions
         self._around = around
 
-    def items(self, text: str, reader: str) -> list[Any] | None:
+    def has_handle(self, text: str) -> bool:
+        """Whether a text names a variable whose value is read where it is used."""
+        found = self._around.find(text)
+        if found is None:
+            return False
+        level, targets = found
+        variables = level.functions.builder.variables
+        return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
+
+    def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
         """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
 
-        Without a reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader.  Raises
-        GraphBuildError where a node has no such output.
+        With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
+        variable is an OuterVariable too.  Raises GraphBuildError where a node has no such output.
         """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)
         if found is None:
             return None
         level, targets = found
-        return [WRONG if node is None else self._item(level, node, slot, name == text, reader) for node in targets]
+        return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
 
-    def _item(self, level: Level, node: int, slot: int, is_alone: bool, reader: str) -> Any:
+    def node_names(self, name: str) -> list[str] | None:
+        """The names that the nodes have in their graph; None where nothing has the name, or what has it is broken."""
+        found = self._around.find(name)
+        if found is None or None in found[1]:
+            return None
+        level, targets = found
+        return [level.functions.builder.graph.nodes[int(node)].name for node in targets if node is not None]
+
+    def _item(self, level: Level, node: int, slot: int, is_alone: bool, reader: str | None, as_handle: bool) -> Any:
         variable = level.functions.builder.variables.get(int(node)) if is_alone else None
+        if variable is not None and reader is None:
+            return OuterVariable(level.functions, variable)
         prefix = reader + "/" if reader else ""
         if variable is not None and variable.kind == "resource":
-            own = self._functions.capture(level.functions, TensorRef(variable.node, 0), prefix + "ReadVariableOp/")
+            inside = prefix if as_handle else prefix + "ReadVariableOp/"
+            own = self._functions.capture(level.functions, TensorRef(variable.node, 0), inside)
             return variable._replace(node=own)
         if variable is not None:
             ref = TensorRef(variable.value, 0)
@@ -191,6 +222,21 @@ class BodyEntries:
     def take(self, entry: dict[Any, Any]) -> list[TensorRef]:
         """An entry with `cond` or `while`: its results.  Raises Broken, and all that is wrong has been reported."""
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
+
+    def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        """An entry with `initializer` in a body: what waits there for the initializers of all variables outside."""
+        name = checked_initializer(entry, self._problems)
+        if name is None:
+            raise Broken
+        try:
+            with self._scopes.entered(entry):
+                node = self._functions.initialize(name, own_position(entry))
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "initializer"), error)
+            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
+            raise Broken from None
+        self._names.bind_entry(entry, name, node)
+        return [TensorRef(node, OP_ITSELF)]
 
     # --- cond -------------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ CONFIG_FIELDS = (
     "master",
 )
 GRAPH_OPTIONS = ("place_pruned_graph",)
+_COUNTED = ("CPU", "GPU")
 MAX_MEMORY_MIB = 1 << 24
 """The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
 
@@ -108,6 +109,10 @@ def _int32(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
     return int_value(value, -_INT32, _INT32 - 1, what)
 
 
+def _threads(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+    return int_value(value, -_INT32, MAX_THREADS, what)
+
+
 def _int64(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
     return int_value(value, -_INT64, _INT64 - 1, what)
 
@@ -117,7 +122,9 @@ def _text(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
 
 
 def _device_list(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
-    return str(value) if type(value) is int else text_value(value, what)
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a text such as '1,0'")
+    return str(value)
 
 
 def _size_in_mb(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
@@ -178,6 +185,8 @@ def _device_count(value: Any, what: str, tree: Any, problems: Problems) -> tuple
     counts = problems.mapping(value, value_position(tree, "device_count"), what)
     found = []
     for kind, count in counts.items():
+        if isinstance(kind, str) and kind not in _COUNTED and kind.upper() in _COUNTED:
+            problems.doubt(key_position(counts, kind), f"{what} of '{kind}' counts nothing: the type is {kind.upper()}")
         try:
             found.append((text_value(kind, "a device type"), int_value(count, 0, MAX_COUNT, f"count of '{kind}'")))
         except Wrong as wrong:
@@ -210,8 +219,8 @@ FIELD_READERS = {
     "log_device_placement": _bool,
     "device_count": _device_count,
     "device_filters": _device_filters,
-    "intra_op_parallelism_threads": _int32,
-    "inter_op_parallelism_threads": _int32,
+    "intra_op_parallelism_threads": _threads,
+    "inter_op_parallelism_threads": _threads,
     "use_per_session_threads": _bool,
     "session_inter_op_thread_pool": _thread_pools,
     "operation_timeout_in_ms": _int64,

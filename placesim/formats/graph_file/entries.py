@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from placesim.dtypes import OpenType
 from placesim.formats.graph_file.body_entries import (
     CONDITIONAL_KEYS,
     LOOP_KEYS,
@@ -15,6 +14,7 @@ from placesim.formats.graph_file.body_entries import (
     Level,
     Surroundings,
 )
+from placesim.formats.graph_file.limits import NO_LIMITS, Limits
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
@@ -29,7 +29,10 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
-_NOT_IN_BODIES = dict.fromkeys(("variable", "initializer", "gradients", "train", "raw"), "that outside of 'cond' and 'while'")
+_NOT_IN_BODIES = {
+    "variable": "that outside of 'cond' and 'while', where TensorFlow puts a variable that is made in a branch",
+    "raw": "that outside of 'cond' and 'while': a NodeDef names nodes of its own graph alone",
+}
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
     "nodes": SCOPE_KEYS,
@@ -43,20 +46,6 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
 """Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
 
-class Limits(NamedTuple):
-    """What entries may not be where they stand, each kind with what is expected of it, and what they may name.
-
-    `broken` are functions of which all that is wrong has been reported, `open_types` the types that callers choose, by attr.
-    """
-
-    refused: Mapping[str, str] = {}
-    broken: Collection[str] = ()
-    open_types: Mapping[str, OpenType] = {}
-
-
-_NO_LIMITS = Limits()
-
-
 class Entries:
     """Takes entries; `finish` reports what only the whole list shows."""
 
@@ -66,7 +55,7 @@ class Entries:
         problems: Problems,
         functions: Functions | None = None,
         around: Level | None = None,
-        limits: Limits = _NO_LIMITS,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self._builder = builder
         self._limits = limits
@@ -75,9 +64,7 @@ class Entries:
         self._references = References(builder, problems, self._names)
         self._references.is_of_function = builder.is_of_function
         self._loops = Loops(builder, problems, self._names, self._references)
-        self._nodes = NodeEntries(
-            builder, problems, self._names, self._references, self._loops, limits.broken, limits.open_types
-        )
+        self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops, limits)
         self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
         self._raw = RawNodes(builder.graph, problems, is_marked=True)
@@ -120,13 +107,15 @@ class Entries:
                 self._scopes.take(entry)
             elif "variable" in entry:
                 self._variables.take_variable(entry)
+            elif "initializer" in entry and self._around is not None:
+                self.last = self._bodies.take_initializer(entry)
             elif "initializer" in entry:
                 self._training.note_initializer()
                 self._variables.take_initializer(entry)
             elif "gradients" in entry:
-                self._training.take_gradients(entry)
+                self.last = self._training.take_gradients(entry)
             elif "train" in entry:
-                self._training.take_train(entry)
+                self.last = [TensorRef(self._training.take_train(entry), OP_ITSELF)]
             elif "cond" in entry or "while" in entry:
                 self.last = self._bodies.take(entry)
             else:

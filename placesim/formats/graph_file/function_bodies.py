@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from placesim.dtypes import DType, OpenType
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.entries import ENTRY_KEYS, Entries, Limits
+from placesim.formats.graph_file.entries import ENTRY_KEYS, Entries
+from placesim.formats.graph_file.limits import Limits
 from placesim.formats.graph_file.plain_values import dtype_value, shape_value, text_value
 from placesim.formats.graph_file.raw_nodes import RAW_KEYS
 from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
@@ -178,7 +179,8 @@ class FunctionEntries:
         """The function; None, and problems, where something in it is wrong."""
         before = len(self._problems)
         arguments = self._arguments(tree)
-        builder = GraphBuilder(self._registry, self._library, self._problems.file)
+        called = {each: self._library[each] for each in called_in(tree.get("nodes")) if each in self._library}
+        builder = GraphBuilder(self._registry, called, self._problems.file)
         builder.is_of_function, builder.last_number = True, self.last_number
         builder.leaves_marks = self._leaves_marks
         entries, nodes = self._opened(builder, arguments)
@@ -206,7 +208,7 @@ class FunctionEntries:
     def _opened(self, builder: GraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
         """The entries of a body in which there are the arguments, and the nodes that these are."""
         open_types = {argument.dtype.attr: argument.dtype for argument in arguments if isinstance(argument.dtype, OpenType)}
-        limits = Limits(_REFUSED_IF_OPEN if open_types else _REFUSED, self.broken, open_types)
+        limits = Limits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
         entries = Entries(builder, self._problems, limits=limits)
         nodes: dict[int, str] = {}
         for argument in arguments:

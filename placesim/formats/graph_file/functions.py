@@ -72,7 +72,7 @@ class FunctionReader:
                 self._problems.add(value_position(trees[name], "name"), message, "InvalidArgumentError")
                 broken.update(circle)
             elif name not in broken:
-                found = self._entries.read(trees[name], name, self._attrs(trees[name]))
+                found = self._entries.read(trees[name], name, function_attrs(trees[name], self._problems))
                 if found is None:
                     broken.add(name)
                 else:
@@ -122,8 +122,9 @@ class FunctionReader:
             if node is not None:
                 nodes.append(node)
         self._check_inputs(tree, head, nodes)
+        self._check_outputs(entry, head, nodes, len(tree))
         controls = self._controls(entry)
-        return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, self._attrs(entry))
+        return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
     def _check_inputs(self, tree: Any, head: Function, nodes: list[NodeDef]) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
@@ -135,6 +136,17 @@ class FunctionReader:
                     message = f"unknown input in function '{head.name}': got '{text}', expected an argument or a node of it"
                     near = self._problems.did_you_mean(text, known)
                     self._problems.add(value_position(tree[index]["inputs"], i), message + near)
+
+    def _check_outputs(self, entry: dict[Any, Any], head: Function, nodes: list[NodeDef], count: int) -> None:
+        known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
+        listed = entry.get("outputs", ())
+        if len(nodes) < count or len(listed) != len(head.outputs):
+            return
+        for tree, arg in zip(listed, head.outputs, strict=True):
+            name = (arg.value or "").split(":")[0]
+            if name not in known:
+                message = f"unknown output of function '{head.name}': got '{arg.value}', expected an argument or a node of it"
+                self._problems.add(value_position(tree, "value"), message + self._problems.did_you_mean(name, known))
 
     def _controls(self, entry: dict[Any, Any]) -> dict[str, str]:
         if "control_outputs" not in entry:
@@ -149,17 +161,19 @@ class FunctionReader:
                 self._problems.add(key_at(tree, key), message)
         return found
 
-    def _attrs(self, entry: dict[Any, Any]) -> Attrs:
-        if "attrs" not in entry:
-            return {}
-        tree = self._problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
-        found = {}
-        for key, value in tree.items():
-            try:
-                found[text_value(key, "an attr's name")] = any_value(value)
-            except Wrong as wrong:
-                self._problems.add(value_position(tree, key), str(wrong))
-        return found
+
+def function_attrs(entry: dict[Any, Any], problems: Problems) -> Attrs:
+    """The function's own attrs; what is wrong is reported."""
+    if "attrs" not in entry:
+        return {}
+    tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
+    found = {}
+    for key, value in tree.items():
+        try:
+            found[text_value(key, "an attr's name")] = any_value(value)
+        except Wrong as wrong:
+            problems.add(value_position(tree, key), str(wrong))
+    return found
 
 
 def _arg(tree: dict[Any, Any], is_output: bool) -> FunctionArg:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from placesim.dtypes import OpenType
 from placesim.errors import GraphBuildError, UnimplementedError
+from placesim.formats.graph_file.limits import Limits
 from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scope_entries import giving, is_device_text
+from placesim.formats.graph_file.scope_entries import enter_colocation, giving, is_device_text
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
 from placesim.formats.graph_file.yaml_tree import Mapping as Tree
 from placesim.formats.graph_file.yaml_tree import packed
@@ -45,17 +44,15 @@ class NodeEntries:
         names: ScopedNames,
         references: References,
         loops: Loops,
-        broken_functions: Collection[str] = (),
-        open_types: Mapping[str, OpenType] = {},
+        limits: Limits,
     ) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
         self._references = references
         self._loops = loops
-        self._attr_reader = AttrReader(builder.registry, builder.graph.functions, self._report, open_types=open_types)
-        self._broken_functions = broken_functions
-        self._open_types = open_types
+        self._attr_reader = AttrReader(builder.registry, builder.graph.functions, self._report, open_types=limits.open_types)
+        self._limits = limits
         self._known_ops: set[str] = set()
         self._plain_keys: set[tuple[Any, ...]] = set()
 
@@ -109,14 +106,17 @@ class NodeEntries:
     def _check_op(self, entry: dict[Any, Any], op: Any) -> bool:
         builder = self._builder
         definition = builder.registry.op(op) if isinstance(op, str) else None
-        if definition is None and op in self._broken_functions:
-            return False
+        if definition is None and isinstance(op, str):
+            if op in self._limits.broken:
+                return False
+            if op in self._limits.library:
+                builder.graph.functions.setdefault(op, self._limits.library[op])
         if definition is not None or (isinstance(op, str) and op in builder.graph.functions):
             return self._check_not_removed(entry, op, definition)
         if not isinstance(op, str):
             message = f"wrong type of 'op': got {shown(op)}, expected an op's name"
         else:
-            known = (*builder.registry.op_names, *builder.graph.functions)
+            known = (*builder.registry.op_names, *self._limits.library, *builder.graph.functions)
             near = said_elsewhere(op, builder.registry) or self._problems.did_you_mean(op, known)
             message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
@@ -178,7 +178,7 @@ class NodeEntries:
         device = entry.get("device", "")
         with ExitStack() as scopes:
             if "colocate_with" in entry:
-                scopes.enter_context(builder.colocate_with(references.nodes(entry, "colocate_with", full, waits)))
+                enter_colocation(scopes, builder, references.colocated(entry, full, waits))
             if is_device_text(device):
                 scopes.enter_context(builder.device(giving(device["text"])))
                 device = ""
@@ -249,7 +249,7 @@ class NodeEntries:
             if isinstance(given, dict) and key in given:
                 self._problems.add(key_position(entry, key), f"attr given twice: got '{key}' here and in 'attrs', expected one")
         report = partial(self._report_own, entry)
-        more = AttrReader(self._builder.registry, {}, report, open_types=self._open_types).read(op, own)
+        more = AttrReader(self._builder.registry, {}, report, open_types=self._limits.open_types).read(op, own)
         return None if attrs is None or more is None else self._builder.intern(op, {**attrs, **more})
 
     # --- constants --------------------------------------------------------------------------------------------------

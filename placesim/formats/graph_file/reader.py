@@ -18,8 +18,9 @@ from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
-from placesim.formats.graph_file.entries import Entries, Limits
+from placesim.formats.graph_file.entries import Entries
 from placesim.formats.graph_file.functions import FunctionReader
+from placesim.formats.graph_file.limits import Limits
 from placesim.formats.graph_file.links import read_links
 from placesim.formats.graph_file.placement import read_placement
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
@@ -161,7 +162,7 @@ class _Content:
         builder.last_number = reader.last_number
         builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        limits = Limits(broken=reader.broken)
+        limits = Limits(library=functions, broken=reader.broken)
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
@@ -177,7 +178,9 @@ class _Content:
                 problems.add(value_position(tree, key), message)
         self._check_release(tree)
         if "nodes" not in tree:
-            problems.add(own_position(tree), "no nodes: got no key 'nodes', expected one")
+            is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
+            got = "an inventory, which --inventory takes" if is_inventory else "no key 'nodes'"
+            problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
+from placesim.dtypes import RESOURCE
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import literal
 from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved, slot_of
@@ -28,8 +29,17 @@ class Inputs(NamedTuple):
 class Outside(Protocol):
     """What stands around the body of a function."""
 
-    def items(self, text: str, reader: str) -> list[Any] | None:
-        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name."""
+    def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
+        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+
+        `as_handle` says that it takes the handle of a variable, not its value.
+        """
+
+    def has_handle(self, text: str) -> bool:
+        """Whether that is a variable whose value is read where it is used."""
+
+    def node_names(self, name: str) -> list[str] | None:
+        """The names that the nodes have there; None where nothing has the name."""
 
     def wait_for(self, name: str) -> bool:
         """Whether there is such a node, which the function's calls then wait for."""
@@ -72,16 +82,41 @@ class References:
         """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
         given = entry.get("inputs")
         tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
-        items: list[Any] = []
+        parts: list[list[Any]] = [[] for _ in tree]
         controls: list[int] = []
-        for index, item in enumerate(tree):
+        for index in self._in_turn(entry, tree):
+            item = tree[index]
             if isinstance(item, str) and item[:1] == "^":
                 controls += self._nodes(tree, index, item[1:], reader, waits, self.outside)
             elif isinstance(item, str):
-                items += self.tensors(tree, index, item, reader, waits)
+                parts[index] = self.tensors(tree, index, item, reader, waits, self._takes_handle(entry, index))
             else:
-                items.append(self.literal(tree, index, item))
-        return Inputs(items, tuple(controls))
+                parts[index] = [self.literal(tree, index, item)]
+        return Inputs([item for part in parts for item in part], tuple(controls))
+
+    def _in_turn(self, entry: dict[Any, Any], tree: Sequence[Any]) -> Iterable[int]:
+        """The inputs in the order in which Python comes to them: variables are read before the op brings in other tensors."""
+        if self.outside is None:
+            return range(len(tree))
+        return sorted(range(len(tree)), key=lambda index: not self._is_read(entry, index, tree[index]))
+
+    def _is_read(self, entry: dict[Any, Any], index: int, item: Any) -> bool:
+        """Whether an input is the value of a variable that stands outside of the body."""
+        if not isinstance(item, str) or item[:1] == "^" or self.outside is None or self._names.resolve(item) is not None:
+            return False
+        return self.outside.has_handle(item) and not self._takes_handle(entry, index)
+
+    def _takes_handle(self, entry: dict[Any, Any], index: int) -> bool:
+        """Whether the op of an entry takes a resource as this input; lists of tensors are taken for values."""
+        if self.outside is None:
+            return False
+        definition = self.builder.registry.op(entry["op"]) if isinstance(entry.get("op"), str) else None
+        args = () if definition is None else definition.inputs[: index + 1]
+        return (
+            len(args) > index
+            and args[index].dtype is RESOURCE
+            and not any(arg.number_attr or arg.type_list_attr for arg in args)
+        )
 
     def literal(self, tree: Any, index: Any, item: Any) -> Any:
         """A literal that stands under an index or key; WRONG, and reported, where it is none."""
@@ -93,21 +128,26 @@ class References:
             self.problems.add(value_position(tree, index), str(wrong))
             return WRONG
 
-    def tensors(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
-        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands."""
+    def tensors(
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[Unresolved], as_handle: bool = False
+    ) -> list[Any]:
+        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands.
+
+        The empty `reader` is none; without any what stands outside of a body is not brought in.
+        """
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None and self.is_of_function:
             name, slot = self._by_output(text) or (name, slot)
             found = self._names.resolve(name)
         if found is None:
-            return self._from_outside(tree, index, text, reader, waits)
+            return self._from_outside(tree, index, text, reader, waits, as_handle)
         variables = self.builder.variables
         is_value = name == text
         items: list[Any] = []
         for node_id in found:
             if node_id is None:
-                waits.append(self._names.unresolved(value_position(tree, index), text, reader))
+                waits.append(self._names.unresolved(value_position(tree, index), text, reader or ""))
                 items.append(WRONG)
             elif is_value and node_id in variables:
                 items.append(variables[node_id])
@@ -126,18 +166,20 @@ class References:
         starts = output_starts(graph, graph.nodes[node_id])
         return (name, starts[output] + int(index or 0)) if output in starts else None
 
-    def _from_outside(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+    def _from_outside(
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[Unresolved], as_handle: bool
+    ) -> list[Any]:
         """What is not there is looked for around the body; from there it may also be broken."""
         try:
-            items = None if self.outside is None else self.outside.items(text, reader)
+            items = None if self.outside is None else self.outside.items(text, reader, as_handle)
         except GraphBuildError as error:
             self.problems.add(value_position(tree, index), error.message)
             return [WRONG]
         if items is None:
-            items = [self._wait_for(value_position(tree, index), text, reader)]
+            items = [self._wait_for(value_position(tree, index), text, reader or "")]
             waits += items
         elif any(item is WRONG for item in items):
-            waits.append(self._names.unresolved(value_position(tree, index), text, reader))
+            waits.append(self._names.unresolved(value_position(tree, index), text, reader or ""))
         return items
 
     def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
@@ -163,19 +205,36 @@ class References:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[Unresolved]) -> list[int]:
-        """The nodes under `control_inputs` or `colocate_with`: a name or a list of them."""
+        """The nodes under `control_inputs`, say: a name or a list of them."""
+        return [
+            node
+            for tree, index, text in self._texts(entry, key)
+            for node in self._nodes(tree, index, text, reader, waits, self.outside)
+        ]
+
+    def colocated(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> list[int | str]:
+        """What stands under `colocate_with`: nodes, and the names of those that stand outside of the body."""
+        found: list[int | str] = []
+        for tree, index, text in self._texts(entry, "colocate_with"):
+            name = split_tensor_name(text.removeprefix("^"))[0]
+            names = None
+            if self.outside is not None and self._names.resolve(name) is None:
+                names = self.outside.node_names(name)
+            found += self._nodes(tree, index, text, reader, waits, None) if names is None else names
+        return found
+
+    def _texts(self, entry: dict[Any, Any], key: str) -> Iterator[tuple[Any, Any, str]]:
+        """The names under a key, one or a list of them, each with what it stands in."""
         tree = entry[key]
-        outside = self.outside if key != "colocate_with" else None
         if isinstance(tree, str):
-            return self._nodes(entry, key, tree, reader, waits, outside)
-        nodes: list[int] = []
+            yield entry, key, tree
+            return
         for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
             if isinstance(item, str):
-                nodes += self._nodes(tree, index, item, reader, waits, outside)
+                yield tree, index, item
             else:
                 message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
                 self.problems.add(value_position(tree, index), message)
-        return nodes
 
     def _nodes(
         self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved], outside: Outside | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -49,6 +49,8 @@ class ScopeEntries:
 
     def _take_copies(self, entry: dict[Any, Any], devices: Any) -> None:
         copies: dict[str, Targets] = {}
+        if not devices:
+            self._problems.add(value_position(entry, "device"), "no copy of a scope: got an empty list, expected devices")
         if not self._names.is_copy and _copies_of(entry) > MAX_EXPANSION:
             self._refuse_copies(entry)
             return
@@ -89,7 +91,7 @@ class ScopeEntries:
         waits: list[Unresolved] = []
         with ExitStack() as scopes:
             if "colocate_with" in entry:
-                scopes.enter_context(builder.colocate_with(self._references.nodes(entry, "colocate_with", "", waits)))
+                enter_colocation(scopes, builder, self._references.colocated(entry, "", waits))
             if "device" in entry:
                 self._enter_device(scopes, device_tree, device_key)
             if "control_inputs" in entry:
@@ -134,6 +136,19 @@ class ScopeEntries:
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "scope"), error)
             return None
+
+
+def enter_colocation(scopes: ExitStack, builder: GraphBuilder, targets: Sequence[int | str]) -> None:
+    """`tf.colocate_with` around each node in turn; one outside of a function gives its label alone, by its name."""
+    if not any(isinstance(target, str) for target in targets):
+        scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
+        return
+    for target in targets:
+        if isinstance(target, str):
+            scopes.enter_context(builder.colocate_with((), ignore_existing=True))
+            scopes.enter_context(builder.class_attr(target))
+        else:
+            scopes.enter_context(builder.colocate_with([target]))
 
 
 def is_device_text(device: Any) -> bool:

@@ -71,6 +71,22 @@ def same_value(one: Any, other: Any) -> bool:
     return one.__class__ is other.__class__ and (one == other or (one != one and other != other))
 
 
+def without_defaults(graph: Graph) -> Graph:
+    """The same graph, whose nodes do not give attrs that equal their default."""
+    short = graph.emptied()
+    short.functions, short.versions = graph.functions, graph.versions
+    for node in graph.nodes:
+        given = dict(node.attrs)
+        definition = node.signature.definition
+        for attr in () if definition is None else definition.attrs.values():
+            if attr.has_default and attr.name in given and same_value(attr.default, given[attr.name]):
+                del given[attr.name]
+        short.add(
+            node.name, node.op, given, node.input_nodes, node.input_slots, node.control_inputs, node.device, node.location
+        )
+    return short
+
+
 def same_node(one: Node, other: Node, ignored: str = "") -> bool:
     """Whether two nodes of graphs with the same nodes before them are one; `ignored` is an attr that does not count."""
     mine, others = ({k: v for k, v in node.attrs.items() if k != ignored} for node in (one, other))
@@ -85,10 +101,11 @@ def same_functions(one: Graph, other: Graph) -> bool:
     """Whether two libraries are one."""
     if one.functions.keys() != other.functions.keys():
         return False
-    return all(_same_function(function, other.functions[name]) for name, function in one.functions.items())
+    return all(same_function(function, other.functions[name]) for name, function in one.functions.items())
 
 
-def _same_function(one: Function, other: Function) -> bool:
+def same_function(one: Function, other: Function) -> bool:
+    """Whether two functions are one, bit for bit."""
     plain = (one.inputs, one.outputs, dict(one.control_outputs), [node[:4] for node in one.nodes])
     return (
         plain == (other.inputs, other.outputs, dict(other.control_outputs), [node[:4] for node in other.nodes])
@@ -104,10 +121,19 @@ def _same_attrs(one: Attrs, other: Attrs) -> bool:
 class Itemizer:
     """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's own attrs.
 
-    What begins with one of the `plain` nodes is that node alone, and the `raw` nodes are NodeDefs.
+    What begins with one of the `plain` nodes is that node alone, and the `raw` nodes are NodeDefs.  Of the body of a function
+    the first `arguments` nodes are no entries, and nothing is a variable; the file says whether it has marks.
     """
 
-    def __init__(self, graph: Graph, plain: Set[int] = frozenset(), raw: Set[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        plain: Set[int] = frozenset(),
+        raw: Set[int] = frozenset(),
+        arguments: int | None = None,
+        marks: bool | None = None,
+    ) -> None:
+        self._is_body = arguments is not None
         self._nodes = graph.nodes
         self._ids = graph.ids
         self._values: dict[int, Variable] = {}
@@ -117,8 +143,11 @@ class Itemizer:
         self.raw = {*raw, *(node.id for node in graph.nodes if self._must_be_raw(node))}
         self._awaited = {i for node in graph.nodes if node.id not in self.raw for i in node.control_inputs}
         self.marked = {node.id for node in graph.nodes if AWAITED in node.attrs}
-        self.marks = bool(self.marked)
+        self.marks = bool(self.marked) if marks is None else marks
         self._builder.leaves_marks = self.marks
+        self._arguments = arguments or 0
+        for node in graph.nodes[: self._arguments]:
+            self._keep(node)
 
     def _must_be_raw(self, node: Node) -> bool:
         """Whether a node reads what only a Merge may: one below it."""
@@ -126,7 +155,7 @@ class Itemizer:
 
     def items(self) -> Iterator[Item]:
         """The entries; `raw` has all NodeDefs among them at the end."""
-        at = 0
+        at = self._arguments
         while at < len(self._nodes):
             item = self._item(at)
             yield item
@@ -136,7 +165,8 @@ class Itemizer:
         if first in self.raw:
             return self._raw_item(self._nodes[first])
         if first not in self._plain:
-            found = self._variable(first) or self._initializer(first) or self._with_literals(first)
+            found = None if self._is_body else self._variable(first) or self._initializer(first)
+            found = found or self._with_literals(first)
             if found is not None:
                 return found
         return self._node(self._nodes[first])
@@ -247,11 +277,15 @@ class Itemizer:
 
     def _raw_item(self, node: Node) -> Item:
         self.raw.add(node.id)
+        self._keep(node)
+        return Item(node.id, node.id + 1, node, is_raw=True)
+
+    def _keep(self, node: Node) -> None:
+        """A node as it stands, whatever the scopes."""
         self._builder.note_name(node.name)
         self._builder.graph.add(
             node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device
         )
-        return Item(node.id, node.id + 1, node, is_raw=True)
 
     def _variable_value(self, ref: TensorRef) -> Any:
         """A variable of which this is the value, as an input."""
@@ -295,7 +329,8 @@ class Itemizer:
     def _is_inferred(self, node: Node, attr: str) -> bool:
         definition = node.signature.definition
         if definition is None:
-            return False
+            called = self._builder.graph.functions.get(node.op)
+            return called is not None and any(attr == arg.type_attr for arg in called.inputs)
         return any(attr in (arg.type_attr, arg.number_attr, arg.type_list_attr) for arg in definition.inputs)
 
     def _add(

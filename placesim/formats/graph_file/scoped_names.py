@@ -28,11 +28,11 @@ class Output(int):
 
 
 class Derivative(Output):
-    """The derivative by the node `source`."""
+    """The derivative by `source`: a node of the same graph, or a tensor or variable of one around it."""
 
-    source: int
+    source: Any
 
-    def __new__(cls, node: int, slot: int, source: int) -> Self:
+    def __new__(cls, node: int, slot: int, source: Any) -> Self:
         made = super().__new__(cls, node, slot)
         made.source = source
         return made

@@ -20,8 +20,10 @@ from placesim.formats.graph_file.training_reader import (
     MINIMIZE_OPTIONS,
     Training,
     TrainingReader,
+    source_of,
 )
 from placesim.formats.problems import Problems, own_position, shown, value_position
+from placesim.graph.binding import Variable
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 
@@ -71,8 +73,8 @@ class TrainingEntries:
 
     # --- gradients --------------------------------------------------------------------------------------------------
 
-    def take_gradients(self, entry: dict[Any, Any]) -> None:
-        """An entry with `gradients`.  Raises Broken, and all that is wrong has been reported."""
+    def take_gradients(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        """An entry with `gradients`: what it gives.  Raises Broken, and all that is wrong has been reported."""
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
         tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")
@@ -94,19 +96,26 @@ class TrainingEntries:
             self._problems.add_error(value_position(tree, "of"), error)
             self._refuse(entry, [own_id, *ids])
         if by is not None:
-            for index, (_, gradient) in enumerate(found):
+            for index, (item, gradient) in enumerate(found):
                 if gradient is None:
                     what = shown(_texts(tree["of"]))
                     self._problems.add(
                         reader.position_of_target(index),
-                        f"no gradient: got something that {what} does not depend on by ops with gradients, "
+                        f"no gradient: got {self._called(item)}, and {what} does not depend on it by ops with gradients, "
                         "expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'",
                     )
                     self._refuse(entry, [own_id, *ids])
-        self._bind(own_id, ids, [(item, ref) for item, ref in found if ref is not None])
+        there = [(item, ref) for item, ref in found if ref is not None]
+        self._bind(own_id, ids, there)
+        return [ref for _, ref in there]
+
+    def _called(self, item: Any) -> str:
+        """A tensor or variable that a gradient is by, with its type, which may be one that has none."""
+        dtype = item.dtype if isinstance(item, Variable) else self._builder.operand(item.node, item.slot).dtype
+        return f"'{self._builder.graph.nodes[item.node].name}' of {dtype.python_name}"
 
     def _bind(self, own_id: str | None, ids: Sequence[str], found: list[tuple[Any, TensorRef]]) -> None:
-        targets = [Derivative(ref.node, ref.slot, item.node) for item, ref in found]
+        targets = [Derivative(ref.node, ref.slot, source_of(item)) for item, ref in found]
         if own_id is not None:
             self._names.bind(own_id, tuple(targets))
         for name, target, (_, ref) in zip(ids, targets, found, strict=False):
@@ -124,8 +133,8 @@ class TrainingEntries:
 
     # --- training ---------------------------------------------------------------------------------------------------
 
-    def take_train(self, entry: dict[Any, Any]) -> None:
-        """An entry with `train`.  Raises Broken, and all that is wrong has been reported."""
+    def take_train(self, entry: dict[Any, Any]) -> int:
+        """An entry with `train`: its node.  Raises Broken, and all that is wrong has been reported."""
         self._problems.unknown_keys(entry, TRAIN_KEYS, "an entry of training")
         position = own_position(entry)
         tree = self._problems.mapping(entry["train"], value_position(entry, "train"), "'train'")
@@ -163,6 +172,7 @@ class TrainingEntries:
             self._names.check_claim(entry, self._builder.prefix + name, position)
         self._names.mark_named(node)
         self._names.bind_entry(entry, name, node)
+        return node
 
 
 def _texts(tree: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from placesim.formats.graph_file.body_entries import OuterTensor, OuterVariable
 from placesim.formats.graph_file.plain_values import bool_value, figure_value, number_value, text_value
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import Derivative, ScopedNames, Unresolved
@@ -109,7 +110,7 @@ class TrainingReader:
             self.is_wrong = True
             return []
         waits: list[Unresolved] = []
-        items = self._references.tensors(tree, index, text, "", waits)
+        items = self._references.tensors(tree, index, text, None, waits)
         if waits or any(item is WRONG for item in items):
             self.is_wrong = True
             return []
@@ -155,7 +156,7 @@ class TrainingReader:
                 self._tree, "apply", f"wrong type of 'apply': got {shown(tree)}, expected ids of gradients, or a mapping"
             )
             return []
-        by_source: dict[int, list[TensorRef]] = {}
+        by_source: dict[Any, list[TensorRef]] = {}
         for index, text in enumerate(texts):
             found = self._names.resolve(text) if isinstance(text, str) else None
             if found is None or not all(isinstance(target, Derivative) for target in found):
@@ -170,29 +171,45 @@ class TrainingReader:
             for target in found:
                 if isinstance(target, Derivative):
                     by_source.setdefault(target.source, []).append(TensorRef(int(target), target.slot))
-        variables = self._builder.variables
-        for source in by_source:
-            if source not in variables:
-                name = self._builder.graph.nodes[source].name
+        pairs = [(refs, self._variable_of(source), source) for source, refs in by_source.items()]
+        for _, variable, source in pairs:
+            if variable is None:
+                outer = isinstance(source, OuterTensor)
+                builder, node = (source.functions.builder, source.tensor.node) if outer else (self._builder, source)
+                name = builder.graph.nodes[node].name
                 self.report(self._tree, "apply", f"a gradient of what is no variable: got '{name}', expected variables' alone")
-        return [(refs, variables[source]) for source, refs in by_source.items() if source in variables]
+        return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
+
+    def _variable_of(self, source: Any) -> Variable | OuterVariable | None:
+        """The variable by which something is derived; None where that is none."""
+        return self._builder.variables.get(source) if isinstance(source, int) else source if _is_variable(source) else None
+
+    def _variable_named(self, name: Any) -> Variable | OuterVariable | None:
+        """The variable of a name, in this graph or around it; None where there is none."""
+        if not isinstance(name, str):
+            return None
+        node, outside = self._names.resolve_one(name), self._references.outside
+        if node is None and outside is not None and self._names.resolve(name) is None:
+            found = outside.items(name, None) or []
+            return found[0] if len(found) == 1 and _is_variable(found[0]) else None
+        return None if node is None else self._builder.variables.get(node)
 
     def _written_pairs(self, tree: dict[Any, Any]) -> list[tuple[list[TensorRef], Any]]:
         pairs = []
         for name, value in tree.items():
-            node = self._names.resolve_one(name) if isinstance(name, str) else None
+            variable = self._variable_named(name)
             listed = value if isinstance(value, list | tuple) else None
             refs = (
                 self._found(tree, name)
                 if listed is None
                 else [item for index in range(len(listed)) for item in self._found(listed, index)]
             )
-            if node not in self._builder.variables:
+            if variable is None:
                 self.report(tree, name, f"no variable: got {shown(name)}, expected {{VARIABLE: GRADIENT}}")
-            elif any(isinstance(item, Variable) for item in refs) or not refs:
+            elif any(map(_is_variable, refs)) or not refs:
                 self.report(tree, name, f"no gradient: got {shown(value)}, expected a tensor")
             else:
-                pairs.append((refs, self._builder.variables[node]))
+                pairs.append((refs, variable))
         return pairs
 
     # --- options ----------------------------------------------------------------------------------------------------
@@ -235,7 +252,7 @@ class TrainingReader:
     def variable(self, key: str, tree: Any = None) -> Any:
         """One variable."""
         found = self.one(key, tree)
-        if found is not None and not isinstance(found, Variable):
+        if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
             self.report(tree, key, f"no variable: got {shown(tree[key])}, expected the name of an entry 'variable'")
         return found
@@ -243,7 +260,7 @@ class TrainingReader:
     def variables(self, key: str) -> list[Any]:
         """Variables."""
         found = self.references(key)
-        if any(not isinstance(item, Variable) for item in found):
+        if not all(map(_is_variable, found)):
             self.report(self._tree, key, "no variable: got another tensor among them, expected names of entries 'variable'")
         return found
 
@@ -293,6 +310,15 @@ class TrainingReader:
         if kind == "tensor" and isinstance(fields[key], str):
             return self.one(key, fields)
         return self._read(key, lambda value: _VALUES[kind](value, f"'{key}'"), fields)
+
+
+def _is_variable(item: Any) -> bool:
+    return isinstance(item, Variable | OuterVariable)
+
+
+def source_of(item: Any) -> Any:
+    """What tells by what is derived: a node's id, or what stands outside of a body itself."""
+    return item if isinstance(item, OuterTensor | OuterVariable) else item.node
 
 
 _VALUES: dict[str, Callable[[Any, str], Any]] = {

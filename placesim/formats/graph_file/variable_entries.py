@@ -99,11 +99,8 @@ class VariableEntries:
 
     def take_initializer(self, entry: dict[Any, Any]) -> None:
         """An entry with `initializer`: what runs the initializers of all variables above it."""
-        self._problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
-        name = entry["initializer"]
-        if not isinstance(name, str) or not name:
-            message = f"wrong type of 'initializer': got {shown(name)}, expected a name"
-            self._problems.add(value_position(entry, "initializer"), message)
+        name = checked_initializer(entry, self._problems)
+        if name is None:
             return
         try:
             with self._scopes.entered(entry):
@@ -113,6 +110,16 @@ class VariableEntries:
             self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
             return
         self._names.bind_entry(entry, name, node.id)
+
+
+def checked_initializer(entry: dict[Any, Any], problems: Problems) -> str | None:
+    """The name of an entry with `initializer`; None, and a problem, where it has none."""
+    problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
+    name = entry["initializer"]
+    if isinstance(name, str) and name:
+        return name
+    problems.add(value_position(entry, "initializer"), f"wrong type of 'initializer': got {shown(name)}, expected a name")
+    return None
 
 
 # --- how a variable starts ------------------------------------------------------------------------------------------

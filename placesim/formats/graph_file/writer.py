@@ -16,7 +16,7 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
-from placesim.dtypes import BOOL, FLOAT, STRING, DType
+from placesim.dtypes import BOOL, FLOAT, STRING, DType, OpenType
 from placesim.formats.graph_file.links import link_document
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
@@ -133,6 +133,8 @@ def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> A
 
 def _typed(value: AttrValue) -> Any:
     """An attr of which the op's definition says the type."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Shape):
@@ -144,6 +146,8 @@ def _typed(value: AttrValue) -> Any:
 
 def _untyped(value: AttrValue) -> Any:
     """An attr that must say its type itself."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
     if isinstance(value, DType):
         return {"type": value.name}
     if isinstance(value, Shape):
@@ -218,8 +222,13 @@ def _function(function: Function, registry: Registry) -> dict[str, Any]:
     if function.control_outputs:
         written["control_outputs"] = dict(function.control_outputs)
     if function.attrs:
-        written["attrs"] = {name: _untyped(value) for name, value in function.attrs.items()}
+        written["attrs"] = attrs_document(function.attrs)
     return written
+
+
+def attrs_document(attrs: Attrs) -> dict[str, Any]:
+    """Attrs of which no definition says the types."""
+    return {name: _untyped(value) for name, value in attrs.items()}
 
 
 def _arg(arg: FunctionArg) -> dict[str, Any]:

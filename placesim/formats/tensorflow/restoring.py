@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
 from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
 from placesim.checkpoints.state import latest_checkpoint
-from placesim.errors import InvalidArgumentError, Location, OpError
+from placesim.errors import InvalidArgumentError, Location, NotFoundError, OpError
 from placesim.formats.tensorflow.messages import parse
 from placesim.graph.graph import Function, Graph, Node, split_tensor_name
 from placesim.graph.steps import GraphFile
@@ -195,7 +195,7 @@ def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dic
     Where the graph has no restore op, names decide.  Raises NotFoundError for a tensor that the checkpoint has not,
     InvalidArgumentError for one of another type or shape than its variable.
     """
-    plan = restored_variables(graph, restore_op) or list(_by_name(graph, checkpoint))
+    plan = restored_variables(graph, restore_op) or _by_name(graph, checkpoint)
     values = {}
     for variable, key, part in plan:
         tensor = _part(checkpoint, key, parse_slice_spec(part))
@@ -217,15 +217,20 @@ def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorVal
     return TensorValue(stored.dtype, checkpoint.read(key, None if spec is None else spec.region))
 
 
-def _by_name(graph: Graph, checkpoint: Checkpoint) -> Iterator[Restored]:
+def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[Restored]:
+    """What the names of variables find.  Raises NotFoundError where there are variables, and none finds a value."""
     keys = _object_keys(checkpoint)
-    for node in graph.nodes:
-        if node.op in VARIABLES:
-            for name in (node.attrs.get("shared_name") or node.name, node.name):
-                key = name if name in checkpoint else keys.get(name, name + _OBJECT_KEY_END)
-                if key in checkpoint:
-                    yield Restored(node.name, key)
-                    break
+    variables = [node for node in graph.nodes if node.op in VARIABLES]
+    found = []
+    for node in variables:
+        for name in (node.attrs.get("shared_name") or node.name, node.name):
+            key = name if name in checkpoint else keys.get(name, name + _OBJECT_KEY_END)
+            if key in checkpoint:
+                found.append(Restored(node.name, key))
+                break
+    if variables and not found:
+        raise NotFoundError(f"Key {variables[0].name} not found in checkpoint, nor any other variable's")
+    return found
 
 
 def _object_keys(checkpoint: Checkpoint) -> dict[str, str]:

@@ -26,6 +26,7 @@ class ComparisonPage {
       take: (key) => this.select(key >> 1, (key & 1) === 1),
       focused: () => this.lanes[1]?.canvas ?? byId("panel"),
     });
+    offerPictures(() => new Drawn(byId("sides")));
     this.theme = new Theme(() => this.repaint());
     for (const side of SIDES) {
       const choices = data.placements.map((placement, number) => [placement, number]).filter(([placement]) => placement.seconds !== null);

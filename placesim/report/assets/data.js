@@ -203,8 +203,8 @@ class Model {
   }
 }
 
+/** `≥ 1.5 KiB` of copies. */
+const sizeText = (total) => (total.unknown === total.copies ? "? bytes" : (total.unknown ? "≥ " : "") + bytesText(total.bytes));
+
 /** `3 tensors · ≥ 1.5 KiB`. */
-function totalText(total) {
-  const size = total.unknown === total.copies ? "? bytes" : (total.unknown ? "≥ " : "") + bytesText(total.bytes);
-  return total.copies === 1 ? size : `${countText(total.copies, "tensor")} · ${size}`;
-}
+const totalText = (total) => (total.copies === 1 ? sizeText(total) : `${countText(total.copies, "tensor")} · ${sizeText(total)}`);

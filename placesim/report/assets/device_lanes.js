@@ -314,7 +314,7 @@ class LaneView {
     const order = this.wires.map((wire, i) => [wire, i]).sort(([a], [b]) => b.total.bytes - a.total.bytes).slice(0, MAX_PILLS);
     for (const [wire, i] of order) {
       if (!wire.total.copies) continue;
-      const text = totalText(wire.total).split(" · ").pop();
+      const text = sizeText(wire.total);
       const [width, height] = [pen.measureText(text).width + 12, 17];
       const length = wire.path.getTotalLength();
       for (const share of wire.shares) {
@@ -359,6 +359,11 @@ class LaneView {
   }
 
   // --- looking around
+
+  /** All of it, also what is scrolled out of sight. */
+  drawn() {
+    return new Drawn(this.ground);
+  }
 
   boxOf(item) {
     return this.pieces.find((piece) => piece.item === item)?.box;

@@ -12,16 +12,25 @@ const BAND = 9;
 /** The zoom at which text has 10 pixels; below it there is none. */
 const LEGIBLE = 10 / 12;
 const MARGIN = 24;
+/** Ways to lay out, the best first: which way data flows, what stands on links between devices (a click tells it where nothing does), and how near boxes stand. */
+const WAYS = [
+  { flow: "DOWN", label: totalText },
+  { flow: "RIGHT", label: totalText },
+  { flow: "DOWN", label: sizeText },
+  { flow: "RIGHT", label: sizeText },
+  { flow: "DOWN", label: null, gap: 12 },
+  { flow: "RIGHT", label: null, gap: 12 },
+];
+/** Of so many more links each way takes long: only the two flows are tried. */
+const FLOWS = 2;
 const LAYOUT = {
   "elk.algorithm": "layered",
-  "elk.direction": "DOWN",
   "elk.hierarchyHandling": "INCLUDE_CHILDREN",
   "elk.json.shapeCoords": "ROOT",
   "elk.json.edgeCoords": "ROOT",
   "elk.edgeRouting": "ORTHOGONAL",
   "elk.layered.spacing.nodeNodeBetweenLayers": "30",
   "elk.layered.spacing.edgeNodeBetweenLayers": "14",
-  "elk.spacing.nodeNode": "22",
   "elk.spacing.edgeNode": "12",
   "elk.spacing.componentComponent": "34",
   "elk.layered.nodePlacement.strategy": "BRANDES_KOEPF",
@@ -59,7 +68,8 @@ class GraphView {
     const items = this.model.visible(opened);
     const links = this.model.links(opened);
     this.actions.busy(`laying out ${countText(items.length, "box").replace("boxs", "boxes")} …`);
-    const layout = await this.elk.layout(this.elkGraph(items, links, opened));
+    const ways = anchor !== null && this.way ? [this.way] : WAYS.slice(0, links.length > MANY_LINKS ? FLOWS : WAYS.length);
+    const layout = await this.bestLayout(ways, (way) => this.elkGraph(items, links, opened, way));
     if (turn !== this.turn) return false;
     this.links = links;
     const before = anchor === null ? null : this.cy.getElementById(String(anchor)).renderedPosition();
@@ -74,18 +84,33 @@ class GraphView {
     return true;
   }
 
+  /** The first way in which all fits at its full size, else one in which it is clearly larger than in those before; bytes are given up for legible text only. */
+  async bestLayout(ways, graphOf) {
+    let best = null;
+    for (const way of ways) {
+      if (best && best.scale >= (way.label ? 1 : LEGIBLE)) break;
+      const layout = await this.elk.layout(graphOf(way));
+      const scale = Math.min((this.cy.width() - 2 * MARGIN) / layout.width, (this.cy.height() - 2 * MARGIN) / layout.height);
+      if (!best || scale > (best.scale < LEGIBLE ? 1 : 1.1) * best.scale) best = { layout, scale, way };
+    }
+    this.way = best.way;
+    this.fits = best.scale >= LEGIBLE;
+    return best.layout;
+  }
+
   // --- to ELK
 
-  elkGraph(items, links, opened) {
+  elkGraph(items, links, opened, { flow, label, gap = 22 }) {
+    const shape = { "elk.direction": flow, "elk.spacing.nodeNode": String(gap), "elk.aspectRatio": String(this.cy.width() / Math.max(1, this.cy.height())) };
     const thoroughness = { "elk.layered.thoroughness": links.length > MANY_LINKS ? "1" : "7" };
-    const boxes = new Map([[ROOT, { id: "root", layoutOptions: { ...LAYOUT, ...thoroughness }, children: [], edges: [] }]]);
+    const boxes = new Map([[ROOT, { id: "root", layoutOptions: { ...LAYOUT, ...shape, ...thoroughness }, children: [], edges: [] }]]);
     for (const item of items) {
       const box = opened.has(item) ? this.openBox(item) : this.closedBox(item);
       boxes.set(item, box);
       boxes.get(this.model.parent(item)).children.push(box);
     }
     const hasSizes = links.filter((link) => link.copies.size).length <= MAX_SIZES;
-    boxes.get(ROOT).edges = links.map((link, i) => this.elkEdge(link, i, hasSizes));
+    boxes.get(ROOT).edges = links.map((link, i) => this.elkEdge(link, i, hasSizes ? label : null));
     return boxes.get(ROOT);
   }
 
@@ -107,10 +132,10 @@ class GraphView {
     return { id: String(item), width: Math.max(90, width), height: 2 * LINE + (isScope(item) ? 26 : 12) };
   }
 
-  elkEdge(link, i, hasSizes) {
+  elkEdge(link, i, label) {
     const edge = { id: `link${i}`, sources: [String(link.source)], targets: [String(link.target)] };
-    if (link.copies.size && hasSizes) {
-      const text = totalText(this.model.total(link.copies));
+    if (link.copies.size && label) {
+      const text = label(this.model.total(link.copies));
       edge.labels = [{ text, width: this.textWidth([text], LABEL_FONT) + 12, height: 18, layoutOptions: { "elk.edgeLabels.inline": "true" } }];
     }
     return edge;
@@ -367,6 +392,45 @@ class GraphView {
     const zoom = Math.max(LEGIBLE, Math.min(1.5, (width - 2 * MARGIN) / (box.w || 1), (height - 2 * MARGIN) / (box.h || 1)));
     const pan = (size, room, start) => (zoom * size > room - MARGIN ? MARGIN / 2 - zoom * start : (room - zoom * size) / 2 - zoom * start);
     this.cy.viewport({ zoom, pan: { x: pan(box.w, width, box.x1), y: pan(box.h, height, box.y1) } });
+  }
+
+  /** All of it as it is laid out, whatever part is in sight. */
+  drawn() {
+    const box = this.cy.elements().boundingBox();
+    const [dx, dy] = [MARGIN - box.x1, MARGIN - box.y1];
+    const parts = this.cy.elements().toArray().sort((a, b) => a.numericStyle("z-index") - b.numericStyle("z-index"));
+    const group = (down) => draw("g", { transform: `translate(${dx} ${dy + down})`, "font-size": 12 }, ...parts.flatMap((part) => (part.isEdge() ? this.drawnLink(part) : this.drawnBox(part))));
+    return { width: box.w + 2 * MARGIN, height: box.h + 2 * MARGIN, group };
+  }
+
+  drawnLink(edge) {
+    const [source, target] = [edge.sourceEndpoint(), edge.targetEndpoint()];
+    const points = [source, ...(edge.segmentPoints() ?? []), target];
+    const before = points.at(-2);
+    const [wide, stroke] = [edge.numericStyle("width"), edge.style("line-color")];
+    const far = Math.hypot(target.x - before.x, target.y - before.y) || 1;
+    const way = { x: target.x, y: target.y, dx: (before.x - target.x) / far, dy: (before.y - target.y) / far };
+    const dashes = edge.hasClass("control") ? { "stroke-dasharray": "1.5 2.5" } : {};
+    return [
+      draw("path", { d: "M" + points.map(({ x, y }) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L"), fill: "none", stroke, "stroke-width": wide, "stroke-linejoin": "round", ...dashes }),
+      draw("path", { d: tipOf(way, 5 + wide), fill: stroke }),
+    ];
+  }
+
+  drawnBox(node) {
+    const { width, height, text, image, barWidth } = node.data();
+    const [x, y] = [node.position("x") - width / 2, node.position("y") - height / 2];
+    const fill = node.style("background-color");
+    const wide = node.numericStyle("border-width");
+    const border = wide ? { stroke: node.style("border-color"), "stroke-width": wide, ...(node.hasClass("folded") ? { "stroke-dasharray": "4 3" } : {}) } : {};
+    const found = [draw("rect", { x, y, width, height, rx: node.hasClass("open") ? 10 : 6, fill, "fill-opacity": node.numericStyle("background-opacity"), ...border })];
+    const bar = !image ? null : node.hasClass("node") ? { x, y, width: BAND, height } : { x: x + (width - barWidth) / 2, y: y + height - 16, width: barWidth, height: 9 };
+    if (bar) found.push(imageAsDrawing(image, bar));
+    const lines = (text ?? "").split("\n");
+    const middle = y + height / 2 - (node.hasClass("closed") ? 7 : 0) - ((lines.length - 1) * LINE) / 2;
+    const centre = node.position("x") + (node.hasClass("node") ? BAND / 2 : 0);
+    lines.forEach((line, i) => found.push(draw("text", { x: centre, y: middle + i * LINE + 4, "text-anchor": "middle", fill: node.style("color"), "font-weight": node.style("font-weight") }, line)));
+    return found;
   }
 
   zoomBy(factor) {

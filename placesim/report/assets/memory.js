@@ -90,4 +90,5 @@ if (study.requirements.length) {
 }
 byId("devices").append(...study.devices.map(card));
 new Theme();
+offerPictures(() => new Drawn(byId("devices")));
 markReady();

@@ -29,6 +29,7 @@ class Page {
       take: (item) => this.reveal(item),
       focused: () => this.graph.container,
     });
+    offerPictures(() => this.graph.drawn());
     this.theme = new Theme(() => this.repaint());
     this.listen();
   }
@@ -50,9 +51,24 @@ class Page {
     byId("lanes").hidden = chosen !== "lanes";
     byId("graph").hidden = chosen === "lanes";
     this.repaint();
-    if (await this.graph.show(this.opened)) this.graph.mark(this.chosen);
+    if (await this.graph.show(this.opened)) {
+      await this.closeWhatHasNoRoom();
+      this.graph.mark(this.chosen);
+    }
     if (typeof this.chosen === "number") this.graph.bringIntoSight(this.chosen);
     byId("status").textContent = "";
+  }
+
+  /** The first picture closes its inner scopes as long as it is too large to be read in full; then its outermost have to do. */
+  async closeWhatHasNoRoom() {
+    const isFirst = this.opened.size === this.first.size && [...this.opened].every((item) => this.first.has(item));
+    while (isFirst && this.graph.fits === false && this.opened.size > 1) {
+      const depth = (item) => this.model.ancestors(item).length;
+      const deepest = Math.max(...[...this.opened].map(depth));
+      this.opened = new Set([...this.opened].filter((item) => depth(item) < deepest));
+      if (!(await this.graph.show(this.opened))) return;
+      this.tree.show(this.opened, this.mode, typeof this.chosen === "number" ? this.chosen : null);
+    }
   }
 
   get mode() {

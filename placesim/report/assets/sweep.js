@@ -284,4 +284,5 @@ places.append(choose("scale", "scale", [["linear", "from 0"], ["log", "logarithm
 show();
 table();
 new Theme();
+offerPictures(() => new Drawn(byId("measures")));
 markReady();

@@ -20,6 +20,7 @@ class TimingPage {
       take: (span) => this.select(span, true),
       focused: () => this.lanes.canvas,
     });
+    offerPictures(() => new Drawn(byId("lanes")));
     this.theme = new Theme(() => this.repaint());
     byId("cards").append(...this.tables.cards());
     byId("headline").replaceChildren(...this.headline());

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from placesim.escapes import escape_json, escape_line
 
-PARTS = ("data.js", "element.js", "shell.js")
+PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
 """The scripts of all pages, before their own."""
 FINDER = "finder.js"
 
@@ -32,6 +32,13 @@ class Button(NamedTuple):
     title: str
     label: str = ""
     is_switch: bool = False
+
+
+PICTURES = (
+    Button("svg", "SVG", "Save what is seen as SVG"),
+    Button("png", "PNG", "Save what is seen as PNG"),
+)
+"""The buttons of all pages that save a picture."""
 
 
 class Shell(NamedTuple):
@@ -74,7 +81,7 @@ class Shell(NamedTuple):
             kind=self.kind,
             finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
-            buttons="".join(map(_button, self.buttons)),
+            buttons="".join(map(_button, (*self.buttons, *PICTURES))),
             help=_button(Button("help", "?", "Keys and signs (?)")) if self.has_keys else "",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),

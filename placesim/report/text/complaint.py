@@ -24,13 +24,30 @@ _INDENT = "  "
 _DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 _HINTS = (
     (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
-    (r"unknown key in a graph file: got 'rules'", "a policy is what a graph is held to: placesim check GRAPH --policy FILE"),
+    (
+        r"unknown key in a graph file: got 'rules'|unknown key in a policy: got 'nodes'",
+        "a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+    ),
+    (r"unknown key in a graph file: got 'nbformat'", "`jupyter nbconvert --to script` makes a script of a notebook"),
+    (r"got a checkpoint's index", "--checkpoint PREFIX gives a checkpoint's values to the variables of a graph"),
+    (r"\.data-\d{5}-of-\d{5}:\S* not (UTF-8|valid)", "a checkpoint has values and no graph: --checkpoint PREFIX takes it"),
+    (
+        r"[`'][^`']*\{\w*\}[^`']*[`'] is not a valid",
+        "'{i}', between quotation marks, is the number of a copy in a scope with a list of devices",
+    ),
+    (r"type attr not found: (\w+)", r"callers choose it: f: {func: NAME, attrs: {\1: float}}"),
+    (r"pred must not be a Python bool", "it is decided when the graph runs, by a tensor: {op: Const, name: p, value: true}"),
+    (r"No devices are registered", "`devices` in the file, or --cpu and --gpu, give the machine some"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
     (
         r"not valid YAML while parsing a block",
         "the entries of one list, and the keys of one mapping, begin in the same column",
+    ),
+    (
+        r"not valid YAML while parsing a flow",
+        "each { and [ is closed again, and a text with one of {}[], in it stands in quotes",
     ),
     (
         r"mapping values are not allowed",
@@ -40,10 +57,10 @@ _HINTS = (
         r"was explicitly assigned to .* but available devices are",
         "--soft-placement lets another device take its place; --cpu and --gpu change the machine",
     ),
-    (r"Attempting to use uninitialized value", "run the variable's initializer in a step before this one"),
-    (r"You must feed a value for placeholder", "give it one: --feed NAME=VALUE, or `feed:` in the step"),
+    (r"You must feed a value for placeholder", "give it one: --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
 """What to try, for errors in TensorFlow's own words."""
+_UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> Marked:
@@ -56,7 +73,7 @@ def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph
         said = _lines(spell_out(error.message, graph, locate))
     else:
         said = list(_message_lines(error, locate))
-    lines = [*said, *error.help, *_hints(error)]
+    lines = [*said, *error.help, *_hints(error, locate)]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
 
 
@@ -88,7 +105,10 @@ def _place(name: str, locate: Locate) -> str:
     return f"node {name} (defined at {escape_line(location.file)}:{location.line})" if location is not None else f"node {name}"
 
 
-def _hints(error: PlacesimError) -> Iterator[str]:
+def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
+    unset = _UNINITIALIZED.match(error.message)
+    if unset is not None:
+        yield f"run the initializer of {_place(unset[1], locate)} in a step before this one"
     for pattern, hint in _HINTS:
         found = re.search(pattern, error.message)
         if found is not None:

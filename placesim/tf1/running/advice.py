@@ -32,6 +32,8 @@ _GPU_LIBRARIES = (
     *("byteps", "cupy", "horovod", "mxnet", "nccl", "numba", "nvidia", "pycuda", "pynvml", "tensorrt", "torch", "triton"),
 )
 """Libraries that compute on real GPUs themselves, beside TensorFlow."""
+_TRAINING_LOOP = ("compile", "fit", "evaluate", "predict", "train_on_batch")
+_NO_SUCH_NAME = re.compile(r"module 'tensorflow(?:\._api\.v2\.compat\.v1)?\.?([\w.]*)' has no attribute '(\w+)'")
 _TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")
 
 
@@ -45,12 +47,32 @@ def advice(error: BaseException) -> list[str]:
         return [f"{library} works on real GPUs: placesim stands in for TensorFlow alone, whose GPUs it simulates"]
     if isinstance(error, ModuleNotFoundError) and error.name:
         return [f"{error.name.partition('.')[0]} is not installed for {sys.executable}"]
+    if isinstance(error, AttributeError) and error.name in _TRAINING_LOOP and _is_of_keras(error.obj):
+        return [
+            f"of Keras there are layers and models, but no {error.name}: tf.train has optimizers, a Session runs their steps"
+        ]
     if _is_tensorflow_2(error):
         return [
             "this is written for TensorFlow 2, which computes at once; placesim builds the graphs of TensorFlow 1",
             "a tf.function's graph is taken as a file: f.get_concrete_function(...).graph.as_graph_def(), or a SavedModel",
         ]
-    return []
+    return _near_name(error)
+
+
+def _near_name(error: BaseException) -> list[str]:
+    """What of TensorFlow may have been meant by a name that it has not."""
+    found = _NO_SUCH_NAME.fullmatch(str(error)) if isinstance(error, AttributeError) else None
+    if found is None:
+        return []
+    from placesim.suggestions import did_you_mean
+    from placesim.tf1.namespaces import public_names
+
+    near = did_you_mean(found[2], public_names(found[1]))
+    return [near.removeprefix("; ")] if near else []
+
+
+def _is_of_keras(owner: object) -> bool:
+    return type(owner).__module__.startswith("placesim.tf1.keras")
 
 
 def _is_python_2(error: BaseException) -> bool:

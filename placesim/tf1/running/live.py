@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -55,6 +56,23 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        sys.exit(1)
-    sys.stderr.write(format_failure(error, path))
+        _silence_output()
+    if not (isinstance(error, BrokenPipeError) and _reader_is_gone()):
+        sys.stderr.write(format_failure(error, path))
     sys.exit(1)
+
+
+def _reader_is_gone() -> bool:
+    """Whether standard output is a pipe that nobody reads any more (`| head -1`): that is no failure of the script's."""
+    import select
+
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+
+
+def _silence_output() -> None:
+    """What is still buffered goes nowhere, so that closing it at exit says nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
