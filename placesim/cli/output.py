@@ -111,7 +111,7 @@ def write_styled(text: str | Iterator[str]) -> None:
     elif isinstance(text, Marked) and is_terminal(sys.stdout):
         from placesim.report.terminal import styled
 
-        write(styled(text, sys.stdout), is_styled=True)
+        write(styled(text, sys.stdout, is_fitted=True), is_styled=True)
     else:
         write(text)
 
