@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, Word, command, option
+from placesim.cli.command import MACHINE, REPORT, SIZES, Word, command, option
 from placesim.cli.forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     Command,
@@ -76,7 +76,8 @@ def _side_options(command: Command) -> Command:
         command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
-            command = option(f"--{side}-{name}", group=MACHINE, type=kind, metavar=metavar, help=text)(command)
+            group = SIZES if name == "batch" else MACHINE
+            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
     return command
 
 
