@@ -77,11 +77,15 @@ class _Worker:
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the thread, as soon as it runs Python; it takes no more work."""
-        import ctypes
-
         self._is_interrupted = True
-        thread = ctypes.c_ulong(self._thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Interrupted))
+        interrupt(self._thread)
+
+
+def interrupt(thread: Thread) -> None:
+    """Raise `Interrupted` in a thread, as soon as it runs Python."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
 
 
 _idle: list[_Worker] = []

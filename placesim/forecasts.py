@@ -61,6 +61,7 @@ def sweep(
     """
     from placesim.report.text.sweep import row_document
     from placesim.sweeping.axes import make_axes
+    from placesim.sweeping.processes import Hands
     from placesim.sweeping.simulating import Job
     from placesim.sweeping.sweep import SweepRun
 
@@ -68,7 +69,7 @@ def sweep(
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
     run = SweepRun(Job(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
-    return (row_document(keys, row) for row in run.in_order(jobs))
+    return (row_document(keys, row) for row in run.in_order(Hands(jobs)))
 
 
 @with_options

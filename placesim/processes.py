@@ -13,11 +13,25 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 _PACKAGE_PARENT = str(Path(__file__).parents[1])
 _END_SECONDS = 5.0
 """A process that answers no more has ended, or ends within this."""
+
+
+class Process(Protocol):
+    """A module of ours at work somewhere, as `Worker` is on this machine."""
+
+    def tell(self, question: Any) -> None: ...
+
+    def answer(self) -> Any: ...
+
+    def kill(self) -> None: ...
+
+    def how_it_ended(self) -> str: ...
+
+    def close(self) -> None: ...
 
 
 class Worker:
@@ -37,8 +51,12 @@ class Worker:
 
     def tell(self, question: Any) -> None:
         """Raises OSError where the process is no more."""
+        self.pass_on(pickle.dumps(question))
+
+    def pass_on(self, pickled: bytes) -> None:
+        """`tell`, of what is pickled already."""
         assert self._process.stdin is not None
-        self._process.stdin.write(pickle.dumps(question))
+        self._process.stdin.write(pickled)
         self._process.stdin.flush()
 
     def answer(self) -> Any:

@@ -184,13 +184,15 @@ def simulate(
     recorder: Recorder | None = None,
     guesses: Guesses | None = None,
     measurements: Measurements | None = None,
+    opened: Callable[..., Session] | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, a step
     is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
     says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
-    taken where values are not known.  `measurements` are told when what ran, and what it held.
+    taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
+    run elsewhere, whose devices' memory is not accounted for.
     """
     simulation = _Simulation(
         loaded,
@@ -202,6 +204,7 @@ def simulate(
         recorder=recorder,
         guesses=guesses,
         measurements=measurements,
+        opened=opened,
     )
     error: PlacesimError | None = None
     try:
@@ -243,8 +246,10 @@ class _Simulation:
         recorder: Recorder | None,
         guesses: Guesses | None,
         measurements: Measurements | None,
+        opened: Callable[..., Session] | None,
     ) -> None:
         self._loaded = loaded
+        self._opened = opened
         self._taker = taker
         self._options = options
         self._stage = stage
@@ -301,7 +306,7 @@ class _Simulation:
             self._session.close()
 
     def run(self) -> None:
-        from placesim.runtime.session import open_session
+        from placesim.runtime.session import Session, open_session
         from placesim.runtime.shape_check import check_shapes
 
         if self._loaded.error is not None:
@@ -321,7 +326,15 @@ class _Simulation:
         self._ledger = self._open_ledger(machine)
         directory = self._loaded.directory
         self._session = open_session(
-            file, machine, config, directory, files, self._ledger, self._feed_shapes(file.graph), self._measurements
+            file,
+            machine,
+            config,
+            directory,
+            files,
+            self._ledger,
+            self._feed_shapes(file.graph),
+            self._measurements,
+            self._opened or Session,
         )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
 
@@ -338,7 +351,7 @@ class _Simulation:
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
-        if self._stage < Stage.WALKED:
+        if self._stage < Stage.WALKED or self._opened is not None:
             return None
         is_told = self._tells_memory or self._measurements is not None
         if not is_told and all(device.allocation_limit is None for device in machine):

@@ -120,3 +120,192 @@ def test_a_node_is_not_unpacked() -> None:
         list(builder.add("Split", 0, [[1.0], [2.0]], num_split=2))
     with pytest.raises(TypeError, match="no outputs to choose from"):
         builder.variable("v", [1])[1]
+
+
+# --- functions, conditionals, loops ---------------------------------------------------------------------------------
+
+BODIES: dict[str, Any] = {
+    "functions": [
+        {
+            "name": "twice",
+            "inputs": {"x": {"type_attr": "T"}},
+            "nodes": [{"op": "AddV2", "name": "sum", "inputs": ["x", "x"]}],
+            "outputs": {"y": "sum"},
+        },
+        {
+            "name": "norm",
+            "inputs": {"x": "float32", "p": {"type": "bool", "shape": []}},
+            "nodes": [
+                {"device": "/cpu:0", "nodes": [{"op": "Square", "name": "square", "inputs": ["x"]}]},
+                {"op": "twice", "id": "more", "inputs": ["square"]},
+                {
+                    "id": "result",
+                    "cond": {
+                        "if": "p",
+                        "then": {"op": "Mul", "inputs": ["more", 2.0]},
+                        "else": {"op": "Identity", "inputs": ["more"]},
+                    },
+                },
+            ],
+            "outputs": {"result": "result"},
+        },
+    ],
+    "nodes": [
+        {"op": "Const", "name": "x", "value": 3.0},
+        {"op": "Const", "name": "p", "value": True},
+        {"variable": "r", "shape": [], "initializer": "ones", "kind": "resource"},
+        {"op": "norm", "name": "call", "inputs": ["x", "p"]},
+        {
+            "name": "choose",
+            "cond": {
+                "if": "p",
+                "then": [
+                    {"op": "AssignAddVariableOp", "id": "add", "inputs": ["r", "x"]},
+                    {"control_inputs": ["add", "call"], "nodes": [{"op": "Mul", "id": "a", "inputs": ["x", "r"]}]},
+                    {"op": "twice", "id": "b", "inputs": ["a"], "device": "/cpu:0", "colocate_with": "x"},
+                ],
+                "else": [{"op": "Neg", "id": "a", "inputs": ["x"]}, {"op": "Abs", "id": "b", "inputs": ["x"]}],
+                "outputs": ["a", "b"],
+            },
+        },
+        {
+            "while": {
+                "loop_vars": {"i": 0, "z": "b"},
+                "cond": {"op": "Less", "inputs": ["i", 3]},
+                "body": [{"op": "AddV2", "id": "i", "inputs": ["i", 1]}, {"op": "Mul", "id": "z", "inputs": ["z", "x"]}],
+                "maximum_iterations": 7,
+                "shape_invariants": {"z": "unknown"},
+            }
+        },
+        {"op": "Neg", "name": "last", "inputs": ["z"]},
+        {"initializer": "init"},
+    ],
+}
+
+
+def built_with_bodies() -> placesim.GraphBuilder:
+    builder = placesim.GraphBuilder()
+    add = builder.add
+    builder.function("twice", {"x": {"type_attr": "T"}}, lambda x: {"y": add("AddV2", x, x, name="sum")})
+
+    def norm(x: Any, p: Any) -> Any:
+        with builder.device("/cpu:0"):
+            square = add("Square", x, name="square")
+        more = add("twice", square)
+        return {"result": builder.cond(p, lambda: add("Mul", more, 2.0), lambda: add("Identity", more))}
+
+    assert builder.function("norm", {"x": "float32", "p": {"type": "bool", "shape": []}}, norm) == "norm"
+    x = builder.constant(3.0, name="x")
+    p = builder.constant(True, name="p")
+    r = builder.variable("r", [], initializer="ones", kind="resource")
+    call = add("norm", x, p, name="call")
+
+    def then() -> list[Any]:
+        added = add("AssignAddVariableOp", r, x)
+        with builder.control_dependencies([added, call]):
+            a = add("Mul", x, r)
+        with builder.colocate_with(x):
+            return [a, add("twice", a, device="/cpu:0")]
+
+    _, b = builder.cond(p, then, lambda: [add("Neg", x), add("Abs", x)], name="choose")
+    _, z = builder.while_loop(
+        lambda i, z: add("Less", i, 3),
+        lambda i, z: [add("AddV2", i, 1), add("Mul", z, x)],
+        [0, b],
+        maximum_iterations=7,
+        shape_invariants=[None, "unknown"],
+    )
+    add("Neg", z, name="last")
+    builder.initializer("init")
+    return builder
+
+
+def test_functions_and_bodies_are_those_of_a_file() -> None:
+    builder = built_with_bodies()
+    made, file = (placesim.convert(each, format="pbtxt").content for each in (builder, BODIES))
+    assert made == file
+    assert len(builder) == len(builder.graph_file().graph) == 22
+    steps = [{"fetch": ["init"]}, {"fetch": ["last", "call"]}]
+    assert [float(row.value) for row in placesim.run({**BODIES, "run": steps}).results] == [-648.0, 36.0]
+
+
+def test_a_body_may_use_what_bodies_around_it_made() -> None:
+    builder = placesim.GraphBuilder()
+    x, p = builder.constant(2.0), builder.constant(True)
+
+    def inner(y: Any) -> Any:
+        return builder.cond(p, lambda: builder.add("Mul", x, y), lambda: builder.add("Neg", y))
+
+    def outer() -> Any:
+        y = builder.add("Square", x)
+        return inner(y)
+
+    found = builder.cond(p, outer, lambda: x, name="outer")
+    assert found.name == "outer/Identity"
+    assert placesim.run(builder, fetch=found.name).results[found.name] == 8.0
+
+
+def test_what_is_refused_in_a_body_adds_nothing() -> None:
+    builder = placesim.GraphBuilder()
+    x, p = builder.constant(2.0, name="x"), builder.constant(True, name="p")
+    kept: list[Any] = []
+
+    def keeps() -> Any:
+        kept.append(builder.add("Neg", x))
+        return kept[0]
+
+    builder.cond(p, keeps, lambda: x, name="first")
+    nodes, functions = len(builder), list(builder.graph_file().graph.functions)
+
+    def goes_on() -> Any:
+        with pytest.raises(placesim.GraphBuildError):
+            builder.add("Neg", True)
+        return builder.add("Neg", x)
+
+    def fails() -> Any:
+        raise ZeroDivisionError("of the script")
+
+    for then, message in (
+        (lambda: builder.add("Neg", True), "parameter 'x' has DataType bool"),
+        (goes_on, "parameter 'x' has DataType bool"),
+        (lambda: kept[0], "no node of this builder: got <placesim node Neg>, expected what it has made, outside of bodies"),
+        (lambda: builder.variable("v", [1]), "a variable in a body"),
+        (lambda: [x, x], "branches of 2 and 1 results"),
+        (lambda: builder.add("IsFinite", x), "must have the same number, type"),
+        (lambda: object(), "."),
+    ):
+        with pytest.raises(placesim.GraphBuildError, match=message):
+            builder.cond(p, then, lambda: x)
+    with pytest.raises(ZeroDivisionError, match="of the script"):
+        builder.cond(p, fails, lambda: x)
+    with pytest.raises(placesim.GraphBuildError, match="enters the loop with type"):
+        builder.while_loop(lambda i: builder.add("Less", i, 3), lambda i: [x], [0])
+    assert (len(builder), list(builder.graph_file().graph.functions)) == (nodes, functions)
+    assert builder.cond(p, lambda: x, lambda: x, name="after").name == "after/Identity"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda b, x: b.function("f", {"y": "flaot"}, lambda y: y), "unknown type: got 'flaot'"),
+        (lambda b, x: b.function("Neg", {}, lambda: None), "Cannot add function 'Neg' because an op"),
+        (lambda b, x: b.function("known", {}, lambda: None), "duplicate function: got 'known'"),
+        (lambda b, x: b.function("f", {}, lambda: x), "no node of this function: got <placesim node x>"),
+        (lambda b, x: b.function("f", {}, lambda: 3), "no result of a function: got 3"),
+        (lambda b, x: b.function("f", {}, lambda: b.add("NoOp")), "no result of a function"),
+        (lambda b, x: b.function("f", {}, lambda: b.initializer()), "an initializer in a function"),
+        (lambda b, x: b.function("f", {"p": {"type_attr": "T"}}, lambda p: b.cond(p, b.add, b.add)), "callers choose types"),
+        (lambda b, x: b.function("f", {"y": {"type_attr": "T"}}, lambda y: b.add("Mul", y, 2.0)), "a literal of a type that"),
+        (lambda b, x: b.add("knwon", x), "unknown op: got 'knwon'.*did you mean 'known'"),
+        (lambda b, x: b.while_loop(lambda i: i, lambda i: [i], [0], shape_invariants=[3]), "wrong type of a shape"),
+    ],
+)
+def test_what_functions_are_refused(make: Any, message: str) -> None:
+    builder = placesim.GraphBuilder()
+    builder.function("known", {"x": "float32"}, lambda x: x)
+    x = builder.constant(1.0, name="x")
+    with pytest.raises(placesim.GraphBuildError, match=message):
+        make(builder, x)
+    graph = builder.graph_file().graph
+    assert (len(graph), list(graph.functions)) == (1, ["known"])
+    assert builder.add("known", x).name == "known"

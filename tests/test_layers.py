@@ -40,10 +40,13 @@ ROOMS = {
         "releases byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices "
         "memory ops dtypes errors traces"
     ),
-    "cluster": "suggestions processes devices errors",
+    "cluster": "suggestions processes devices errors placesim",
+    "engine": "cluster runtime placement graph devices ops deadlines files errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "watching timelines traces runtime devices ops dtypes errors",
-    "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "inspection": (
+        "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
+    ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -60,7 +63,9 @@ ROOMS = {
     ),
     "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
-    "sweeping": "files suggestions processes timing simulation loading options report formats graph prediction devices errors",
+    "sweeping": (
+        "files suggestions processes cluster timing simulation loading options report formats graph prediction devices errors"
+    ),
     "planned": (
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"
@@ -84,10 +89,10 @@ ROOMS = {
         "dtypes errors"
     ),
     "cli": (
-        "watching releases collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known "
-        "sizing timing planned planned_files sweeping cluster loading scripts options manual examples inspection planning "
-        "graph_plans "
-        "prediction report marked formats devices errors placesim"
+        "watching releases collector escapes files suggestions deadlines interrupts simulation subjects conversions "
+        "calibration known "
+        "sizing timing planned planned_files sweeping cluster engine loading scripts options manual examples inspection "
+        "planning graph_plans prediction report marked formats devices errors placesim"
     ),
     "__init__": "building interrupts forecasts inspections machines simulation devices errors",
     "__main__": "cli interrupts",
@@ -115,6 +120,7 @@ THIRD_PARTY = {
         "planning/",
         "graph_plans/",
         "tf1/",
+        "engine/",
     ),
     "ml_dtypes": ("dtypes", "runtime/", "tf1/dtypes"),
     "scipy": ("runtime/kernels/", "planning/", "graph_plans/"),
@@ -125,7 +131,7 @@ THIRD_PARTY = {
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
-    "distributed": ("cluster/",),
+    "distributed": ("cluster/", "engine/"),
     "google": ("formats/tensorflow/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ REPORT = "Report"
 GENERAL = "General"
 GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
 """The titles over options in `--help`, in their order."""
+_SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
+"""What says which graph is placed where: options of these groups mean the same in every command that has them."""
 EXITS = {
     0: "done",
     1: "the graph can't be placed or run on this machine: TensorFlow would have raised",
@@ -52,6 +55,27 @@ def current_settings() -> Settings:
     context = click.get_current_context(silent=True)
     settings = None if context is None else context.find_object(Settings)
     return Settings() if settings is None else settings
+
+
+def same_setting(name: str, argument: str) -> str:
+    """The command line of another command about the same graph on the same machine: its argument, and the options of that.
+
+    Empty for a script with arguments of its own, behind which nothing can stand.
+    """
+    context = click.get_current_context()
+    if current_settings().script_arguments:
+        return ""
+    words = ["placesim", name, argument]
+    for parameter in context.command.params:
+        value: Any = context.params.get(parameter.name or "")
+        is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if isinstance(parameter, Option) and is_given and parameter.group in _SETTING:
+            if parameter.is_flag:
+                words.append((parameter.opts if value else parameter.secondary_opts)[0])
+            else:
+                for one in value if parameter.multiple else (value,):
+                    words += [parameter.opts[0], str(one)]
+    return shlex.join(words)
 
 
 class Option(click.Option):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import REPORT, command, current_settings, option
 from placesim.cli.forms import Form, Target, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
@@ -32,10 +35,12 @@ from placesim.cli.progress import close_bar, staged
 from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
+    from placesim.cluster.connection import Connection
     from placesim.graph_plans.study import PlanStudy
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.planning.portfolio import Planned
+    from placesim.processes import Process
     from placesim.report.text.tables import Tables
 
 AUTO = "auto"
@@ -122,6 +127,7 @@ EXITS = {
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
 @top_option(TOP, "groups of nodes that move to list")
 @machine_options
+@scheduler_options
 @source_options
 @placement_options
 @file_access_options
@@ -170,6 +176,7 @@ def plan_command(
       placesim plan model.pb --fetch loss --batch 64 --gpu 4 --output planned.pb
       placesim plan model.yaml --seconds 5 --format json | jq .gap
       placesim plan model.yaml --html plan.html
+      placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.formats.graph_file.overrides import parse_feed
@@ -179,19 +186,20 @@ def plan_command(
     from placesim.planned_files import check_ending
     from placesim.planning.portfolio import Effort, check_method
 
+    connection = take_connection(values)
     if output is not None:
         check_ending(Path(output))
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     check_method(method)
-    effort = Effort(seconds, evaluations, seed, jobs, method)
     check_page_file("--html", html)
     target = find_target(FORMS, form, None, table=table)
     aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
-    with Unhurried():
+    with _lanes(connection) as open_lane, Unhurried():
+        effort = Effort(seconds, evaluations, seed, jobs, method, open_lane)
         limit = seconds if evaluations is None else None
         with _Best(limit, is_bytes=aim.sought is Sought.MEMORY) as best, staged("drawing the problem"):
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
@@ -203,6 +211,21 @@ def plan_command(
         if output is not None:
             _write_graph(study, load(), options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
+
+
+@contextmanager
+def _lanes(connection: Connection) -> Iterator[Callable[[], Process]]:
+    """What starts a process to search in: on the cluster, where there is one, else here."""
+    from placesim.planning.portfolio import open_here
+
+    if connection.scheduler is None:
+        yield open_here
+        return
+    from placesim.cluster.asking import Asking
+    from placesim.cluster.opening import open_cluster
+
+    with open_cluster(connection) as cluster:
+        yield Asking(cluster, "placesim.planning.worker", answers_once=False).open
 
 
 def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from placesim.cli.command import MACHINE, REPORT, Word, command, option
+from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
+from placesim.cli.command import CLUSTER, MACHINE, REPORT, Word, command, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -24,7 +26,11 @@ from placesim.cli.options import (
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
+    from placesim.cluster.connection import Connection
     from placesim.runtime.measuring import Measurements
+    from placesim.runtime.session import Session
+
+ENGINES = ("local", "dask")
 
 
 @command("run")
@@ -71,6 +77,16 @@ if TYPE_CHECKING:
     help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
 )
 @trace_option("kernels that ran")
+@option(
+    "--engine",
+    group=CLUSTER,
+    type=Word(ENGINES),
+    default=ENGINES[0],
+    show_default=True,
+    help="Where the graph runs: in this process, or on workers of a Dask cluster, started for it without --scheduler.",
+)
+@scheduler_options
+@worker_options
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 def run_command(
     graph: str,
@@ -82,6 +98,7 @@ def run_command(
     log_creation: bool,
     log_memory: bool,
     trace: str | None,
+    engine: str,
     **values: Any,
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
@@ -98,7 +115,13 @@ def run_command(
       placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results
+      placesim run graphs/cluster.yaml --engine dask
+      placesim run graphs/cluster.yaml --engine dask --scheduler tcp://10.0.0.1:8786 --worker /job:ps=10.0.0.1
     """
+    is_local = engine == ENGINES[0]
+    connection = take_connection(values)
+    if is_local:
+        _check_no_cluster()
     if no_execute:
         if trace is not None:
             raise UsageError("nothing to trace: got --trace with --no-execute, expected a graph that is executed")
@@ -108,7 +131,7 @@ def run_command(
         return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
-    if graph.endswith(".py"):
+    if graph.endswith(".py") and is_local:
         from placesim.cli.scripts import is_live, run_live
 
         if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
@@ -124,6 +147,7 @@ def run_command(
     loaded = load_graph(graph, options)
     with (
         _traced(trace) as measurements,
+        nullcontext() if is_local else _sessions_on(connection) as opened,
         TerminalProgress() as progress,
         ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
     ):
@@ -132,12 +156,30 @@ def run_command(
             writer.settle()
             progress.update(*counts)
 
-        report = simulate(loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements)
+        report = simulate(
+            loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements, opened=opened
+        )
         progress.close()
         if log_memory:
             write_memory_log(report)
         writer.finish(report)
     return report.error.exit_code if report.error is not None else 0
+
+
+def _check_no_cluster() -> None:
+    """Options of a cluster mean nothing to a run in this process."""
+    context = click.get_current_context()
+    for option_ in context.command.params:
+        is_given = context.get_parameter_source(option_.name or "") is ParameterSource.COMMANDLINE
+        if is_given and getattr(option_, "group", None) == CLUSTER and option_.name != "engine":
+            raise UsageError(f"{option_.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+
+
+def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., Session]]:
+    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    from placesim.engine.opening import sessions_on
+
+    return sessions_on(connection, lambda moved: click.echo(f"{moved.device} lives in {moved.worker}", err=True))
 
 
 @contextmanager

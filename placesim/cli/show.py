@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import command
+from placesim.cli.command import command, same_setting
 from placesim.cli.forms import (
     OPENED,
     ROW_FORMS,
@@ -156,6 +157,7 @@ def show_command(
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
     with staged("drawing"):
         picture = run_within(values["timeout"], lambda: picture_of(snapshot))
+    picture = replace(picture, command=same_setting("explain", graph))
     if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import MACHINE, command, option
 from placesim.cli.forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.cli.options import (
@@ -27,7 +29,9 @@ from placesim.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from placesim.cluster.connection import Connection
     from placesim.prediction.sweeps import Sweep
+    from placesim.sweeping.processes import Hands
     from placesim.sweeping.sweep import SweepRun
 
 MAX_STEPS = 1 << 40
@@ -94,7 +98,12 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option or of one part of it; may be repeated."
 )
 @click.option("--examples", type=click.IntRange(1), metavar="N", help="How many examples a step takes; without it, its batch.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="How many processes; without it, as many as processors.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes; without it, as many as processors here, or as the cluster has room for.",
+)
 @click.option(
     "--max-combinations", type=click.IntRange(1), metavar="N", help="How many combinations there may be; 10000 without it."
 )
@@ -104,6 +113,7 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE)
 @link_option
 @profile_option
+@scheduler_options
 @source_options
 @placement_options
 @file_access_options
@@ -138,6 +148,7 @@ def sweep_command(
     Examples:
       placesim sweep model.yaml --gpu 1..8 --gpu-model 'Tesla K80,Tesla V100-SXM2-16GB' --batch 16..256*2
       placesim sweep model.pb --fetch logits --batch 64 --set 'link:host-network=10Gbit/s,100Gbit/s' --output sweep.html
+      placesim sweep model.yaml --batch 8..64/8 --scheduler tcp://10.0.0.1:8786 --output sweep.csv
       placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
     """
     from placesim import __version__
@@ -149,6 +160,7 @@ def sweep_command(
     from placesim.sweeping.store import identity_of, read_kept
     from placesim.sweeping.sweep import SweepRun
 
+    connection = take_connection(values)
     target = find_target(FORMS, form, output, opens)
     form, output = target.form, target.output
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
@@ -173,7 +185,8 @@ def sweep_command(
 
         return Sweep(job.name, keys, (*run.ordered, *others), identity)
 
-    _run(run, jobs, _Output(sweep, form, output))
+    with _hands(connection, run, jobs) as hands:
+        _run(run, hands, _Output(sweep, form, output))
     show_opened(target)
     return run.exit_code
 
@@ -223,21 +236,31 @@ class _Output:
         return styled_sweep(self._sweep(), sys.stdout)
 
 
-def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
-    """Simulates, and writes; where it is interrupted what is finished is written as well."""
+def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[Hands]:
+    """Processes on the cluster, where there is one and anything is left to do, else here."""
+    from placesim.sweeping.processes import Hands, number_of_processors
+
+    if connection.scheduler is None or len(run.rows) == len(run.combinations):
+        return nullcontext(Hands(jobs or number_of_processors()))
+    from placesim.sweeping.spreading import spread
+
+    return spread(connection, run.job, jobs)
+
+
+def _run(run: SweepRun, hands: Hands, output: _Output) -> None:
+    """Simulates, and writes; where it is interrupted, or the cluster is lost, what is finished is written as well."""
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
-    from placesim.sweeping.processes import number_of_processors
+    from placesim.errors import UnavailableError
 
-    processes = jobs or number_of_processors()
     with TerminalProgress() as progress:
         try:
             if output.is_stream:
-                _write_lines(run, _watched(run, processes, output, progress))
+                _write_lines(run, _watched(run, hands, output, progress))
             else:
-                for _ in _watched(run, processes, output, progress):
+                for _ in _watched(run, hands, output, progress):
                     pass
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UnavailableError):
             progress.clear()
             if run.simulated and not run.is_in_vain:
                 output.finish()
@@ -247,10 +270,10 @@ def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
     output.finish()
 
 
-def _watched(run: SweepRun, processes: int, output: _Output, progress: Any) -> Iterator[None]:
+def _watched(run: SweepRun, hands: Hands, output: _Output, progress: Any) -> Iterator[None]:
     total = len(run.combinations)
     progress.show({"combinations": (len(run.rows), total)})
-    for done in run.run(processes):
+    for done in run.run(hands):
         progress.show({"combinations": (done.done, total)})
         if not run.is_in_vain:
             output.keep()

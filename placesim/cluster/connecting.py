@@ -142,13 +142,15 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
 
 
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:
+    import asyncio
+
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
     text = str(cause) or type(cause).__name__
     if "refused" in text:
         return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, TimeoutError | asyncio.CancelledError):
         return f"no scheduler answers at {address} within {seconds:g} s"
     return f"no scheduler of Dask's at {address}: {text}"
 

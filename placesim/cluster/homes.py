@@ -85,12 +85,10 @@ def find_homes(
     """Each device's worker: what a binding says, else the worker of its unit's name, else one that is free.
 
     Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
-    unit has a worker of its own that no binding named for another.
+    unit has a worker of its own that no binding named for another.  There is at least one worker.
 
     Raises UsageError for a binding's worker that there is not, and UnavailableError where workers are too few.
     """
-    if not offers:
-        raise UnavailableError("the cluster has no workers: expected a `dask worker` that joined its scheduler")
     return _Choice(devices, per, bindings, offers, is_soft).homes()
 
 

@@ -19,7 +19,7 @@ from placesim.cluster.homes import (
 )
 from placesim.cluster.offers import Offer, check_versions, read_offers
 from placesim.cluster.own import own_workers
-from placesim.errors import UsageError
+from placesim.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,9 +67,11 @@ def open_cluster(
             scheduler = connection.scheduler
         client = stack.enter_context(connected_client(scheduler, connection.seconds, connection.tls))
         if connection.scheduler is not None:
-            _wait_for_workers(client, len(units), connection.seconds)
+            _wait_for_workers(client, max(len(units), int(is_checked)), connection.seconds)
         offers = read_offers(client, connection.seconds)
         if is_checked:
+            if not offers:
+                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` that joins it")
             check_versions(client, offers, connection.seconds)
         found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else Homes({})
         address: str = client.scheduler.address

@@ -410,12 +410,12 @@ class GraphBuilder:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Nodes and names made inside are taken back where GraphBuildError is raised."""
+        """Nodes and names made inside are taken back where an exception is raised."""
         added, names = len(self.graph), self._names_in_use
         self._names_in_use = layer = _NamesOver(names)
         try:
             yield
-        except GraphBuildError:
+        except BaseException:
             self._forget_from(added)
             raise
         else:

@@ -23,7 +23,7 @@ from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem, are_apart
 from placesim.planning.search import Method, Search
-from placesim.processes import Worker
+from placesim.processes import Process, Worker
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 AUTO = "auto"
@@ -56,15 +56,24 @@ class Planned(NamedTuple):
         return self.plan is not None and self.gap <= OPTIMAL
 
 
+def open_here() -> Process:
+    """A process on this machine for a lane.  Raises UnavailableError where none can be started."""
+    try:
+        return Worker("placesim.planning.worker")
+    except OSError as error:
+        raise UnavailableError(f"no process can be started to search in: {error.strerror or error}") from None
+
+
 @dataclass(frozen=True)
 class Effort:
-    """How much to search: seconds, or evaluations for each lane, and at most so many processes."""
+    """How much to search: seconds, or evaluations for each lane, and at most so many processes, which `open` starts."""
 
     seconds: float = SECONDS
     evaluations: int | None = None
     seed: int = 0
     jobs: int = 2
     method: str = AUTO
+    open: Callable[[], Process] = open_here
 
 
 class Lane(NamedTuple):
@@ -242,12 +251,12 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
         for number, stage in enumerate(stages)
     ]
     news: SimpleQueue[_Said] = SimpleQueue()
-    running: set[Worker] = set()
+    running: set[Process] = set()
     try:
         while waiting or running:
             while waiting and len(running) < max(1, effort.jobs):
                 stage, own = waiting.pop(0)
-                lane = _start()
+                lane = effort.open()
                 running.add(lane)
                 left = None if effort.evaluations is not None else own.seconds_left
                 task = LaneTask(problem, stage, own, left)
@@ -257,9 +266,9 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
                 found = news.get(timeout=patience)
             except Empty:
                 return
-            if isinstance(found, Worker):
-                running.remove(found)
-                found.close()
+            if isinstance(found, _Ended):
+                running.remove(found.lane)
+                found.lane.close()
                 continue
             if isinstance(found, Exception):
                 raise found
@@ -289,24 +298,23 @@ class LaneTask(NamedTuple):
         return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
 
 
-_Said = News | Worker | Exception
+class _Ended(NamedTuple):
+    lane: Process
 
 
-def _start() -> Worker:
-    try:
-        return Worker("placesim.planning.worker")
-    except OSError as error:
-        raise UnavailableError(f"no process can be started to search in: {error.strerror or error}") from None
+_Said = News | _Ended | Exception
 
 
-def _listen(lane: Worker, task: LaneTask, news: SimpleQueue[_Said]) -> None:
-    """Tell the process what to do, and hand on what it says; last the process itself, however it ended."""
+def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
+    """Tell the process what to do, and hand on what it says; last that it ended, however it did."""
     try:
         lane.tell(task)
         while True:
             news.put(lane.answer())
+    except UnavailableError as error:  # there is no place for lanes any more
+        news.put(error)
     except Exception:  # it has ended, or was ended: someone waits to hear of it
-        news.put(lane)
+        news.put(_Ended(lane))
 
 
 def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[News]:

@@ -37,7 +37,7 @@ LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
 
 
-def _standstill(name: str, is_body: bool) -> OpError:
+def standstill(name: str, is_body: bool) -> OpError:
     """For a node that has to wait when nothing else can run."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
@@ -75,11 +75,7 @@ class Run(Propagation):
         self.done = 0
 
     def run(self) -> dict[int, Any]:
-        for wiring in self.wiring:
-            iteration = FrameRun(wiring, "", None).iterations[0]
-            first = [node for node in wiring.nodes if not node.waits and not node.input_count]
-            iteration.outstanding = len(first)
-            self.ready.extend(Visit(node, iteration) for node in first)
+        self._begin()
         try:
             while self.ready or self.in_flight or self.parked:
                 self._turn()
@@ -90,6 +86,18 @@ class Run(Propagation):
         if self.receivers:
             name = next(iter(self.receivers.values())).node.name
             raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
+        return self._end()
+
+    def _begin(self) -> None:
+        """What reads nothing is ready."""
+        for wiring in self.wiring:
+            iteration = FrameRun(wiring, "", None).iterations[0]
+            first = [node for node in wiring.nodes if not node.waits and not node.input_count]
+            iteration.outstanding = len(first)
+            self.ready.extend(Visit(node, iteration) for node in first)
+
+    def _end(self) -> dict[int, Any]:
+        """What came of it, by `_Retval` index."""
         if self.programs:
             self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
         for index in self.dead_results:
@@ -114,7 +122,7 @@ class Run(Propagation):
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
                 if self.let_others is None or not self.let_others(node.name):
-                    raise blamed(_standstill(node.name, self.is_body), node)
+                    raise blamed(standstill(node.name, self.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""

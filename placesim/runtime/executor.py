@@ -5,7 +5,7 @@ Graphs with control flow or with ops that wait (queues) go to `dataflow.py` inst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import length_hint
@@ -31,14 +31,24 @@ Progress = Callable[[int], None]
 class Executor:
     """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches.
 
-    With a `ledger` it accounts for the memory of each node as it runs.
+    With a `ledger` it accounts for the memory of each node as it runs.  `schedule` and `rendezvous` are those of a part of a
+    step whose other parts run elsewhere.
     """
 
-    def __init__(self, programs: Sequence[Program], ledger: Ledger | None = None) -> None:
-        self.schedule = Schedule(programs)
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        ledger: Ledger | None = None,
+        schedule: Schedule | None = None,
+        rendezvous: dict[Any, Any] | None = None,
+    ) -> None:
+        self.schedule = Schedule(programs) if schedule is None else schedule
+        self._remaining: Iterator[Step] = iter(())
         self._stores = [[None] * program.store_size for program in programs]
         measurements = programs[0].state.measurements if programs else None
-        self._rendezvous: dict[Any, Any] = {} if measurements is None else measurements.rendezvous(programs)
+        if rendezvous is None:
+            rendezvous = {} if measurements is None else measurements.rendezvous(programs)
+        self._rendezvous = rendezvous
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
         self._compilers = [StepCompiler(store, self._feeds, self._results, self._rendezvous) for store in self._stores]
@@ -50,6 +60,11 @@ class Executor:
     def programs(self) -> Sequence[Program]:
         """One for each device."""
         return self.schedule.programs
+
+    @property
+    def position(self) -> int:
+        """Where in the schedule the node stands that runs, or that failed."""
+        return len(self.schedule.order) - length_hint(self._remaining) - 1
 
     def _open_accounts(self, ledger: Ledger) -> ScheduledAccounts:
         from placesim.runtime.accounting.scheduled import ScheduledAccounts
@@ -83,7 +98,7 @@ class Executor:
         accounts = self._accounts if is_accounted else None
         steps = self._steps(accounts)
         done = 0
-        remaining = iter(steps)
+        remaining = self._remaining = iter(steps)
         if accounts is not None:
             accounts.begin()
         memory = self.schedule.programs[0].state.memory if steps else None
@@ -97,7 +112,7 @@ class Executor:
                 if progress is not None and (not done % CHUNK or done == len(steps)):
                     progress(done)
         except OpError as error:
-            failed = len(steps) - length_hint(remaining) - 1
+            failed = self.position
             program, instruction, _ = self._at(failed)
             if accounts is not None and accounts.has_failed:
                 self._finish_started(steps, failed)
@@ -105,7 +120,7 @@ class Executor:
         except PlacesimError:
             raise
         except Exception as error:
-            raise defect(error, *self._at(len(steps) - length_hint(remaining) - 1)) from error
+            raise defect(error, *self._at(self.position)) from error
         finally:
             self._clear()
         if accounts is not None:

@@ -19,6 +19,9 @@ class _Dead:
     def __repr__(self) -> str:
         return "<dead>"
 
+    def __reduce__(self) -> str:
+        return "DEAD"  # there is one, in every process
+
 
 DEAD = _Dead()
 

@@ -20,7 +20,7 @@ from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.kernels.functional import ArgumentCountError, other_types
-from placesim.runtime.partition import partition
+from placesim.runtime.partition import Partition, partition
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import prune
 from placesim.runtime.resources import ResourceHandle
@@ -90,6 +90,9 @@ class FunctionCalls:
         for index, given, dtype in other_types(inputs, wanted):
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
+    def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
+        """Refuse a body that cannot run in this process: none, where all devices are here."""
+
     def _place(self, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = instantiate(self._graph, find_function(self._graph, function.name), dict(function.attrs))
         names = [node.name for node in body.graph.nodes]
@@ -99,6 +102,7 @@ class FunctionCalls:
             raise placement.error
         targets = [placement.graph.ids[names[node_id]] for node_id in (*body.results, *body.control_results)]
         partitions = partition(prune(placement, targets=targets), self._device_set)
+        self._admit(function, partitions.parts)
         executor = build_executor(
             partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger, is_body=True
         )

@@ -31,6 +31,10 @@ class IntraOpPool:
         # starts no thread before it needs one
         self._helpers = ThreadPoolExecutor(max(1, threads - 1), "placesim-intra-op", initializer=flush_denormals)
 
+    def close(self) -> None:
+        """Its threads end, once they have done what they are at."""
+        self._helpers.shutdown(wait=False, cancel_futures=True)
+
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Within, ops that run in this context spread their work over this pool."""

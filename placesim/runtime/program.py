@@ -239,7 +239,7 @@ def build_program(
                 starts[node.id],
                 len(node.signature.output_dtypes),
                 context,
-                _transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
+                transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
                 allocation,
             )
         )
@@ -281,7 +281,8 @@ def _reads(graph: Graph, node: Node) -> tuple[bool, ...]:
     )
 
 
-def _transfer_key(node: Node) -> TransferKey:
+def transfer_key(node: Node) -> TransferKey:
+    """What a send, or a receive, has in common with the other end."""
     attrs = node.attrs
     return (attrs["send_device"], attrs["recv_device"], attrs["tensor_name"])
 

@@ -140,6 +140,12 @@ class ResourceManager:
         self._private_count += 1
         return f"_{self._private_count - 1}_{node}"
 
+    def adopt(self, other: ResourceManager) -> None:
+        """Take over all resources of another, in the place of those of the same names."""
+        for name, container in other._containers.items():
+            self._containers.setdefault(name, {}).update(container)
+        self._private_count = max(self._private_count, other._private_count)
+
     def variables(self) -> dict[str, Variable]:
         """Every resource variable by its name."""
         return {

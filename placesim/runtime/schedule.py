@@ -6,43 +6,47 @@ from collections import deque
 from collections.abc import Sequence
 
 from placesim.errors import InternalError
+from placesim.graph.graph import Graph
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.program import Program, TransferKey
+from placesim.runtime.program import Program, TransferKey, transfer_key
 
 
 class Schedule:
-    """The nodes of all programs in one order that respects every edge, also those from a send to its receive."""
+    """The nodes of all programs in one order that respects every edge, also those from a send to its receive.
 
-    def __init__(self, programs: Sequence[Program]) -> None:
+    `order` is that order where it is known: programs of other processes may have their nodes in between.
+    """
+
+    def __init__(self, programs: Sequence[Program], order: Sequence[tuple[int, int]] | None = None) -> None:
         self.programs = programs
-        self.order = _order(programs)
+        self.order = order_of([program.graph for program in programs]) if order is None else order
         self.last_readers = _last_readers(programs, self.order)
 
 
-def _order(programs: Sequence[Program]) -> list[tuple[int, int]]:
-    """Pairs of program and instruction, smallest first among those whose inputs are there."""
-    waiting = [[len(i.node.input_nodes) + len(i.node.control_inputs) for i in p.instructions] for p in programs]
-    receives: dict[TransferKey | None, tuple[int, int]] = {}
-    for number, program in enumerate(programs):
-        for index, instruction in enumerate(program.instructions):
-            if instruction.node.op in RECEIVES:
-                waiting[number][index] += 1
-                receives[instruction.key] = (number, index)
-    consumers = [program.graph.consumers() for program in programs]
+def order_of(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
+    """Pairs of partition and node, smallest first among those whose inputs are there."""
+    waiting = [[len(node.input_nodes) + len(node.control_inputs) for node in graph.nodes] for graph in graphs]
+    receives: dict[TransferKey, tuple[int, int]] = {}
+    for number, graph in enumerate(graphs):
+        for node in graph.nodes:
+            if node.op in RECEIVES:
+                waiting[number][node.id] += 1
+                receives[transfer_key(node)] = (number, node.id)
+    consumers = [graph.consumers() for graph in graphs]
     ready = deque((p, i) for p, counts in enumerate(waiting) for i, count in enumerate(counts) if not count)
     order: list[tuple[int, int]] = []
     while ready:
         number, index = ready.popleft()
         order.append((number, index))
         following = [(number, consumer) for consumer in consumers[number][index]]
-        instruction = programs[number].instructions[index]
-        if instruction.node.op in SENDS and instruction.key in receives:  # a graph may hold a send of its own
-            following.append(receives[instruction.key])
+        node = graphs[number].nodes[index]
+        if node.op in SENDS and transfer_key(node) in receives:  # a graph may hold a send of its own
+            following.append(receives[transfer_key(node)])
         for pair in following:
             waiting[pair[0]][pair[1]] -= 1
             if not waiting[pair[0]][pair[1]]:
                 ready.append(pair)
-    if len(order) < sum(len(program.instructions) for program in programs):
+    if len(order) < sum(map(len, graphs)):
         raise InternalError("The partitions wait for each other: their sends and receives form a cycle")
     return order
 

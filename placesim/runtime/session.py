@@ -393,9 +393,10 @@ def open_session(
     ledger: Ledger | None = None,
     sketched: FeedShapes | None = None,
     measurements: Measurements | None = None,
+    make: Callable[..., Session] = Session,
 ) -> Session:
-    """A session on what a graph file says, with the inventory and config that were settled on."""
-    return Session(
+    """A session on what a graph file says, with the inventory and config that were settled on; `make` makes it."""
+    return make(
         file.graph,
         devices,
         config or file.config,

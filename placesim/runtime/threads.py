@@ -64,6 +64,14 @@ class ThreadPools:
             self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
         return self._intra_op
 
+    def close(self) -> None:
+        """Their threads end, once they have done what they are at; none may be asked for again."""
+        for pool in (self._shared, *(pool for _, pool in self._named.values())):
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+        if self._intra_op is not None:
+            self._intra_op.close()
+
 
 PROCESS_POOLS = ThreadPools()
 

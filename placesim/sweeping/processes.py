@@ -1,9 +1,9 @@
-"""Combinations -> rows, in several processes at once: each has its thread here, which asks and waits."""
+"""Combinations -> rows, in several processes at once, here or on a cluster: each has its thread here, which asks and waits."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from placesim.errors import PlacesimError, UnavailableError
 from placesim.prediction.sweeps import SweepRow, Value
-from placesim.processes import Worker
+from placesim.processes import Process, Worker
 from placesim.sweeping.simulating import Job, RowOutcome, simulate_row
 
 
@@ -22,20 +22,43 @@ class Numbered(NamedTuple):
     outcome: RowOutcome
 
 
-def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], processes: int) -> Generator[Numbered]:
-    """Each combination's outcome as it comes; with one process they are simulated here, in order.
+Open = Callable[[Job], Process]
+"""Starts a process that was told the job.  Raises OSError where none can be started any more."""
 
-    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.
+
+def open_here(job: Job) -> Process:
+    """A process on this machine."""
+    process = Worker("placesim.sweeping.worker")
+    with suppress(OSError):  # asking it fails as well
+        process.tell(job)
+    return process
+
+
+class Hands(NamedTuple):
+    """How many processes simulate at once, and where they are."""
+
+    number: int
+    open: Open = open_here
+
+
+def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], hands: Hands) -> Generator[Numbered]:
+    """Each combination's outcome as it comes; with one process on this machine they are simulated in this one, in order.
+
+    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError where a
+    cluster is gone.
     """
-    if processes <= 1 or len(combinations) <= 1:
+    if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
         for index, values in enumerate(combinations):
             yield Numbered(index, simulate_row(job, values))
         return
-    crew = _Crew(job, combinations)
+    crew = _Crew(job, combinations, hands.open)
     try:
-        crew.start(min(processes, len(combinations)))
+        crew.start(min(hands.number, len(combinations)))
         for _ in combinations:
-            yield crew.done.get()
+            done = crew.done.get()
+            if isinstance(done, UnavailableError):
+                raise done
+            yield done
     finally:
         crew.end()
 
@@ -48,14 +71,15 @@ def number_of_processors() -> int:
 class _Crew:
     """Threads that each have a process; `done` gets an outcome for each combination."""
 
-    def __init__(self, job: Job, combinations: Sequence[tuple[Value, ...]]) -> None:
+    def __init__(self, job: Job, combinations: Sequence[tuple[Value, ...]], open_process: Open) -> None:
         self._job = job
+        self._open_process = open_process
         self._combinations = combinations
         self._waiting = iter(range(len(combinations)))
         self._lock = Lock()
-        self._processes: set[Worker] = set()
+        self._processes: set[Process] = set()
         self._has_ended = False
-        self.done: SimpleQueue[Numbered] = SimpleQueue()
+        self.done: SimpleQueue[Numbered | UnavailableError] = SimpleQueue()
 
     def start(self, number: int) -> None:
         for _ in range(number):
@@ -69,12 +93,15 @@ class _Crew:
                 process.kill()
 
     def _work(self) -> None:
-        process: Worker | None = None
+        process: Process | None = None
         while (index := self._next()) is not None:
             values = self._combinations[index]
             try:
                 process = process or self._open()
                 outcome = _ask(process, values)
+            except UnavailableError as error:  # there is no place for processes any more
+                self.done.put(error)
+                return
             except Exception as error:  # whatever ends a process or keeps it from starting: someone waits for the outcome
                 outcome = _lost(values, process, error)
                 self._close(process)
@@ -86,18 +113,17 @@ class _Crew:
         with self._lock:
             return None if self._has_ended else next(self._waiting, None)
 
-    def _open(self) -> Worker:
+    def _open(self) -> Process:
         """Raises OSError where no process can be started any more."""
+        process = self._open_process(self._job)
         with self._lock:
-            if self._has_ended:
-                raise ChildProcessError("the sweep has ended")
-            process = Worker("placesim.sweeping.worker")
-            self._processes.add(process)
-        with suppress(OSError):  # asking it fails as well
-            process.tell(self._job)
-        return process
+            if not self._has_ended:
+                self._processes.add(process)
+                return process
+        process.close()
+        raise ChildProcessError("the sweep has ended")
 
-    def _close(self, process: Worker | None) -> None:
+    def _close(self, process: Process | None) -> None:
         if process is None:
             return
         with self._lock:
@@ -105,14 +131,14 @@ class _Crew:
         process.close()
 
 
-def _ask(process: Worker, values: tuple[Value, ...]) -> RowOutcome:
+def _ask(process: Process, values: tuple[Value, ...]) -> RowOutcome:
     process.tell(values)
     found = process.answer()
     assert isinstance(found, RowOutcome)
     return found
 
 
-def _lost(values: tuple[Value, ...], process: Worker | None, error: Exception) -> RowOutcome:
+def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) -> RowOutcome:
     """The row of a combination whose process is no more."""
     if process is None:
         how = f"could not be started: {error}"

@@ -24,7 +24,8 @@ class Job:
     """What all combinations of a sweep have in common.
 
     `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate` by name; `examples` how
-    many a step takes where that is not its batch.
+    many a step takes where that is not its batch.  `folder` is the one that paths are relative to, where it is not that
+    of the process; `directory` the graph's, where the source is the bytes of a file that lies there.
     """
 
     source: str | Path | bytes | Mapping[str, Any]
@@ -33,6 +34,8 @@ class Job:
     options: Mapping[str, Any]
     steps: int | None = None
     examples: int | None = None
+    folder: str | None = None
+    directory: str | None = None
 
 
 class RowOutcome(NamedTuple):
@@ -70,6 +73,8 @@ def _loader(job: Job, options: Options, config: Mapping[str, Any]) -> Callable[[
         found = load(
             BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options
         )
+        if job.directory is not None:
+            found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
         if not config or found.file is None:
             return found
         return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from placesim.errors import PlacesimError
 from placesim.prediction.sweeps import SweepRow, Value
 from placesim.sweeping.axes import Axis, combinations
-from placesim.sweeping.processes import outcomes
+from placesim.sweeping.processes import Hands, outcomes
 from placesim.sweeping.simulating import Job
 
 
@@ -40,14 +40,14 @@ class SweepRun:
         """The rows that are there, in the order of the combinations."""
         return [self.rows[index] for index in sorted(self.rows)]
 
-    def run(self, processes: int) -> Iterator[Progress]:
+    def run(self, hands: Hands) -> Iterator[Progress]:
         """Simulates what is not there yet.
 
         Where all combinations end in the same error that is none of TensorFlow's but one of the options or the graph, it is
         raised in the end.
         """
         missing = [index for index in range(len(self.combinations)) if index not in self.rows]
-        with closing(outcomes(self.job, [self.combinations[index] for index in missing], processes)) as found:
+        with closing(outcomes(self.job, [self.combinations[index] for index in missing], hands)) as found:
             for number, outcome in found:
                 self.rows[missing[number]] = outcome.row
                 self.simulated += 1
@@ -75,10 +75,10 @@ class SweepRun:
         """0 where all of them fit, 70 where one met a defect, else 1."""
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
-    def in_order(self, processes: int) -> Iterator[SweepRow]:
+    def in_order(self, hands: Hands) -> Iterator[SweepRow]:
         """Each row once those before it are there."""
         at = 0
-        for _ in self.run(processes):
+        for _ in self.run(hands):
             while at in self.rows:
                 yield self.rows[at]
                 at += 1

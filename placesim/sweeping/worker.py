@@ -5,9 +5,11 @@ It reads a pickled `Job`, then combinations; for each it answers with a `RowOutc
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any
 
 from placesim.processes import serve
@@ -19,6 +21,9 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
 
     warnings.simplefilter("ignore")
     job = pickle.load(questions)
+    if job.folder is not None:
+        with suppress(OSError):  # on a machine that doesn't share it nothing is relative to it
+            os.chdir(job.folder)
     while True:
         try:
             values = pickle.load(questions)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import placesim.tf1 as tf
+from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.body_entries import OuterTensor
 from placesim.graph import binding
 from placesim.graph.builder import GraphBuilder
@@ -55,9 +56,16 @@ class Functions:
     def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
         """`tf.cond`: the results.  Raises GraphBuildError in TensorFlow's words, under the name of its error."""
         with self._building(position):
-            found = branches.cond(
-                self._value(pred), lambda: _written(then, position), lambda: _written(otherwise, position), name
-            )
+            made: list[list[Any]] = []
+
+            def branch(write: Writer) -> list[Any]:
+                made.append(_written(write, position))
+                if len(made) > 1 and len(made[0]) != len(made[1]):
+                    # TensorFlow's Python ends in an AssertionError here
+                    raise GraphBuildError(f"branches of {len(made[0])} and {len(made[1])} results: expected as many of each")
+                return made[-1]
+
+            found = branches.cond(self._value(pred), lambda: branch(then), lambda: branch(otherwise), name)
             return [tensor.node_ref for tensor in found]
 
     def while_loop(

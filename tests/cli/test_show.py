@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -224,6 +227,20 @@ def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:
     ended = shell("show", shell.write("m.yaml", MEMORY), "--shape", "y=1")
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint.startswith("UsageError: no such placeholder: got 'y'")
+
+
+def test_the_page_has_the_command_that_explains_on_the_same_machine(shell: Shell) -> None:
+    entries = "{op: Placeholder, name: x, dtype: float32, shape: [null, 2]}, {op: Neg, name: a, inputs: [x], device: /gpu:3}"
+    graph = shell.write("my graph.yaml", f"nodes: [{entries}]\nfetch: [a]\n")
+    options = ("--gpu", "2", "--gpu-model", "Tesla K80", "--soft-placement", "--batch", "4")
+    assert shell("show", graph, *options, "--memory", "--output", "x.html").code == 0
+    packed_data = re.search(r'id="packed-data">([^<]*)<', (shell.directory / "x.html").read_text())
+    assert packed_data is not None
+    command = json.loads(gzip.decompress(base64.b64decode(packed_data[1])))["explain"]
+    assert shlex.split(command) == ["placesim", "explain", graph, *options]
+    explained = shell(*shlex.split(command)[1:], "a")
+    assert explained.code == 0
+    assert "GPU:0" in explained.output
 
 
 @pytest.mark.parametrize("size", [(60, 30), (80, 24), (120, 50)])

@@ -21,7 +21,9 @@ class DaskCommands:
         self._directory = directory
         self._options = [*options, "--protocol", scheme, "--host", "127.0.0.1", "--no-dashboard"]
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
         file = directory / "scheduler.json"
+        file.unlink(missing_ok=True)
         self.scheduler = self._start(["scheduler", "--port", "0", "--scheduler-file", str(file)], environment)
         self.address: str = ""
         end = time.monotonic() + START_SECONDS
@@ -35,7 +37,8 @@ class DaskCommands:
 
     def worker(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         """One more worker; it joins in its own time."""
-        return self._start(["worker", self.address, "--nthreads", "1", *options], environment)
+        self.workers.append(self._start(["worker", self.address, "--nthreads", "1", *options], environment))
+        return self.workers[-1]
 
     def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

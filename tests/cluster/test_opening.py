@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 from placesim import __version__
 from placesim.cluster.connecting import scheduler_address
-from placesim.cluster.connection import Connection
+from placesim.cluster.connection import Connection, Tls
 from placesim.cluster.opening import open_cluster
 from placesim.errors import PlacesimError, UnavailableError, UsageError
 from tests.cli.shell import ROOT, Shell
@@ -148,7 +149,7 @@ def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
 
 SCRIPT = """
 import os, sys, time
-from placesim.cluster.connection import Connection
+from placesim.cluster.connection import Connection, Tls
 from placesim.cluster.opening import open_cluster
 with open_cluster(Connection(), ["/job:ps/replica:0/task:0/device:CPU:0"]) as own:
     print(*own.client.run(os.getpid).values(), flush=True)
@@ -210,3 +211,40 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
         assert listed[0] == "address,name,host,threads,memory,placesim,python,numpy"
         assert listed[1].split(",")[1:4] == ["old", "127.0.0.1", "1"]
         assert listed[1].split(",")[5] == "0.9"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority's certificate, and a certificate of its making with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes certificates with openssl")
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca-key.pem", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "2")
+    openssl("req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=127.0.0.1")
+    openssl("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-out", "cert.pem", "-days", "2")
+    return folder
+
+
+def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
+    files = [str(certificates / name) for name in ("ca.pem", "cert.pem", "key.pem")]
+    options = [word for pair in zip(("--tls-ca-file", "--tls-cert", "--tls-key"), files, strict=True) for word in pair]
+    with DaskCommands(tmp_path, *options, scheme="tls") as commands:
+        commands.worker("--no-nanny", "--name", "safe")
+        assert commands.address.startswith("tls://")
+        with open_cluster(Connection(commands.address, seconds=60, tls=Tls(*files)), [PS]) as cluster:
+            assert cluster.homes[PS].startswith("tls://")
+        listed = shell("devices", "--scheduler", commands.address, *options)
+        assert listed.output.split("\t")[1] == "safe"
+        without = shell("devices", "--scheduler", commands.address)
+        assert (without.code, without.output) == (2, "")
+        assert "needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's" in without.complaint
+        plain = shell("devices", "--scheduler", commands.address.replace("tls", "tcp"), "--scheduler-timeout", "1")
+        assert plain.code == 1
+        assert "UnavailableError: no scheduler" in plain.complaint
+        none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
+        assert none.complaint.endswith("none.pem', expected a file in PEM\n")

@@ -483,6 +483,10 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
             "5:63: unknown node: got 'q', expected the name or id of a node",
         ),
         (
+            "{cond: {if: p, then: {gradients: {of: x, with_respect_to: [x, x]}}, else: {op: Neg, inputs: [x]}}}",
+            "5:5: branches of 2 and 1 results: expected as many of each",
+        ),
+        (
             "{cond: {if: p, then: {initializer: 3}, else: {op: NoOp}}}",
             "5:40: wrong type of 'initializer': got 3, expected a name",
         ),

@@ -95,6 +95,30 @@ def test_every_graph_of_the_manual_is_taken(tree: Any) -> None:
         ({"run": [{"fetch": ["a"], "repeat": -1}]}, "$.run[0].repeat"),
         ({"fetch": 3}, "$.fetch"),
         ({"feed": {"a": {"random": [2]}}}, "$.feed.a"),
+        ({"nodes": [{"op": "Relu", "inputs": [1.0], "attrs": {"T": None}}]}, "$.nodes[0].attrs"),
+        ({"nodes": [{"op": "Relu", "inputs": [1.0], "attrs": {"T": {"typ": "float"}}}]}, "$.nodes[0].attrs"),
+        ({"nodes": [{"op": "Placeholder", "attrs": {"dtype": {"type": "fp16"}}}]}, "$.nodes[0].attrs"),
+        ({"nodes": [*NODES, {"cond": {"if": "a", "then": {"op": "NoOp"}}}]}, "$.nodes[1].cond"),
+        ({"nodes": [*NODES, {"cond": {"if": "a", "then": {"op": 1}, "else": {"op": "NoOp"}}}]}, "$.nodes[1].cond.then"),
+        (
+            {"nodes": [{"while": {"loop_vars": {"a": 1}, "cond": [], "body": [], "shape_invariants": {"a": "any"}}}]},
+            "$.nodes[0].while.shape_invariants.a",
+        ),
+        (
+            {"nodes": [*NODES, {"gradients": {"of": "a", "aggregation_method": "sum"}}]},
+            "$.nodes[1].gradients.aggregation_method",
+        ),
+        ({"nodes": [*NODES, {"train": {"minimize": "a", "optimizer": "GradientDescent"}}]}, "$.nodes[1].train"),
+        ({"nodes": [*NODES, {"train": {"minimize": "a", "optimizer": {"Adam": {"learning_rte": 0.1}}}}]}, "$.nodes[1].train"),
+        ({"nodes": [*NODES, {"train": {"minimize": "a", "optimizer": "Adman"}}]}, "$.nodes[1].train"),
+        ({"nodes": [*NODES, {"train": {"minimize": "a", "apply": "b", "optimizer": "Adam"}}]}, "$.nodes[1].train"),
+        ({"functions": [{"nodes": []}]}, "$.functions[0]"),
+        ({"functions": [{"name": "f", "inputs": {"x": "flaot"}}]}, "$.functions[0].inputs"),
+        ({"functions": [{"name": "f", "inputs": {"x": {"typ": "float"}}}]}, "$.functions[0].inputs"),
+        ({"functions": [{"name": "f", "inputs": 3}]}, "$.functions[0].inputs"),
+        ({"functions": [{"name": "f", "outputs": {"x": 3}}]}, "$.functions[0].outputs"),
+        ({"functions": [{"name": "f", "outputs": {}, "nodes": [{"op": "NoOp", "nam": "n"}]}]}, "$.functions[0].nodes"),
+        ({"functions": [{"name": "f", "raw": 1, "nodes": []}]}, "$.functions[0].raw"),
         ({"versions": {"producer": "new"}}, "$.versions.producer"),
         ({"raw": "yes"}, "$.raw"),
     ],
@@ -107,6 +131,45 @@ def test_what_the_reader_refuses_is_refused(change: dict[str, Any], place: str) 
     with pytest.raises(placesim.GraphFileError):
         placesim.place(bad)
     assert place in {error.json_path for error in GRAPH_SCHEMA.iter_errors(bad)}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {
+            "functions": [
+                {"name": "f", "inputs": {"x": "float"}, "nodes": {"op": "Neg", "id": "y", "inputs": ["x"]}, "outputs": "y"}
+            ]
+        },
+        {"functions": [{"name": "f", "inputs": {"x": {"type_attr": "T"}}, "outputs": ["x"], "control_outputs": []}]},
+        {"nodes": [*NODES, {"gradients": {"of": "a", "with_respect_to": ["a"], "unconnected_gradients": "zero"}}]},
+        {
+            "nodes": [
+                {"variable": "v", "shape": []},
+                {"train": {"minimize": "v", "optimizer": "AdamOptimizer", "gate_gradients": "op"}},
+            ]
+        },
+        {"nodes": [{"variable": "v", "shape": []}, {"train": {"minimize": "v", "optimizer": {"Adam": None}}}]},
+        {
+            "nodes": [
+                {"op": "Placeholder", "attrs": {"dtype": "float", "shape": [None, 2], "_x": {"type": "float"}, "_y": [1, "b"]}}
+            ]
+        },
+        {
+            "nodes": [
+                {
+                    "op": "Const",
+                    "attrs": {"value": {"tensor": {"dtype": "int32", "value": [1], "shape": [1]}}, "dtype": "int32"},
+                }
+            ]
+        },
+    ],
+    ids=str,
+)
+def test_what_the_reader_takes_is_taken(more: dict[str, Any]) -> None:
+    tree = {"nodes": NODES, **more}
+    placesim.convert(tree)
+    assert messages(GRAPH_SCHEMA, tree) == []
 
 
 @pytest.mark.parametrize("tree", POLICIES)

@@ -106,8 +106,8 @@ def test_what_goes_wrong_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyP
         plan_problem(problem, Effort(evaluations=10, jobs=1))
 
 
-def test_a_process_that_is_ended_leaves_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_ended_leaves_the_best_so_far() -> None:
     problem = pipeline(12, 4)
     start = plan_problem(problem, Effort(evaluations=200, jobs=1)).plan
-    monkeypatch.setattr("placesim.planning.portfolio._start", lambda: Worker("placesim.suggestions"))
-    assert plan_problem(problem, Effort(evaluations=200, jobs=2), start=start).plan == start
+    effort = Effort(evaluations=200, jobs=2, open=lambda: Worker("placesim.suggestions"))
+    assert plan_problem(problem, effort, start=start).plan == start

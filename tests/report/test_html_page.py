@@ -570,6 +570,16 @@ def test_what_was_moved_from_its_request_is_told(browser: Browser, tmp_path: Pat
     assert page.text("#legend").split("\n")[:2] == ["moved from its request", "where it was requested"]
     page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'a').click()")
     assert "moved from its request" in page.text("#panel")
+    told = page.value("[...document.querySelectorAll('#edits li')].map(row => row.innerText)")
+    assert "turn soft placement off (--no-soft-placement)" not in " ".join(told)  # that would place nothing
+    assert any(text.endswith("drop the device /device:GPU:7 of a -> CPU:0") or "-> CPU:0" in text for text in told)
+    assert page.text("#edits code") == "placesim explain graph.yaml a"
+    page.value("document.querySelector('#edits button').click()")
+    assert page.value("String(getSelection())").strip() == "placesim explain graph.yaml a"
+    page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'b').click()")
+    assert page.value("document.querySelectorAll('#edits li').length") == 0
+    assert page.text("#edits code") == "placesim explain graph.yaml b"
+    assert page.complaints() == []
 
 
 @pytest.mark.browser

@@ -69,6 +69,12 @@ class Functions(Protocol):
         """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
 
 
+def functions_of(builder: GraphBuilder) -> Functions:
+    """What makes conditionals and loops in the graph of a builder that is no body's."""
+    found: Functions = import_module(MAKER).Functions(builder)
+    return found
+
+
 class Level(NamedTuple):
     """A graph whose entries are being read while those of a body in it are."""
 
@@ -138,21 +144,8 @@ class Surroundings:
 
     def _item(self, level: Level, node: int, slot: int, is_alone: bool, reader: str | None, as_handle: bool) -> Any:
         variable = level.functions.builder.variables.get(int(node)) if is_alone else None
-        if variable is not None and reader is None:
-            return OuterVariable(level.functions, variable)
-        prefix = reader + "/" if reader else ""
-        if variable is not None and variable.kind == "resource":
-            inside = prefix if as_handle else prefix + "ReadVariableOp/"
-            own = self._functions.capture(level.functions, TensorRef(variable.node, 0), inside)
-            return variable._replace(node=own)
-        if variable is not None:
-            ref = TensorRef(variable.value, 0)
-        else:
-            ref = TensorRef(int(node), slot_of(node) if is_alone else slot)
-        level.functions.builder.operand(*ref)
-        if not reader:
-            return OuterTensor(level.functions, ref)
-        return self._functions.builder.operand(self._functions.capture(level.functions, ref, prefix), 0)
+        item = variable or TensorRef(int(node), slot_of(node) if is_alone else slot)
+        return brought_in(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
         """Whether there is such a node, which the body's calls then wait for."""
@@ -171,6 +164,27 @@ class Surroundings:
         while level is not None:
             yield from level.names.all_names()
             level = level.around
+
+
+def brought_in(
+    functions: Functions, outside: Functions, item: Variable | TensorRef, reader: str | None, as_handle: bool = False
+) -> Any:
+    """What stands in a body for a tensor or variable of a graph around it, where the node `reader` is given it.
+
+    See `Surroundings.items`.
+    """
+    prefix = reader + "/" if reader else ""
+    if isinstance(item, Variable):
+        if reader is None:
+            return OuterVariable(outside, item)
+        if item.kind == "resource":
+            inside = prefix if as_handle else prefix + "ReadVariableOp/"
+            return item._replace(node=functions.capture(outside, TensorRef(item.node, 0), inside))
+        item = TensorRef(item.value, 0)
+    outside.builder.operand(*item)
+    if not reader:
+        return OuterTensor(outside, item)
+    return functions.builder.operand(functions.capture(outside, item, prefix), 0)
 
 
 class Body(Protocol):
@@ -216,7 +230,7 @@ class BodyEntries:
     @property
     def _functions(self) -> Functions:
         if self._made is None:
-            self._made = import_module(MAKER).Functions(self._builder)
+            self._made = functions_of(self._builder)
         return self._made
 
     def take(self, entry: dict[Any, Any]) -> list[TensorRef]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.dtypes import DType, OpenType
@@ -15,7 +15,7 @@ from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_
 from placesim.graph.binding import Operand
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.function_writing import AttrListError, write_function
-from placesim.graph.graph import Function, TensorRef
+from placesim.graph.graph import Function, Graph, TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Attrs, Shape
 from placesim.ops.registry import Registry
 
@@ -102,6 +102,57 @@ def called_in(tree: Any) -> Iterator[str]:
             yield from called_in(item)
 
 
+def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> DType:
+    """The type of an argument by what is said of it: `float`, `{type: float}` or `{type_attr: T}`.  Raises Wrong."""
+    if isinstance(what, str):
+        return dtype_value(what)
+    if not isinstance(what, dict):
+        raise Wrong(f"wrong type of an argument: got {shown(what)}, expected the name of one: {{{name}: float}}")
+    if "type_attr" in what:
+        attr = text_value(what["type_attr"], "'type_attr'")
+        return open_types.setdefault(attr, OpenType(attr))
+    if "type" not in what:
+        raise Wrong(f"no type of '{name}': got nothing, expected 'type' or 'type_attr', or inputs: {{{name}: float}}")
+    return dtype_value(what["type"])
+
+
+def function_builder(file: GraphBuilder, inputs: Mapping[str, Any]) -> tuple[GraphBuilder, dict[int, str], dict[str, OpenType]]:
+    """The graph of a function that is built in Python: its builder, the nodes of its arguments, the types that callers choose.
+
+    `inputs` as a graph file has them.  Raises Wrong and GraphBuildError.
+    """
+    builder = _body_builder(file.registry, {}, file.graph.file, file.last_number)
+    open_types: dict[str, OpenType] = {}
+    nodes: dict[int, str] = {}
+    for name, what in inputs.items():
+        shape = shape_value(what["shape"]) if isinstance(what, dict) and "shape" in what else UNKNOWN_RANK
+        attrs: Attrs = {"dtype": argument_type(name, what, open_types), "shape": shape}
+        nodes[builder.add("Placeholder", name=name, attrs=attrs).id] = name
+    return builder, nodes, open_types
+
+
+def _body_builder(registry: Registry, called: Mapping[str, Function], file: str, last_number: int) -> GraphBuilder:
+    builder = GraphBuilder(registry, called, file)
+    builder.is_of_function, builder.last_number = True, last_number
+    return builder
+
+
+def finished_function(
+    graph: Graph,
+    name: str,
+    arguments: Mapping[int, str],
+    results: Sequence[tuple[str, TensorRef]],
+    controls: Mapping[str, int],
+    attrs: Attrs,
+) -> Function:
+    """The function of a body's graph as `write_function` makes it, which says where it is so that one of its ops has state."""
+    if any(node.signature.is_stateful for node in graph.nodes):
+        from placesim.formats.tensorflow.function_def import stateful_attrs
+
+        attrs = {**stateful_attrs(True), **attrs}
+    return write_function(graph, name, arguments, results, controls, attrs)
+
+
 class FunctionEntries:
     """Reads functions one after the other: who calls another comes after it.
 
@@ -133,24 +184,11 @@ class FunctionEntries:
                     raise Wrong(f"duplicate argument: got '{name}' again, expected it once")
                 if isinstance(item.what, dict) and "shape" in item.what:
                     shape = shape_value(item.what["shape"])
-                dtype = self._type(name, item.what, open_types)
+                dtype = argument_type(name, item.what, open_types)
             except Wrong as wrong:
                 self._problems.add(item.position, str(wrong))
             found.append(Argument(name, dtype, shape, item.position))
         return found
-
-    def _type(self, name: str, what: Any, open_types: dict[str, OpenType]) -> DType:
-        """The type of an argument by what is said of it: `float`, `{type: float}` or `{type_attr: T}`.  Raises Wrong."""
-        if isinstance(what, str):
-            return dtype_value(what)
-        if not isinstance(what, dict):
-            raise Wrong(f"wrong type of an argument: got {shown(what)}, expected the name of one: {{{name}: float}}")
-        if "type_attr" in what:
-            attr = text_value(what["type_attr"], "'type_attr'")
-            return open_types.setdefault(attr, OpenType(attr))
-        if "type" not in what:
-            raise Wrong(f"no type of '{name}': got nothing, expected 'type' or 'type_attr', or inputs: {{{name}: float}}")
-        return dtype_value(what["type"])
 
     def _listed(self, tree: dict[Any, Any], key: str, known: tuple[str, ...]) -> Iterator[_Item]:
         """The `inputs` or `outputs`: a mapping of names, a name, or a list of names and of mappings with `name`."""
@@ -180,8 +218,7 @@ class FunctionEntries:
         before = len(self._problems)
         arguments = self._arguments(tree)
         called = {each: self._library[each] for each in called_in(tree.get("nodes")) if each in self._library}
-        builder = GraphBuilder(self._registry, called, self._problems.file)
-        builder.is_of_function, builder.last_number = True, self.last_number
+        builder = _body_builder(self._registry, called, self._problems.file, self.last_number)
         builder.leaves_marks = self._leaves_marks
         entries, nodes = self._opened(builder, arguments)
         position = value_position(tree, "nodes") if "nodes" in tree else own_position(tree)
@@ -195,12 +232,8 @@ class FunctionEntries:
         graph = builder.graph
         for added, function in graph.functions.items():
             self._library.setdefault(added, function)
-        if any(node.signature.is_stateful for node in graph.nodes):
-            from placesim.formats.tensorflow.function_def import stateful_attrs
-
-            attrs = {**stateful_attrs(True), **attrs}
         try:
-            return write_function(graph, name, nodes, results, controls, attrs)
+            return finished_function(graph, name, nodes, results, controls, attrs)
         except AttrListError as error:
             self._problems.add_error(error.position or own_position(tree), error)
             return None

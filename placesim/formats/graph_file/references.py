@@ -14,6 +14,7 @@ from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_posit
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.function_writing import output_starts
 from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
+from placesim.ops.registry import Registry
 
 
 class Inputs(NamedTuple):
@@ -46,6 +47,15 @@ class Outside(Protocol):
 
     def all_names(self) -> Iterator[str]:
         """Every name that a reader may have meant."""
+
+
+def takes_handle(registry: Registry, op: Any, index: int) -> bool:
+    """Whether the input of that index is a resource; tensors of a list are taken for values."""
+    definition = registry.op(op) if isinstance(op, str) else None
+    args = () if definition is None else definition.inputs[: index + 1]
+    return (
+        len(args) > index and args[index].dtype is RESOURCE and not any(arg.number_attr or arg.type_list_attr for arg in args)
+    )
 
 
 class References:
@@ -110,13 +120,7 @@ class References:
         """Whether the op of an entry takes a resource as this input; lists of tensors are taken for values."""
         if self.outside is None:
             return False
-        definition = self.builder.registry.op(entry["op"]) if isinstance(entry.get("op"), str) else None
-        args = () if definition is None else definition.inputs[: index + 1]
-        return (
-            len(args) > index
-            and args[index].dtype is RESOURCE
-            and not any(arg.number_attr or arg.type_list_attr for arg in args)
-        )
+        return takes_handle(self.builder.registry, entry.get("op"), index)
 
     def literal(self, tree: Any, index: Any, item: Any) -> Any:
         """A literal that stands under an index or key; WRONG, and reported, where it is none."""

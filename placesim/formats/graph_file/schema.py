@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from placesim.devices.catalogue import GPU_MODELS
@@ -26,10 +27,33 @@ from placesim.formats.graph_file.links import LINK_KEYS
 from placesim.formats.graph_file.raw_nodes import RAW_KEYS
 from placesim.formats.graph_file.reader import FILE_KEYS, VERSION_KEYS
 from placesim.formats.graph_file.steps import GENERATORS, STEP_KEYS
-from placesim.formats.graph_file.training_reader import APPLY_OPTIONS, GRADIENT_OPTIONS, MINIMIZE_OPTIONS
+from placesim.formats.graph_file.training_entries import MAKER
+from placesim.formats.graph_file.training_reader import (
+    AGGREGATION,
+    APPLY_OPTIONS,
+    GATES,
+    GRADIENT_OPTIONS,
+    MINIMIZE_OPTIONS,
+    UNCONNECTED,
+)
 from placesim.formats.problems import Problems
-from placesim.formats.schemas import BOOLEAN, DIALECT, NUMBER, TEXT, Schema, closed, either, keyed, listed, taken_by, whole
+from placesim.formats.schemas import (
+    BOOLEAN,
+    DIALECT,
+    NUMBER,
+    TEXT,
+    Schema,
+    closed,
+    either,
+    keyed,
+    listed,
+    one_of_words,
+    taken_by,
+    whole,
+)
+from placesim.graph.builder import GraphBuilder
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
+from placesim.ops.registry import load_registry
 from placesim.releases import RELEASES
 
 _NULL: Schema = {"type": "null"}
@@ -73,7 +97,13 @@ def graph_file_schema() -> Schema:
         "then": {"properties": of_raw},
         "else": {"properties": of_scopes},
         "not": {"required": ["run"], "anyOf": [{"required": ["fetch"]}, {"required": ["feed"]}]},
-        "$defs": {"entry": _entry(list(ENTRY_KEYS)), "literal": _literal(), **{k: _entry_of(k) for k in ENTRY_KEYS}},
+        "$defs": {
+            "entry": _entry(list(ENTRY_KEYS)),
+            "literal": _literal(),
+            "attr": _attr(),
+            **{k: _entry_of(k) for k in ENTRY_KEYS},
+            "train": _entry_of("train", {"train": _train()}),
+        },
     }
 
 
@@ -84,8 +114,8 @@ def _entry(kinds: list[str]) -> Schema:
     return {"if": {"type": "object", "required": [first]}, "then": kind, "else": _entry(others) if others else kind}
 
 
-def _entry_of(kind: str) -> Schema:
-    return keyed(ENTRY_KEYS[kind], _ENTRIES.get(kind, {}), [kind])
+def _entry_of(kind: str, more: Mapping[str, Schema] = {}) -> Schema:
+    return keyed(ENTRY_KEYS[kind], {**_ENTRIES.get(kind, {}), **more}, [kind])
 
 
 def _literal() -> Schema:
@@ -94,6 +124,44 @@ def _literal() -> Schema:
     return either(
         {"type": ["number", "boolean", "string", "null"]}, listed(_LITERAL), of_mapping | {"additionalProperties": False}
     )
+
+
+def _attr() -> Schema:
+    """An attr's value: as its definition reads it, or one that says itself what it is."""
+    kinds: dict[str, Schema] = {
+        "type": _TYPE,
+        "shape": either(_DIMS, {"const": "unknown"}),
+        "tensor": either(_LITERAL, closed({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])),
+        "placeholder": TEXT,
+        "bytes": TEXT,
+    }
+    of_itself = [closed({kind: value}, [kind]) for kind, value in kinds.items()]
+    function = closed({"func": TEXT, "attrs": either(_ATTRS, _NULL)}, ["func"])
+    tensor = closed({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])
+    return either({"type": ["number", "boolean", "string"]}, listed(either(_ATTR, _NULL)), *of_itself, function, tensor)
+
+
+def _train() -> Schema:
+    """What stands under `train`, with what each optimizer is given."""
+    training = import_module(MAKER).Training(GraphBuilder(load_registry()))
+    of_kinds: dict[str, Schema] = {}
+    alone: list[str] = []
+    for kind in training.kinds():
+        parameters = training.parameters(kind)
+        required = [name for name, parameter in parameters.items() if parameter.is_required]
+        figures = keyed(parameters, {name: _FIGURES[parameter.kind] for name, parameter in parameters.items()}, required)
+        for name in (kind, f"{kind}Optimizer"):
+            of_kinds[name] = figures if required else either(figures, _NULL)
+            alone += [] if required else [name]
+    one = closed(of_kinds) | {"minProperties": 1, "maxProperties": 1}
+    optimizer = either({"enum": alone}, one)
+    ways = {"minimize": (_REFERENCES, MINIMIZE_OPTIONS), "apply": (_PAIRS, APPLY_OPTIONS)}
+    return {
+        "oneOf": [
+            keyed((way, "optimizer", *options), {**_TRAINING, way: value, "optimizer": optimizer}, [way, "optimizer"])
+            for way, (value, options) in ways.items()
+        ]
+    }
 
 
 def _step(keys: Collection[str]) -> Schema:
@@ -139,7 +207,10 @@ def _initializer() -> Schema:
     return either({"enum": list(INITIALIZER_FIELDS)}, mapping, _NULL)
 
 
-_DTYPE = either({"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}, _NULL)
+_ATTR = {"$ref": "#/$defs/attr"}
+_ATTRS: Schema = {"type": "object", "additionalProperties": _ATTR}
+_TYPE = {"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}
+_DTYPE = either(_TYPE, closed({"placeholder": TEXT}, ["placeholder"]), _NULL)
 _SHAPE = either(_DIMS, {"const": "unknown"}, _NULL)
 _COMMON: Mapping[str, Schema] = {
     "id": TEXT,
@@ -154,10 +225,19 @@ _NODE: Mapping[str, Schema] = {
     "op": TEXT,
     "name": either(TEXT, _NULL),
     "inputs": either(listed({}), TEXT, _NULL),
-    "attrs": either({"type": "object"}, _NULL),
+    "attrs": either(_ATTRS, _NULL),
     "raw": BOOLEAN,
 }
 _BODY = either({"$ref": "#/$defs/entry"}, listed({"$ref": "#/$defs/entry"}))
+_PAIRS = either(_REFERENCES, {"type": "object", "additionalProperties": _REFERENCES})
+_FIGURES: Mapping[str, Schema] = {
+    "figure": NUMBER,
+    "tensor": either(NUMBER, TEXT),
+    "flag": BOOLEAN,
+    "text": TEXT,
+    "variable": TEXT,
+}
+"""What an optimizer's parameters of each kind take."""
 _GRADIENTS = keyed(
     ("of", "with_respect_to", *GRADIENT_OPTIONS),
     {
@@ -167,26 +247,19 @@ _GRADIENTS = keyed(
         "stop_gradients": _REFERENCES,
         "colocate_gradients_with_ops": BOOLEAN,
         "gate_gradients": BOOLEAN,
-        "aggregation_method": TEXT,
-        "unconnected_gradients": TEXT,
+        "aggregation_method": one_of_words(AGGREGATION),
+        "unconnected_gradients": one_of_words(UNCONNECTED),
     },
     ["of"],
 )
-_TRAIN = keyed(
-    dict.fromkeys(("minimize", "apply", "optimizer", *MINIMIZE_OPTIONS, *APPLY_OPTIONS)),
-    {
-        "minimize": _REFERENCES,
-        "apply": either(_REFERENCES, {"type": "object", "additionalProperties": _REFERENCES}),
-        "optimizer": either(TEXT, {"type": "object", "minProperties": 1, "maxProperties": 1}),
-        "variables": _REFERENCES,
-        "global_step": TEXT,
-        "grad_loss": TEXT,
-        "colocate_gradients_with_ops": BOOLEAN,
-        "gate_gradients": TEXT,
-        "aggregation_method": TEXT,
-    },
-    ["optimizer"],
-)
+_TRAINING: Mapping[str, Schema] = {
+    "variables": _REFERENCES,
+    "global_step": TEXT,
+    "grad_loss": TEXT,
+    "colocate_gradients_with_ops": BOOLEAN,
+    "gate_gradients": one_of_words(GATES),
+    "aggregation_method": one_of_words(AGGREGATION),
+}
 _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "op": _NODE,
     "nodes": {
@@ -205,7 +278,10 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "initializer": {**_COMMON, "initializer": TEXT},
     "cond": {
         **_COMMON,
-        "cond": keyed(COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": either(TEXT, _TEXTS)}, ["if"]),
+        "cond": {
+            **keyed(COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": either(TEXT, _TEXTS)}, ["if"]),
+            "anyOf": [{"required": ["then", "else"]}, {"required": ["outputs"]}],
+        },
     },
     "while": {
         **_COMMON,
@@ -215,7 +291,7 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
                 "loop_vars": {"type": "object", "minProperties": 1, "additionalProperties": _LITERAL},
                 "cond": _BODY,
                 "body": _BODY,
-                "shape_invariants": {"type": "object"},
+                "shape_invariants": {"type": "object", "additionalProperties": either(_DIMS, {"const": "unknown"})},
                 "maximum_iterations": either(whole(1, (1 << 31) - 1), TEXT),
                 "parallel_iterations": whole(1, (1 << 31) - 1),
             },
@@ -223,7 +299,7 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
         ),
     },
     "gradients": {**_COMMON, "name": TEXT, "gradients": _GRADIENTS},
-    "train": {**_COMMON, "name": TEXT, "train": _TRAIN},
+    "train": {**_COMMON, "name": TEXT},
 }
 """What is known of the values of each kind of entry."""
 _STEP: Mapping[str, Schema] = {
@@ -277,7 +353,6 @@ _LINK: Mapping[str, Schema] = {
     "kind": {"enum": list(KINDS)},
     "name": TEXT,
 }
-_TYPE = {"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}
 _ARGUMENT: Mapping[str, Schema] = {"name": TEXT, "type": _TYPE, "type_attr": TEXT, "shape": _SHAPE, "value": TEXT}
 _FUNCTION: Mapping[str, Schema] = {
     "name": {"type": "string", "minLength": 1},
@@ -293,6 +368,6 @@ _FUNCTION: Mapping[str, Schema] = {
     ),
     "nodes": _BODY,
     "control_outputs": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
-    "attrs": {"type": "object"},
+    "attrs": _ATTRS,
     "raw": BOOLEAN,
 }

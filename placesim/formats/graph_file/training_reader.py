@@ -14,8 +14,10 @@ from placesim.graph.binding import Operand, Variable
 from placesim.graph.graph import TensorRef
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
-_AGGREGATION = {"add_n": 0, "tree": 1, "accumulate_n": 2}
-_GATES = {"none": 0, "op": 1, "graph": 2}
+AGGREGATION = {"add_n": 0, "tree": 1, "accumulate_n": 2}
+GATES = {"none": 0, "op": 1, "graph": 2}
+UNCONNECTED = {"none": "none", "zero": "zero"}
+"""What options say in words, and what TensorFlow's functions take for it."""
 Optimizer = tuple[str, Mapping[str, Any]]
 """An optimizer's name, and what it is given."""
 
@@ -332,8 +334,8 @@ GRADIENT_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "stop_gradients": TrainingReader.references,
     "colocate_gradients_with_ops": TrainingReader.flag,
     "gate_gradients": TrainingReader.flag,
-    "aggregation_method": lambda reader, key: reader.word(key, _AGGREGATION),
-    "unconnected_gradients": lambda reader, key: reader.word(key, {"none": "none", "zero": "zero"}),
+    "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
+    "unconnected_gradients": lambda reader, key: reader.word(key, UNCONNECTED),
 }
 """What `tf.gradients` takes beside its ys and xs."""
 APPLY_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {"global_step": TrainingReader.variable}
@@ -342,8 +344,8 @@ MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "global_step": TrainingReader.variable,
     "grad_loss": TrainingReader.one,
     "colocate_gradients_with_ops": TrainingReader.flag,
-    "gate_gradients": lambda reader, key: reader.word(key, _GATES),
-    "aggregation_method": lambda reader, key: reader.word(key, _AGGREGATION),
+    "gate_gradients": lambda reader, key: reader.word(key, GATES),
+    "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
 }
 """What `tf.train.Optimizer.minimize` takes beside the loss."""
 _ARGUMENTS = {"variables": "var_list"}

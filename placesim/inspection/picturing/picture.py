@@ -78,7 +78,8 @@ class Picture:
     `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
     reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
     devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.  `costs` tells what
-    nodes take in a step, where that is known.
+    nodes take in a step, where that is known.  `command` explains a node, with its name behind it, where it is known how the
+    graph was placed.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Picture:
     memory: tuple[DeviceUsage, ...] = ()
     memory_note: str = ""
     costs: NodeCosts | None = None
+    command: str = ""
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
         """What passes from one device to another in one run of each step, by source and then target."""

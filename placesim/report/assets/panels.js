@@ -3,6 +3,9 @@
 const MAX_LISTED = 60;
 const NODE = "\uFFFC";
 
+/** A word of a command line. */
+const quoted = (word) => (/^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+
 class Panel {
   /** `actions`: `reveal(item)`, `toggle(item)`. */
   constructor(container, model, actions) {
@@ -55,7 +58,7 @@ class Panel {
     const device = nodes.device[node];
     const [request, ...allowed] = model.requests[nodes.requested[node]];
     const isMoved = device >= 0 && request && !allowed.includes(device);
-    const facts = [["Requested", request || "no device"], ["Assigned", [device < 0 ? "not placed" : model.devices[device].name, isMoved ? element("div", { className: "copied" }, ["moved from its request"]) : ""]]];
+    const facts = [["Requested", request || "no device"], ["Assigned", [device < 0 ? "not placed" : element("span", { title: model.devices[device].name }, [model.devices[device].name.replace("/job:localhost/replica:0/task:0", "")]), isMoved ? element("div", { className: "copied" }, ["moved from its request"]) : ""]]];
     if (model.has_graph) facts.push(["Outputs", this.lines(model.list(nodes.outputs[node]))], ["Bytes", `${bytesText(nodes.bytes[node])}${nodes.bytes[node] === null ? "" : " of output"}`]);
     const held = model.held(node);
     if (held.length) facts.push(["At the peak", held.map(([device, bytes]) => element("div", {}, [`${bytesText(bytes)} held on ${model.deviceText(device)}`]))]);
@@ -67,6 +70,7 @@ class Panel {
       element("p", { className: "badge" }, [swatch(look), look.label]),
       this.rows(facts),
       this.proof(node),
+      this.edits(node),
       ...this.neighbours(node),
       attrs.length ? this.section("Attributes", this.rows(attrs.map(([name, value]) => [name, value]))) : null,
     ];
@@ -88,6 +92,33 @@ class Panel {
     const proof = this.section("Why", this.rows(pairs.map(([term, value], i) => [i && pairs[i - 1][0] === term ? "" : term, value])));
     proof.id = "proof";
     return proof;
+  }
+
+  /** What would put it elsewhere, where that was tried, and what to type to have it tried. */
+  edits(node) {
+    const { model } = this;
+    const found = model.edits.find(([of]) => of === node);
+    const parts = [];
+    if (found) {
+      const [, untried, ...texts] = found;
+      parts.push(element("ul", { className: "edits" }, (texts.length ? texts : ["no single edit that was tried"]).map((text) => element("li", {}, [text]))));
+      if (untried) parts.push(element("p", { className: "sub" }, [`${untried.toLocaleString("en")} more edits were not tried`]));
+    }
+    if (model.explain) parts.push(this.command(`${model.explain} ${quoted(model.nodes.name[node])}`));
+    const section = this.section(model.nodes.device[node] < 0 ? "What would mend it" : "What would change it", ...parts);
+    if (section) section.id = "edits";
+    return section;
+  }
+
+  /** A command line, with a button that copies it. */
+  command(text) {
+    const code = element("code", { textContent: text });
+    const button = element("button", { textContent: "Copy", title: "Copy the command" });
+    button.addEventListener("click", async () => {
+      getSelection().selectAllChildren(code); // what is marked can be copied by hand, where a page may not
+      await navigator.clipboard?.writeText(text).then(() => (button.textContent = "Copied"), () => {});
+    });
+    return element("p", { className: "command" }, [code, button]);
   }
 
   neighbours(node) {

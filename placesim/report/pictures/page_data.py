@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence, Set
+from shlex import quote
 from typing import Any, TypeVar
 
 from placesim.inspection.device_names import short_names
@@ -16,12 +17,16 @@ from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
 from placesim.inspection.memory_study import name_of
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.edits import node_edits
 from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, page_tree
+from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
 """What a step adds to a graph: how a feed comes in, and a tensor that arrives from another device."""
+MAX_EDITS = 8
+"""As many of a node are told as `explain` tells."""
 Value = TypeVar("Value")
 
 
@@ -66,6 +71,8 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
         "memory": _memory(picture),
         "proofs": _proofs(picture),
+        "edits": _edits(picture),
+        "explain": _explain_command(picture),
         "warnings": list(picture.warnings),
         "error": picture.error,
         "has_graph": picture.live is not None,
@@ -141,6 +148,21 @@ def _proofs(picture: Picture) -> dict[str, Any]:
         "proofs": [list(p) for p in proofs],
         "of_node": of_node,
     }
+
+
+def _edits(picture: Picture) -> list[list[Any]]:
+    """For nodes that are not where they were asked to be: the node, how many edits were not tried, and the edits as texts."""
+    return [
+        [node, found.untried, *(str(trial_text(trial, device)) for trial in found.outcomes[:MAX_EDITS])]
+        for node, device, found in node_edits(picture)
+    ]
+
+
+def _explain_command(picture: Picture) -> str:
+    """What to type before a node's name to have it explained; empty where the graph is no file."""
+    if picture.live is None or picture.name.startswith("<"):
+        return ""
+    return picture.command or f"placesim explain {quote(picture.name)}"
 
 
 def _row(paragraph: Paragraph) -> Sequence[Any]:

@@ -16,6 +16,7 @@ from placesim.inspection.explaining.annotations import Annotation, Kind
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
 from placesim.inspection.explaining.kernel_support import Exclusion, KernelSupport
 from placesim.inspection.explaining.proof import Bounds, Group, IgnoredLabel, LostRequest, Merge, Proof
+from placesim.inspection.explaining.releases import ReleaseDifference
 from placesim.inspection.explaining.trials import Trial
 from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
@@ -39,6 +40,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marke
     lines = [Marked(_head(found), "" if found.location is None else filled(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
     lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
+    lines += [_row(title, text) for title, texts in _release_parts(explained) for title, text in _titled(title, texts)]
     if explained.alternatives is not None:
         lines += _format_alternatives("what would change it", explained.alternatives, found.device, limit)
     return _ended(lines)
@@ -120,6 +122,16 @@ def _group(group: Group | None) -> Iterator[str]:
         yield f"and {len(group.merges) - MAX_LISTED} more merges"
 
 
+def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
+    found = explained.difference
+    if found is None:
+        return
+    lines: list[str] = [filled("{}: {}", short_device(name), sentence) for sentence, name in found.rules]
+    if found.kernels is not None:
+        lines.append(f"its kernels there: {', '.join(found.kernels) or 'none'}")
+    yield f"in {found.release}", lines
+
+
 # --- what it takes --------------------------------------------------------------------------------------------------
 
 
@@ -196,12 +208,17 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
 
 
 def _format_trial(trial: Trial, before: str | None) -> Marked:
+    return Marked("    ", trial_text(trial, before))
+
+
+def trial_text(trial: Trial, before: str | None) -> Marked:
+    """An edit as an instruction with its place, and what it leads to; `before` is the device without it."""
     led_to: str = short_device(trial.device) if trial.device else "placed"
     if trial.error is not None:
         led_to = f"then {trial.error.node or 'the graph'} can't be placed"
     others = max(0, trial.moved - 1)
     moved = f", with {others} other node{'s' * (others != 1)}" if before is not None and others else ""
-    return filled("    {}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
+    return filled("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
 
 
 def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> Marked:
@@ -294,7 +311,13 @@ def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Gro
     group = explained.proof.group
     number = None if group is None else groups[id(group)][0]
     cost = {"cost": _plain(explained.cost), "cost_note": explained.cost_note or None}
-    return {**_plain(explained.proof), "group": number, **cost, **_edits_document(explained.alternatives)}
+    other = {} if explained.difference is None else {"other_release": _release_document(explained.difference)}
+    return {**_plain(explained.proof), "group": number, **cost, **other, **_edits_document(explained.alternatives)}
+
+
+def _release_document(found: ReleaseDifference) -> dict[str, Any]:
+    rules = [{"rule": sentence, "device": name} for sentence, name in found.rules]
+    return {"release": found.release, "rules": rules, "kernels": None if found.kernels is None else list(found.kernels)}
 
 
 def _error_document(error: ExplainedError) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
+from placesim.runtime.console import write
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.memory_rules import aliases
@@ -98,7 +98,7 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     printed = context.node_state.get("printed", 0)
     if attrs["first_n"] < 0 or printed < attrs["first_n"]:
         context.node_state["printed"] = printed + 1
-        print(attrs["message"] + "".join(summarize(inputs[1:], attrs["U"], attrs["summarize"])), file=sys.stderr)
+        write(attrs["message"] + "".join(summarize(inputs[1:], attrs["U"], attrs["summarize"])) + "\n")
     return (inputs[0],)
 
 
@@ -118,8 +118,7 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
     if is_file:
         append_bytes(context.files, stream.removeprefix("file://"), text.item() + attrs["end"].encode())
         return ()
-    target = sys.stdout if stream == "stdout" else sys.stderr
-    print(text.item().decode(errors="replace"), end=attrs["end"], file=target)
+    write(text.item().decode(errors="replace") + attrs["end"], is_output=stream == "stdout")
     return ()
 
 

@@ -1,0 +1,229 @@
+"""A session's part in one worker: the state of its devices, its prepared steps, and the thread that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pickle import PicklingError
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from placesim.deadlines import Interrupted, interrupt
+from placesim.engine.flowing import FlowingPart, Waiting
+from placesim.engine.mail import Mail, Position
+from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
+from placesim.engine.scheduled import ScheduledPart
+from placesim.errors import DefectError, PlacesimError, UnimplementedError
+from placesim.graph.node_text import node_tag
+from placesim.ops.attributes import FunctionName
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.placement.placer import Placement
+from placesim.runtime.console import taken_by
+from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.function_calls import FunctionCalls
+from placesim.runtime.kernels import load_kernels
+from placesim.runtime.kernels.kernel import is_expensive
+from placesim.runtime.partition import Partition
+from placesim.runtime.process_memory import ProcessMemory, serving_memory
+from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
+from placesim.runtime.resources import ResourceManager
+from placesim.runtime.shared_buffers import show_ends
+from placesim.runtime.threads import ThreadPools, runs_ops_in_parallel
+
+_STATELESS_ALL_THE_SAME = frozenset(
+    (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
+)
+"""Ops that TensorFlow marks as stateful, and that keep nothing from one run to the next."""
+
+
+class HostedCalls(FunctionCalls):
+    """Functions run whole in the worker that calls them, also what is placed on devices of others; but for nodes with state."""
+
+    def __init__(self, is_here: Callable[[str], bool], *rest: Any) -> None:
+        super().__init__(*rest)
+        self._is_here = is_here
+
+    def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
+        for part in parts:
+            if self._is_here(part.device.name):
+                continue
+            for node in part.graph.nodes:
+                if node.signature.is_stateful and node.op not in _STATELESS_ALL_THE_SAME:
+                    found = UnimplementedError(
+                        f"{node_tag(node.name)} of function {function.name} keeps state on {part.device.name}, which another "
+                        "worker has: a function runs in one worker",
+                        node=node.name,
+                        location=part.graph.location(node),
+                        device=part.device.name,
+                    )
+                    found.help = ("let one worker have both devices (`--worker`), or run it in one process",)
+                    raise found
+
+
+class HostedStep:
+    """A prepared step of a session: its programs, and what runs them."""
+
+    def __init__(self, work: Work, programs: Sequence[Program], resources: dict[str, Any]) -> None:
+        self.work = work
+        self.programs = programs
+        self.resources = resources
+        self.runner: ScheduledPart | FlowingPart | None = None
+
+
+class HostedSession:
+    """What a worker keeps of a session, from its opening until it is closed.
+
+    `reply` takes what the client is told, `post` a tensor for a device of another worker; both may be called in any thread.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        reply: Callable[[dict[str, Any], Any], None],
+        post: Callable[[int, str, Any, Any, int], None],
+    ) -> None:
+        self._opening = opening
+        self._reply = reply
+        self._post = post
+        self._memory = ProcessMemory(opening.config.memory_limit)
+        self._states = {
+            device.name: DeviceState(device, self._memory, files=opening.files) for device in opening.device_set.devices
+        }
+        self._pools = ThreadPools()
+        self._prepared: dict[int, HostedStep] = {}
+        self._events: list[Event] = []
+        self._where: Callable[[], Position] = tuple
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._serve, name="placesim-engine", daemon=True)
+        self._thread.start()
+
+    def is_here(self, device: str) -> bool:
+        """Whether this worker has a device, or nobody else."""
+        return self._opening.homes.get(device, self._opening.address) == self._opening.address
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Have the session's thread do something, after what it was given before."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """The thread ends, whatever it is at, and all state goes."""
+        self._jobs.put(None)
+        interrupt(self._thread)
+        self._pools.close()
+
+    def _serve(self) -> None:
+        try:
+            while (job := self._jobs.get()) is not None:
+                job()
+        except Interrupted:
+            pass
+        finally:
+            self._prepared.clear()
+            self._states.clear()
+
+    # --- what the client asks for; in the session's thread
+
+    def adopt(self, resources: Mapping[str, ResourceManager]) -> None:
+        """Take over what variables of this worker's devices hold."""
+        for device, manager in resources.items():
+            self._states[device].resources.adopt(manager)
+
+    def prepare(self, number: int, work: Work) -> None:
+        """Make the programs of a part of a step, and say whether that worked."""
+        resources: dict[str, Any] = {}
+        opening = self._opening
+        calls = HostedCalls(
+            self.is_here,
+            opening.graph,
+            opening.device_set,
+            opening.config.allow_soft_placement,
+            self._states,
+            resources,
+            self._placed,
+        )
+        programs: list[Program] = []
+        try:
+            kernels = load_kernels()
+            for part in work.parts:
+                state = self._states[part.device.name]
+                programs.append(build_program(part.graph, state, kernels, resources, calls.call))
+        except Exception as error:
+            found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
+        else:
+            self._prepared[number] = HostedStep(work, programs, resources)
+            count = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
+            found = Readiness(needs_dataflow(programs), count)
+        self._reply({"is": "ready", "number": number}, found)
+
+    def run(self, step: int, number: int, feeds: Mapping[int, Any], mail: Mail, *, flows: bool) -> None:
+        """Run a part of a step, and say what became of it."""
+        prepared = self._prepared[number]
+        ended = Ended()
+        self._events = ended.events
+        prepared.resources.clear()
+        try:
+            with self._serving():
+                runner = self._runner(prepared, flows=flows)
+                self._where = lambda: runner.position
+                try:
+                    ended.results = self._run(runner, step, feeds, mail)
+                    show_ends(ended.results, prepared.work.buffers, self._states)
+                except PlacesimError as error:
+                    ended.error, ended.position = error, runner.position
+        except Interrupted:
+            pass  # nobody waits for what it gave
+        except Exception as error:
+            ended.error, ended.position = _told(error), ()
+        self._where, self._events = tuple, []
+        try:
+            self._reply({"is": "ended", "step": step}, ended)
+        except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
+            self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
+
+    def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
+        def send(device: str, key: Any, value: Any, generation: int) -> None:
+            self._post(step, device, key, value, generation)
+
+        def idle(come: int, waiting: Waiting) -> None:
+            self._reply({"is": "idle", "step": step, "come": come}, waiting)
+
+        if isinstance(runner, ScheduledPart):
+            return runner.run(feeds, mail, send)
+        return runner.run_part(feeds, mail, send, idle)
+
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(self._pools.intra_op(self._opening.config).serving())
+            stack.enter_context(flushed_denormals())
+            stack.enter_context(serving_memory(self._memory))
+            stack.enter_context(taken_by(self._printed))
+            yield
+
+    def _runner(self, prepared: HostedStep, *, flows: bool) -> ScheduledPart | FlowingPart:
+        if prepared.runner is None:
+            work, config = prepared.work, self._opening.config
+            if flows:
+                pool = self._pools.inter_op(config) if runs_ops_in_parallel(config) else None
+                prepared.runner = FlowingPart(prepared.programs, work.numbers, self.is_here, pool)
+            else:
+                prepared.runner = ScheduledPart(prepared.programs, work.order, work.positions, self.is_here)
+        return prepared.runner
+
+    # --- what is told in the order of the step
+
+    def _printed(self, is_output: bool, text: str) -> None:
+        self._events.append(Event(self._where(), Printed(is_output, text)))
+
+    def _placed(self, placement: Placement) -> None:
+        self._events.append(Event(self._where(), placement))
+
+
+def _told(error: Exception) -> PlacesimError:
+    """An error as it goes to the client: what is none of ours is a defect."""
+    if isinstance(error, PlacesimError):
+        return error
+    found = DefectError(f"a worker failed with {type(error).__name__}: {error}")
+    found.help = ("this is a defect of placesim: please report it with the graph",)
+    return found

@@ -1,0 +1,36 @@
+"""What a step that runs in a worker is told from outside while it runs, in the order in which it comes."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeAlias
+
+from placesim.deadlines import Interrupted
+
+Position: TypeAlias = "tuple[int, ...]"
+"""Where in a step's order something happened: of a fixed order one number, else generation, partition and node."""
+
+
+class Arrival(NamedTuple):
+    """A tensor that another worker sent: the name that its send and its receive share, and the generation of the send."""
+
+    key: Any
+    value: Any
+    generation: int
+
+
+class Limit(NamedTuple):
+    """Something failed there, elsewhere: what comes after it need not run."""
+
+    position: Position
+
+
+class Stop(NamedTuple):
+    """The step is given up."""
+
+
+Mail: TypeAlias = "SimpleQueue[Arrival | Limit | Stop | tuple[Any, Any]]"
+
+
+class Stopped(Interrupted):
+    """Raised where a step is given up, or an earlier error makes the rest of it unwanted: no kernel takes it for an error."""

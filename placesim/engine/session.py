@@ -1,0 +1,106 @@
+"""A session whose devices live in the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from placesim.cluster.opening import Cluster
+from placesim.engine.links import Links, Said
+from placesim.engine.messages import Opening, Printed
+from placesim.engine.steps import ClusterExecutor
+from placesim.errors import UnavailableError
+from placesim.placement.placer import Placement
+from placesim.runtime.executors import AnyExecutor
+from placesim.runtime.prepared import Prepared
+from placesim.runtime.resources import ResourceManager
+from placesim.runtime.session import Session
+from placesim.runtime.threads import runs_ops_in_parallel
+
+
+class ClusterSession(Session):
+    """As Session, with each device's state, and what runs on it, in one worker of a cluster.
+
+    The cluster has a home for each of the session's devices.
+    """
+
+    def __init__(self, *args: Any, cluster: Cluster, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._client = cluster.client
+        self._names = cluster.names
+        self.homes = dict(cluster.homes)
+        self._links: Links | None = None
+        self._numbers = 0
+        self._steps = 0
+
+    @property
+    def links(self) -> Links:
+        """The connections to the workers; made when they are first needed."""
+        if self._links is None:
+            self._links = Links(
+                self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
+            )
+        return self._links
+
+    @property
+    def runs_in_parallel(self) -> bool:
+        """Whether ops run in a pool of each worker."""
+        return runs_ops_in_parallel(self.config)
+
+    def hear(self) -> Said:
+        """What a worker says next."""
+        return self.links.hear()
+
+    def rest(self, seconds: float) -> None:
+        """Wait for a moment."""
+        time.sleep(seconds)
+
+    def next_step(self) -> int:
+        """A number for a step."""
+        self._steps += 1
+        return self._steps
+
+    def happened(self, what: Printed | Placement) -> None:
+        """An op has printed, or a function's body was placed."""
+        if isinstance(what, Printed):
+            print(what.text, end="", file=sys.stdout if what.is_output else sys.stderr)
+        else:
+            self.placements.append(what)
+
+    def lost(self, address: str) -> UnavailableError:
+        """The error for a worker that is gone, which names what it was."""
+        return UnavailableError(f"{self._names[address]} is gone: the connection to its worker at {address} has ended")
+
+    def check_workers(self, addresses: Iterable[str]) -> None:
+        """Raise UnavailableError where one of these has gone before."""
+        for address in addresses:
+            if address in self.links.gone:
+                raise self.lost(address)
+
+    def close(self) -> None:
+        """Forget all variables, on all workers."""
+        super().close()
+        if self._links is not None:
+            self._links.close()
+
+    def _opening(self, address: str) -> Opening:
+        graph = self.graph.emptied()
+        graph.handles, graph.tensors, graph.values = {}, {}, {}
+        return Opening(graph, self.device_set, self.config, self._files, self.homes, address)
+
+    def _build_executor(self, prepared: Prepared) -> AnyExecutor:
+        self._hand_over_values()
+        self._numbers += 1
+        return ClusterExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
+
+    def _hand_over_values(self) -> None:
+        """What came with the graph goes to the workers, once."""
+        found: dict[str, dict[str, ResourceManager]] = {}
+        for name, state in self._states.items():
+            if state.resources.variables():
+                found.setdefault(self.homes[name], {})[name] = state.resources
+                state.resources = ResourceManager()
+        for address, resources in found.items():
+            self.links.tell(address, {"do": "adopt"}, resources)

@@ -1,0 +1,66 @@
+"""A picture -> what would change the placement of those of its nodes that are not where they were asked to be.
+
+Each edit is tried by placing the edited graph, as `explain` does, so that only such nodes are looked at and only so many trials
+are made as a page can wait for; for any other node there is the command that does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from placesim.devices.names import ANY, parse_runtime_name
+from placesim.inspection.explaining.alternatives import Alternatives
+from placesim.inspection.explaining.inquiry import Inquiry
+from placesim.inspection.explaining.trials import LEAST_TRIALS
+from placesim.inspection.picturing.picture import UNPLACED, Picture
+from placesim.inspection.snapshot import Live
+from placesim.placement.placer import Placement
+
+NODE_BUDGET = 300_000
+"""Nodes that the trials for one page may place altogether: less than a second."""
+
+
+class NodeEdits(NamedTuple):
+    """What would change a node's device; where the graph can't be placed because of it, what would mend that."""
+
+    node: int
+    device: str | None
+    found: Alternatives
+
+
+def node_edits(picture: Picture) -> Iterator[NodeEdits]:
+    """The edits of nodes that were moved from their request, or of the one that can't be placed, while trials are left."""
+    live = picture.live
+    placement = None if live is None else live.placement
+    if live is None or placement is None or len(picture.nodes) * LEAST_TRIALS > NODE_BUDGET:
+        return
+    if placement.error is not None:
+        yield from _remedies(picture, live, placement)
+        return
+    inquiry = None
+    for node in _moved(picture):
+        inquiry = inquiry or Inquiry(live, placement, budget=NODE_BUDGET)
+        if inquiry.trials.remaining <= 0:
+            return
+        for explained in inquiry.explained([picture.nodes[node].name]):
+            if explained.alternatives is not None:
+                yield NodeEdits(node, explained.proof.device, explained.alternatives)
+
+
+def _remedies(picture: Picture, live: Live, placement: Placement) -> Iterator[NodeEdits]:
+    error = Inquiry(live, placement, budget=NODE_BUDGET).placement_error()
+    if error is None or error.remedies is None:
+        return
+    for number, node in enumerate(picture.nodes):
+        if node.name == error.failure.node:
+            yield NodeEdits(number, None, error.remedies)
+
+
+def _moved(picture: Picture) -> Iterator[int]:
+    """The nodes whose device is none that their request allows."""
+    devices = [parse_runtime_name(name) or ANY for name in picture.devices]
+    for number, node in enumerate(picture.nodes):
+        request = parse_runtime_name(node.requested) if node.requested else None
+        if request is not None and node.device != UNPLACED and not request.matches(devices[node.device]):
+            yield number

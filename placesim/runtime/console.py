@@ -1,0 +1,31 @@
+"""Where ops that print write: this process's own streams, or whoever takes what they say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Taker = Callable[[bool, str], None]
+"""Is given whether it is for standard output, else for standard error, and the text."""
+_taker: ContextVar[Taker | None] = ContextVar("taker", default=None)
+
+
+def write(text: str, *, is_output: bool = False) -> None:
+    """Write a text to standard output or standard error, as it is."""
+    taker = _taker.get()
+    if taker is None:
+        print(text, end="", file=sys.stdout if is_output else sys.stderr)
+    else:
+        taker(is_output, text)
+
+
+@contextmanager
+def taken_by(taker: Taker) -> Iterator[None]:
+    """Within, what ops of this context print goes there."""
+    token = _taker.set(taker)
+    try:
+        yield
+    finally:
+        _taker.reset(token)

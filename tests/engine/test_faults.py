@@ -1,0 +1,199 @@
+"""Workers that die or hang, clients that go away, steps that take too long: each ends cleanly, and nothing stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.cluster.opening import Cluster
+from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.errors import DeadlineExceededError, InternalError, UnavailableError
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Fetch, Step
+from placesim.runtime.session import Session
+from tests.cli.shell import ROOT
+from tests.engine.workers import open_session, settled, two_workers
+
+CPU, GPU = "/cpu:0", "/gpu:0"
+MANY = {
+    "nodes": [
+        {"op": "Const", "name": "one", "value": 1.0, "device": CPU},
+        {
+            "while": {
+                "loop_vars": {"x": "one"},
+                "cond": {"op": "Less", "inputs": ["x", 1e9]},
+                "body": [{"id": "x", "op": "AddV2", "inputs": ["x", 1.0], "device": GPU}],
+            }
+        },
+    ]
+}
+"""A loop over both devices that runs for hours."""
+COUNTING = {
+    "nodes": [
+        {"variable": "count", "shape": [], "dtype": "float", "initializer": "zeros", "device": GPU},
+        {"op": "Const", "name": "one", "value": 1.0, "device": CPU},
+        {"op": "AssignAdd", "name": "more", "inputs": ["count", "one"], "device": GPU},
+        {"initializer": "init"},
+    ]
+}
+
+
+def session_of(document: dict[str, Any], cluster: Cluster, seconds: float = 0) -> Session:
+    """A session on a CPU and a GPU, each in a worker."""
+    file = graph_file_from_mapping(document, "faults")
+    config = Config(operation_timeout_in_ms=round(seconds * 1000))
+    return open_session(cluster, file.graph, build_devices((TaskInventory(gpu=1),)), config)
+
+
+def left_over(dask_worker: Any = None) -> tuple[int, list[str], list[str]]:
+    """What of a session is in a worker: sessions, threads, and objects that hold tensors."""
+    import gc
+
+    from placesim.engine.hosting import HostedSession, HostedStep
+
+    gc.collect()
+    sessions = dask_worker.handlers["placesim_session"].__self__.sessions
+    held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, HostedSession | HostedStep)]
+    threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("placesim")]
+    return len(sessions), [name for name in threads if name != "placesim-end"], held  # that one ends with whoever started us
+
+
+def until(is_so: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it becomes so within that time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def is_clean(cluster: Cluster) -> bool:
+    """Whether nothing of any session is in the workers."""
+    found = cluster.client.run(left_over).values()
+    return all(sessions == 0 and not threads and not held for sessions, threads, held in found)
+
+
+@pytest.fixture
+def own_workers() -> Iterator[Cluster]:
+    """Workers that may die."""
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    with two_workers() as cluster:
+        yield cluster
+
+
+def address_of(cluster: Cluster, device: str) -> str:
+    """The worker that a device of `session_of` lives in."""
+    return settled(cluster, build_devices((TaskInventory(gpu=1),))).homes[f"/job:localhost/replica:0/task:0/device:{device}:0"]
+
+
+def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    """Work that goes on beside the test, and what it raises."""
+    raised: list[BaseException] = []
+
+    def caught() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=caught)
+    thread.start()
+    return thread, raised
+
+
+def test_a_step_that_takes_too_long(workers: Cluster) -> None:
+    session = session_of(MANY, workers, seconds=0.7)
+    start = time.monotonic()
+    with pytest.raises(DeadlineExceededError):
+        session.run(Step((Fetch("while"),)))
+    assert time.monotonic() - start < 5
+    session.close()
+    assert until(lambda: is_clean(workers))
+
+
+def test_what_would_wait_forever(workers: Cluster) -> None:
+    nodes = [
+        {"op": "FIFOQueueV2", "name": "queue", "attrs": {"component_types": ["float"]}, "device": CPU},
+        {"op": "QueueDequeueV2", "name": "get", "inputs": ["queue"], "attrs": {"component_types": ["float"]}},
+        {"op": "Neg", "name": "there", "inputs": ["get"], "device": GPU},
+    ]
+    session = session_of({"nodes": nodes}, workers)
+    with pytest.raises(InternalError, match="get}} would wait forever: nothing else of this step can run"):
+        session.run(Step((Fetch("there"),)))
+    session.close()
+    assert until(lambda: is_clean(workers))
+
+
+def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
+    session = session_of(MANY, own_workers)
+    victim = address_of(own_workers, "GPU")
+    pid = own_workers.client.run(os.getpid)[victim]
+    thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
+    time.sleep(1.0)
+    os.kill(pid, signal.SIGKILL)
+    thread.join(20)
+    (error,) = raised
+    assert isinstance(error, UnavailableError)
+    assert "/job:localhost/replica:0/task:0/device:GPU:0 is gone" in error.message
+    session.close()
+    assert until(lambda: is_clean(own_workers))
+
+
+def test_a_worker_that_dies_between_steps(own_workers: Cluster) -> None:
+    session = session_of(COUNTING, own_workers)
+    session.run(Step((Fetch("init"),)))
+    for expected in (1.0, 2.0):
+        assert session.run(Step((Fetch("more"),))).values[0].value == expected
+    pid = own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")]
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.5)
+    with pytest.raises(UnavailableError, match="device:GPU:0 is gone"):
+        session.run(Step((Fetch("more"),)))
+    with pytest.raises(UnavailableError, match="device:GPU:0 is gone"):
+        session.run(Step((Fetch("more"),)))
+    session.close()
+
+
+def test_a_worker_that_hangs(own_workers: Cluster) -> None:
+    session = session_of(COUNTING, own_workers, seconds=4.0)
+    session.run(Step((Fetch("init"),)))
+    pid = own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        start = time.monotonic()
+        with pytest.raises(DeadlineExceededError):
+            session.run(Step((Fetch("more"),)))
+        assert time.monotonic() - start < 9
+        session.close()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert until(lambda: is_clean(own_workers))
+
+
+def test_a_client_that_goes_away(workers: Cluster, tmp_path: Path) -> None:
+    graph = tmp_path / "many.yaml"
+    import yaml
+
+    graph.write_text(yaml.safe_dump({**MANY, "devices": {"cpu": 1, "gpu": 1}, "run": [{"fetch": ["while"]}]}))
+    for number in (signal.SIGKILL, signal.SIGINT):
+        command = [sys.executable, "-m", "placesim", "run", str(graph), "--engine", "dask", "--scheduler", workers.scheduler]
+        with subprocess.Popen(
+            [*command, "--worker-per", "device"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as client:
+            assert until(lambda: any(found[0] for found in workers.client.run(left_over).values()))
+            time.sleep(0.5)
+            client.send_signal(number)
+            _, complaint = client.communicate(timeout=20)
+        if number == signal.SIGINT:
+            assert client.returncode == 130, complaint
+        assert until(lambda: is_clean(workers))

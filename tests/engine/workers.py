@@ -1,0 +1,37 @@
+"""Clusters for tests of execution: processes of their own, and devices in turn on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from placesim.cluster.connection import Connection
+from placesim.cluster.opening import Cluster, open_cluster
+from placesim.devices.inventory import Device
+from placesim.graph.steps import Config
+from placesim.runtime.session import Session
+
+
+@contextmanager
+def two_workers() -> Iterator[Cluster]:
+    """A cluster of two workers that no device lives in yet."""
+    names = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
+    with open_cluster(Connection(), names) as cluster:
+        yield cluster
+
+
+def settled(cluster: Cluster, devices: Sequence[Device]) -> Cluster:
+    """The cluster with devices in turn on its workers."""
+    addresses = [offer.address for offer in cluster.offers]
+    homes = {device.name: addresses[i % len(addresses)] for i, device in enumerate(devices)}
+    names = {address: ", ".join(name for name, home in homes.items() if home == address) for address in addresses}
+    return replace(cluster, homes=homes, names=names)
+
+
+def open_session(cluster: Cluster, graph: Any, devices: Sequence[Device], config: Config, **options: Any) -> Session:
+    """A session with every other device on another worker."""
+    from placesim.engine.session import ClusterSession
+
+    return ClusterSession(graph, devices, config, cluster=settled(cluster, devices), **options)
