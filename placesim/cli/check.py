@@ -107,9 +107,9 @@ def check_command(
 ) -> int:
     """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  Several are checked one after
-    another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy or a rule,
-    only that the graph can be placed is checked.
+    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
+    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
+    or a rule, only that the graph can be placed is checked.
 
     \b
     A policy:
@@ -132,7 +132,7 @@ def check_command(
     """
     from functools import partial
 
-    from placesim.cli.graph_arguments import graph_name, open_subject
+    from placesim.cli.graph_arguments import subjects_in
     from placesim.cli.output import tell, write, write_error
     from placesim.cli.progress import staged
     from placesim.deadlines import run_within
@@ -161,27 +161,27 @@ def check_command(
     worst = 0
 
     def look() -> tuple[int, int | None]:
-        return len(checked), len(graphs) if len(graphs) > 1 else None
+        return len(checked), len(subjects) if len(subjects) > 1 else None
 
+    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
     try:
         with staged("checking"), doing("checking graphs", look):
-            for graph in graphs:
+            for name, opened in subjects:
                 try:
-                    snapshot = open_subject(graph, given(values), wishes=wishes)
-                    findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
+                    findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
                 except PlacesimError as error:
-                    if len(graphs) == 1 and target.form != "junit":
+                    if len(subjects) == 1 and target.form != "junit":
                         raise
                     write_error(error)
-                    checked.append(Checked(graph_name(graph), error=str(error)))
+                    checked.append(Checked(name, error=str(error)))
                     worst = max(worst, error.exit_code)
                 else:
-                    checked.append(Checked(graph_name(graph), findings))
+                    checked.append(Checked(name, findings))
                     worst = max(worst, 1 if findings else 0)
     except KeyboardInterrupt:
         if checked:
             with Unhurried():
-                tell(f"interrupted: {len(checked)} of {len(graphs)} graphs are checked\n")
+                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)
