@@ -41,7 +41,9 @@ ROOMS = {
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
-    "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "inspection": (
+        "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
+    ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "

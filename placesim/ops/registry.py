@@ -36,6 +36,10 @@ class Registry:
         self._ops: dict[str, OpDef] = {}
         self._kernels: dict[str, tuple[KernelDef, ...]] = {}
 
+    def under(self, rules: Release) -> Registry:
+        """The same ops and kernels with other rules."""
+        return Registry(self.release, self._op_facts, self._kernel_facts, rules)
+
     @property
     def op_names(self) -> tuple[str, ...]:
         return tuple(self._op_facts)

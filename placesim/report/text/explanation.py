@@ -16,9 +16,11 @@ from placesim.inspection.explaining.annotations import Annotation, Kind
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
 from placesim.inspection.explaining.kernel_support import Exclusion, KernelSupport
 from placesim.inspection.explaining.proof import Bounds, Group, IgnoredLabel, LostRequest, Merge, Proof
+from placesim.inspection.explaining.releases import ReleaseDifference
 from placesim.inspection.explaining.trials import Trial
 from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
+from placesim.placement.bodies import Body, Instantiation
 from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCost
 from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableOf
@@ -39,6 +41,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marke
     lines = [Marked(_head(found), "" if found.location is None else filled(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
     lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
+    lines += [_row(title, text) for title, texts in _release_parts(explained) for title, text in _titled(title, texts)]
     if explained.alternatives is not None:
         lines += _format_alternatives("what would change it", explained.alternatives, found.device, limit)
     return _ended(lines)
@@ -65,6 +68,7 @@ def _row(title: str, text: str) -> Marked:
 
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
+    yield "stands in", list(_surroundings(found))
     yield "requested", [_requested(found)]
     if found.gradient_of is not None:
         name, location = found.gradient_of
@@ -88,6 +92,17 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
     yield "soft steps", list(found.soft_steps)
     yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
     yield "chosen", [found.choice]
+
+
+def _surroundings(found: Proof) -> Iterator[str]:
+    """The body that a node stands in, and what lowering made it of."""
+    if found.body is not None:
+        sentence = "the function {}, which {} ({}) calls on {}"
+        yield filled(sentence, found.body.function, found.body.call, found.body.op, short_device(found.body.device))
+    if found.lowered_from.endswith("/"):
+        yield filled("what {} was lowered to", found.lowered_from.removesuffix("/"))
+    elif found.lowered_from:
+        yield filled("what was lowered: it is {}", found.lowered_from)
 
 
 def _requested(found: Proof) -> str:
@@ -118,6 +133,16 @@ def _group(group: Group | None) -> Iterator[str]:
         yield Marked(merge.text, "" if merge.location is None else filled(" ({})", place(merge.location)))
     if len(group.merges) > MAX_LISTED:
         yield f"and {len(group.merges) - MAX_LISTED} more merges"
+
+
+def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
+    found = explained.difference
+    if found is None:
+        return
+    lines: list[str] = [filled("{}: {}", short_device(name), sentence) for sentence, name in found.rules]
+    if found.kernels is not None:
+        lines.append(f"its kernels there: {', '.join(found.kernels) or 'none'}")
+    yield f"in {found.release}", lines
 
 
 # --- what it takes --------------------------------------------------------------------------------------------------
@@ -299,7 +324,13 @@ def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Gro
     group = explained.proof.group
     number = None if group is None else groups[id(group)][0]
     cost = {"cost": _plain(explained.cost), "cost_note": explained.cost_note or None}
-    return {**_plain(explained.proof), "group": number, **cost, **_edits_document(explained.alternatives)}
+    other = {} if explained.difference is None else {"other_release": _release_document(explained.difference)}
+    return {**_plain(explained.proof), "group": number, **cost, **other, **_edits_document(explained.alternatives)}
+
+
+def _release_document(found: ReleaseDifference) -> dict[str, Any]:
+    rules = [{"rule": sentence, "device": name} for sentence, name in found.rules]
+    return {"release": found.release, "rules": rules, "kernels": None if found.kernels is None else list(found.kernels)}
 
 
 def _error_document(error: ExplainedError) -> dict[str, Any]:
@@ -325,11 +356,14 @@ def _unknown_document(cost: NodeCost) -> list[dict[str, str]]:
 
 
 _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    Proof: _same("node", "op", "location", "device")
+    Proof: _same("node", "op", "location", "device", "body", "lowered_from")
     | {"reason": brief_reason}
     | _same("requested", "origins", "kernels")
     | {"group": lambda proof: None}  # by its number, which only the whole document knows
     | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
+    Body: {"path": attrgetter("path")}
+    | _same("function", "call", "op", "device")
+    | {"on_one_device": lambda body: body.how is Instantiation.SINGLE_DEVICE},
     Annotation: _same("kind", "text", "node", "location"),
     KernelSupport: {"type": attrgetter("device_type")}
     | _same("priority", "registered")

@@ -1,0 +1,105 @@
+"""A placement of an older release of TensorFlow -> where a node would be in the current one, and by which rule (section 13)."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from placesim.devices.inventory import DeviceSet
+from placesim.graph.graph import Graph, Node
+from placesim.inspection.explaining.edits import Setting
+from placesim.inspection.explaining.trials import NODE_BUDGET, place_setting
+from placesim.ops.kernels import find_kernel
+from placesim.ops.registry import load_registry
+from placesim.placement.placer import Placement
+from placesim.placement.xla_types import XLA_TYPES
+from placesim.releases import CURRENT, Release
+
+
+class _Rule(NamedTuple):
+    """A rule of a release that may decide where a node goes: the field that says it, its sentence in the current release."""
+
+    field: str
+    sentence: str
+
+
+_RULES = (
+    _Rule("prefers_local_devices", "a local device comes before remote ones of its type (3.6c)"),
+    _Rule("loops_follow_inputs", "what a While becomes asks for its inputs' devices (13.16)"),
+    _Rule("labels_ends_of_calls", "the ends of a call are labelled with what they read (13.15)"),
+    _Rule("keeps_labels_of_bodies", "a body's nodes keep their labels where they take their call's place (13.15)"),
+    _Rule("callers_override_tasks", "a body's nodes get what they leave open from the call's device (13.15)"),
+    _Rule("ties_nested_devices", "devices that don't contradict each other are merged over an edge that ties (5.6.2)"),
+    _Rule("ties_datasets", "an edge between datasets ties them (5.6)"),
+    _Rule("labelled_nodes_hold_their_name", "a node's name is a label, whatever labels it has (5.7)"),
+    _Rule("keeps_variants_on_host", "what reads a variant that only a host can hold is on the CPU (5.12)"),
+    _Rule("excludes_xla_types", "XLA's devices are for those who ask for them (5.11)"),
+    _Rule("identities_follow_inputs", "an Identity between equal requests goes where its input is (6.3 B2)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDifference:
+    """What the current release does otherwise with a node: a rule and the device it leads to, and other kernels.
+
+    `rules` are sentences with the devices to which each, by itself, leads; `kernels` the device types that have a kernel there,
+    None where they are the same.
+    """
+
+    release: str
+    rules: tuple[tuple[str, str], ...]
+    kernels: tuple[str, ...] | None
+
+
+class ReleaseTrials:
+    """Places a setting again with each rule as the current release has it; no trials where it is that release's, or large."""
+
+    def __init__(self, setting: Setting, placement: Placement) -> None:
+        self._setting = setting
+        self._placement = placement
+        self._release = setting.graph.registry.rules
+
+    def difference(self, name: str) -> ReleaseDifference | None:
+        """What would be otherwise with a node of the placed graph; None where nothing would."""
+        if self._release is CURRENT or self._placement.error is not None:
+            return None
+        node = self._placement.graph.node(name)
+        before = self._placement.devices[node.id]
+        rules = []
+        for rule, placed in self._placed:
+            found = placed.devices[placed.graph.ids[name]] if name in placed.graph.ids and placed.error is None else before
+            if found is not None and before is not None and found.name != before.name:
+                rules.append((rule.sentence, found.name))
+        kernels = self._other_kernels(node)
+        return ReleaseDifference(CURRENT.name, tuple(rules), kernels) if rules or kernels is not None else None
+
+    @cached_property
+    def _placed(self) -> list[tuple[_Rule, Placement]]:
+        differing = [rule for rule in _RULES if getattr(self._release, rule.field) != getattr(CURRENT, rule.field)]
+        if len(differing) * max(1, sum(self._setting.sizes)) > NODE_BUDGET:
+            return []
+        return [(rule, self._place(self._release._replace(**{rule.field: getattr(CURRENT, rule.field)}))) for rule in differing]
+
+    def _place(self, release: Release) -> Placement:
+        old = self._setting.devices
+        devices = DeviceSet(old.devices, old.local, old.priorities, release)
+        return place_setting(replace(self._setting, graph=_under(self._setting.graph, release), devices=devices))
+
+    def _other_kernels(self, node: Node) -> tuple[str, ...] | None:
+        """The types of this machine, without XLA's, for which the current release has a kernel; None where it is the same."""
+        types = [kind for kind in self._setting.devices.types if kind not in XLA_TYPES]
+        registries = (self._setting.graph.registry, load_registry())
+        if node.signature.definition is None or registries[1].op(node.op) is None:
+            return None
+        attrs = node.signature.attrs
+        here, there = (tuple(t for t in types if find_kernel(r, node.op, t, attrs, node.name)) for r in registries)
+        return None if here == there else there
+
+
+def _under(graph: Graph, release: Release) -> Graph:
+    """The same graph, with the rules of another release and the ops of its own."""
+    made = copy(graph)
+    made.registry = graph.registry.under(release)
+    return made
