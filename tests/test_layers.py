@@ -80,6 +80,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "tf1": (
+        "releases "
         "suggestions checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices "
         "dtypes errors"
     ),
