@@ -74,7 +74,7 @@ def _placed(loaded: Loaded, options: Options, file: GraphFile) -> Placement:
     report = simulate(replace(loaded, file=file), options, Stage.PLACED)
     if report.error is not None:
         raise report.error
-    return report.placed[-1]
+    return report.placed_graphs[-1]
 
 
 def _check(placed: Placement, study: PlanStudy) -> None:

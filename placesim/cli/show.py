@@ -111,7 +111,7 @@ FORMS: tuple[Form[Any], ...] = (
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
-@table_option("scopes", "devices", "transfers", "host-copies", "signals", "memory")
+@table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
 @open_option
 def show_command(

@@ -219,6 +219,17 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DTy
     return [(arg.dtype or attrs[arg.type_attr or ""], False) for arg in args]
 
 
+class Origin(NamedTuple):
+    """What lowering made a node of: `call/f/x` for node x of the function f that was called, `call/` for what is around bodies.
+
+    `function` and `node` are that function's name and the node's in it; empty for what is around.
+    """
+
+    path: str
+    function: str = ""
+    node: str = ""
+
+
 class Graph:
     """Nodes in GraphDef order, found by id or name.
 
@@ -228,7 +239,7 @@ class Graph:
     `runtime_ids` is set on a graph that the runtime has changed already: the nodes are in its order, and these are its numbers
     for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `tensors` those of
     them that stand for further outputs, each with the names of those, `values` its resource variables, each with the node that
-    reads its value.
+    reads its value.  `origins` tells of nodes that lowering made what they are made of.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -246,6 +257,7 @@ class Graph:
         self.handles: dict[str, tuple[str, ...]] = {}
         self.tensors: dict[str, tuple[str, ...]] = {}
         self.values: dict[str, str] = {}
+        self.origins: dict[str, Origin] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -65,6 +65,16 @@ def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], tran
             raise refusal(at, name, "one of the report's devices")
 
 
+def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The body that a node stands in, and what lowering made it of: only such nodes have these keys."""
+    given = [row.get(key, "") for key in ("body", "lowered_from")]
+    for key, value in zip(("body", "lowered_from"), given, strict=True):
+        if not isinstance(value, str):
+            raise refusal(f"placements[{index}].{key}", value, TEXT.expected)
+    body, lowered_from = map(escape_line, given)
+    return body, lowered_from
+
+
 def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:
     texts = document.get("warnings", [])
     if not isinstance(texts, list):
@@ -80,6 +90,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
     try:
         devices = tuple(Device(**row) for row in checked_rows(document, "devices", _SCHEMA["devices"]))
         placements = checked_rows(document, "placements", _SCHEMA["placements"])
+        rows = list(zip(placements, map(_origin, range(len(placements)), document["placements"]), strict=True))
         transfers = tuple(TransferRow(**row) for row in checked_rows(document, "transfers", _SCHEMA["transfers"]))
         _check_listed({device.name for device in devices}, placements, transfers)
         error = document.get("error")
@@ -89,5 +100,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
         message = f"not a report as `place --format json` writes it: {problem}"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
     # a graph that grew was placed again: what came last holds
-    nodes = {row["node"]: PlacedNode(row["node"], row["op"], row["device"], row["requested"]) for row in placements}
+    nodes = {
+        row["node"]: PlacedNode(row["node"], row["op"], row["device"], row["requested"], None, *beside) for row, beside in rows
+    }
     return Snapshot(name, devices, tuple(nodes.values()), transfers, warnings, failure)

@@ -5,7 +5,7 @@ A live one also holds the placement itself, with the reasons and the graph; a wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +13,10 @@ from placesim.devices.inventory import Device
 from placesim.errors import Location, PlacesimError
 from placesim.graph.graph import Graph
 from placesim.graph.node_text import replace_tags
+from placesim.graph.patterns import matcher
 from placesim.graph.steps import GraphFile
 from placesim.marked import Marked, Role, quoted
+from placesim.placement.bodies import NO_BODIES, Bodies, Body, bodies_of, logged_nodes
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
@@ -27,13 +29,19 @@ if TYPE_CHECKING:
 
 
 class PlacedNode(NamedTuple):
-    """A node with its device, what it had asked for, and where it stands in its file."""
+    """A node with its device, what it had asked for, and where it stands in its file.
+
+    The name of a node in a function's body is its path, and begins with `body`, that of the body; `lowered_from` is what
+    lowering made it of.  Both are empty for other nodes.
+    """
 
     name: str
     op: str
     device: str
     requested: str
     location: Location | None = None
+    body: str = ""
+    lowered_from: str = ""
 
 
 class Failure(NamedTuple):
@@ -54,7 +62,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Live:
-    """What only a simulation has: the graph as it was written, its placements and the partitions of its steps.
+    """What only a simulation has: the graph as it was written, its placements, the partitions of its steps, and bodies.
 
     `sizes` gives how many of the graph's nodes each placement had: steps may have added some.  `is_raw` says that the nodes are
     a GraphDef's.
@@ -71,10 +79,16 @@ class Live:
         """The newest; None where an error came before the first."""
         return self.placements[-1] if self.placements else None
 
+    @property
+    def bodies(self) -> Bodies:
+        """The bodies of functions that the nodes of the newest placement call when they run."""
+        return NO_BODIES if self.placement is None else bodies_of(self.placement)
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last.
+    """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last, and behind
+    those of the graph the ones in bodies that it calls.
 
     `complaint` is the error as a user reads it, with what to try; a written report has none.
     `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
@@ -105,6 +119,18 @@ class Snapshot:
         return {} if self.live is None else self.live.graph.handles
 
     @property
+    def bodies(self) -> Bodies:
+        """The bodies that the graph calls when it runs; a written report has none, but nodes in them."""
+        return NO_BODIES if self.live is None else self.live.bodies
+
+    def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
+        """Whether a node is meant by one of the patterns: by its name, an id, or the path of what lowering made it of."""
+        bodies = self.bodies
+        meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
+        matches = matcher(meant, self.handles)
+        return lambda node: matches(node.name) or bool(node.lowered_from and matches(node.lowered_from))
+
+    @property
     def start(self) -> Location:
         """The place of what concerns no node: the first line of the file."""
         return Location(self.name, 1, 1)
@@ -114,10 +140,23 @@ def snapshot_of(name: str, outcome: Outcome, file: GraphFile | None) -> Snapshot
     """The snapshot of a simulation; `file` is what was simulated, None where it could not be read."""
     live = None
     if file is not None:
-        live = Live(file.graph, outcome.placed, outcome.prepared, _sizes(file, len(outcome.placed)), file.is_raw)
-    rows = {row.name: row for placement in outcome.placed for row in _rows(placement)}
+        sizes = _sizes(file, len(outcome.placed_graphs))
+        live = Live(file.graph, outcome.placed_graphs, outcome.prepared, sizes, file.is_raw)
+    rows = {row.name: row for placement in outcome.placed_graphs for row in _rows(placement)}
     failure = None if outcome.error is None else failure_of(outcome.error)
-    return Snapshot(name, outcome.devices, tuple(rows.values()), outcome.transfers, outcome.warnings, failure, live)
+    warnings = (*outcome.warnings, *_body_warnings(outcome.bodies))
+    return Snapshot(name, outcome.devices, tuple(rows.values()), outcome.transfers, warnings, failure, live)
+
+
+def body_failure(body: Body) -> str:
+    """Why a body can't be placed, in one line."""
+    assert body.error is not None
+    return f"{body.path}, which {body.call} calls, cannot be placed: {failure_of(body.error).summary}"
+
+
+def _body_warnings(bodies: Bodies) -> Iterator[str]:
+    yield from (body_failure(body) for body in bodies.bodies if body.error is not None)
+    yield from (f"{path} is nested too deep in calls to be looked into" for path in bodies.deeper)
 
 
 def failure_of(error: PlacesimError) -> Failure:
@@ -126,12 +165,9 @@ def failure_of(error: PlacesimError) -> Failure:
 
 
 def _rows(placement: Placement) -> list[PlacedNode]:
-    nodes, devices, location = placement.graph.nodes, placement.devices, placement.graph.location
-    names = {device: device.name for device in placement.device_set.devices}
     return [
-        PlacedNode(node.name, node.op, names[device], node.device, location(node))
-        for node_id in placement.log
-        if (device := devices[node_id]) is not None and (node := nodes[node_id])
+        PlacedNode(path, node.op, device.name, node.device, graph.location(node), body, lowered_from)
+        for path, node, device, graph, body, lowered_from in logged_nodes(placement)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from placesim.runtime.transfer_kinds import TransferKind
 class DeviceSummary(NamedTuple):
     """One device; `variables` and `constants` are None where only a written report is known.
 
-    `peak` is the most bytes that it held at a time while steps ran; None where none ran.
+    `peak` is the most bytes that it held at a time while steps ran; None where none ran.  `nodes_in_bodies` are those of
+    function bodies that nodes of the graph call, which are not among its `nodes`.
     """
 
     device: str
@@ -28,6 +30,7 @@ class DeviceSummary(NamedTuple):
     sent: Amount
     received: Amount
     peak: int | None = None
+    nodes_in_bodies: int = 0
 
     @property
     def held_bytes(self) -> int:
@@ -37,15 +40,23 @@ class DeviceSummary(NamedTuple):
 
 def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
     """The summary of a simulation: its newest placement, and the transfers of its steps; empty where nothing was placed."""
-    if not outcome.placed:
+    if not outcome.placed_graphs:
         return ()
-    placement = outcome.placed[-1]
+    placement = outcome.placed_graphs[-1]
     placed_on = [device.name for device in placement.devices if device is not None]
-    rows = summarise(outcome.devices, placed_on, outcome.transfers, placement)
+    rows = _with_bodies(summarise(outcome.devices, placed_on, outcome.transfers, placement), outcome)
     if not outcome.memory:
         return rows
     peaks = {usage.device: usage.peak for usage in outcome.memory}
     return tuple(row._replace(peak=peaks.get(row.device, 0)) for row in rows)
+
+
+def _with_bodies(rows: tuple[DeviceSummary, ...], outcome: Outcome) -> tuple[DeviceSummary, ...]:
+    bodies = [body.placement for body in outcome.bodies.bodies if body.placement is not None]
+    if not bodies:
+        return rows
+    counts = Counter(device.name for placement in bodies for device in placement.devices if device is not None)
+    return tuple(row._replace(nodes_in_bodies=counts[row.device]) for row in rows)
 
 
 def summarise(

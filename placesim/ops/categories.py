@@ -42,6 +42,12 @@ WHILES = ("While", "StatelessWhile")
 """Become a loop of Enter, Merge, Switch, NextIteration and Exit before placement."""
 LOWERED = frozenset((*IFS, *CASES, *WHILES, *CALLS))
 """What lowering may replace, where a node is marked for it."""
+SINGLE_DEVICE_CALLS = frozenset((*IFS, *CASES, *WHILES, "_If", "_While", "For", "OneShotIterator"))
+"""Where they are not lowered, their functions run whole on their own device, whatever the nodes ask for; so do functions that
+are called by an op of their name (9.8)."""
+WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
+"""Of its function only arguments and results are on its own device: other nodes without a request go where they would in a
+graph (9.8)."""
 MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
 """Calls whose tensors live where their types say, whatever their kernels declare (8.6)."""
 FUNCTION_ENDS = ("_Arg", "_Retval")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from placesim.dtypes import DType
 from placesim.errors import Location
-from placesim.graph.graph import Graph, Signature
+from placesim.graph.graph import Graph, Origin, Signature
 from placesim.ops.attributes import Attrs
 from placesim.placement.input_checks import check_edges, check_new_inputs
 
@@ -25,6 +25,7 @@ class EditableNode:
         "location",
         "name",
         "op",
+        "origin",
         "readers",
         "removed",
         "runtime_id",
@@ -42,6 +43,7 @@ class EditableNode:
         self.control: dict[EditableNode, None] = {}
         self.readers: list[tuple[EditableNode, int]] = []
         self.location = 0
+        self.origin: Origin | None = None
         self.removed = False
 
     def output_dtype(self, slot: int) -> DType:
@@ -50,11 +52,15 @@ class EditableNode:
 
 
 class EditableGraph:
-    """The nodes of a graph in the order of their runtime ids, open to change."""
+    """The nodes of a graph in the order of their runtime ids, open to change.
+
+    `origin` is what the nodes that are made next are made of (`Graph.origins`).
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.base = graph
         self.nodes: list[EditableNode] = []
+        self.origin: Origin | None = None
         self._name_count = 0
         made: dict[int, EditableNode] = {}
         for node_id in graph.runtime_order():
@@ -70,6 +76,7 @@ class EditableGraph:
     def _append(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
         node = EditableNode(name, op, attrs, device, self.base.signatures.signature(op, attrs), len(self.nodes) + 2)
         node.location = location
+        node.origin = self.origin
         self.nodes.append(node)
         return node
 
@@ -168,4 +175,5 @@ class EditableGraph:
                 node.location,
             )
         graph.runtime_ids = [node.runtime_id for node in kept]
+        graph.origins = {node.name: node.origin for node in kept if node.origin and node.origin.path != f"{node.name}/"}
         return graph

@@ -13,7 +13,7 @@ from placesim.devices.names import parse_runtime_name
 from placesim.dtypes import BOOL, INT32, RESOURCE
 from placesim.errors import InvalidArgumentError, OpError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
-from placesim.graph.graph import Node
+from placesim.graph.graph import Node, Origin
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
@@ -28,7 +28,7 @@ IDENTITY_N = "IdentityN"
 Output = tuple[EditableNode, int]
 
 
-def is_lowered(node: Node) -> bool:
+def is_lowered(node: Node | EditableNode) -> bool:
     """Whether a node is marked to be replaced."""
     return bool(node.attrs.get(SWITCH_MERGE) or node.attrs.get(MULTI_DEVICE))
 
@@ -48,6 +48,8 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
         is_call = node.op in CALLS or node.signature.definition is None
+        if is_lowered(node):
+            edited.origin = Origin(f"{(node.origin.path if node.origin else node.name).removesuffix('/')}/")
         try:
             if is_call and node.attrs.get(MULTI_DEVICE):
                 inline_call(edited, node, keep_fetchable)
@@ -56,6 +58,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         except OpError as error:
             error.location = error.location or edited.location(node)
             raise
+    edited.origin = None
 
 
 def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> None:
@@ -304,6 +307,7 @@ class _Inlining:
         self.caller = caller
         self.body = body
         self.arg_positions = arg_positions
+        self.function = caller.attrs["f"].name if caller.op in CALLS else caller.op
         self.rules = edited.base.registry.rules
 
     def run(self, keep_fetchable: bool) -> None:
@@ -343,9 +347,11 @@ class _Inlining:
         """The body's nodes by their ids there; its arguments are the input identities, and take up a number each."""
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
+        around = "" if edited.origin is None else edited.origin.path
         for node in graph.nodes:
             name, attrs = f"{self.caller.name}/{node.name}", self._attrs(node, inputs)
             copy = edited.copy(name, node.op, attrs, self._device(node.device), node.location)
+            copy.origin = Origin(f"{around}{self.function}/{node.name}", self.function, node.name)
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)

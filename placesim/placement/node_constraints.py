@@ -68,7 +68,8 @@ class NodeConstraints:
 
     def types(self, node: Node) -> SupportedTypes:
         """The device types that a node alone could run on, by kernel priority (4.3)."""
-        return self._templates[node.signature].types or self._remote_types(node)
+        template = self._templates.get(node.signature)
+        return (self._kernel_types(node) if template is None else template.types) or self._remote_types(node)
 
     def _kernel_types(self, node: Node) -> SupportedTypes:
         signature = node.signature

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from placesim.collector import collector_paused
 from placesim.devices.inventory import Device, DeviceSet
@@ -34,7 +35,8 @@ class Placement(PlacedGraph):
     """A placed graph, and why it was placed so.
 
     `log` has the nodes in the order of the log, `choices[i]` how node i's device was chosen; `groups` keeps the constraints
-    that left its candidates, and `reasons` reads them.  `error` is what stopped it.
+    that left its candidates, and `reasons` reads them.  `error` is what stopped it.  `is_body` tells a function's body; `known`
+    keeps what was found of the bodies that its nodes call (`bodies.bodies_of`).
     """
 
     log: Sequence[int]
@@ -42,6 +44,8 @@ class Placement(PlacedGraph):
     groups: ColocationGraph
     reasons: Reasons
     error: OpError | None = None
+    is_body: bool = False
+    known: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def messages(self) -> Sequence[str]:

@@ -19,4 +19,7 @@ def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
     if not patterns or not report.placed:
         return iter(())
     names = [node.name for placement in report.placed for node in placement.graph.nodes]
+    if any(placement.graph.functions for placement in report.placed):
+        rows = replace(report, shows_node=None).placements
+        names += [name for row in rows for name in (row.node, row.lowered_from) if name]
     return (pattern for pattern in patterns if not any(map(matcher([pattern], report.handles), names)))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.marked import Marked
+from placesim.placement.bodies import logged_nodes
 from placesim.placement.placer import Placement
 from placesim.report.document import device_document, error_document, result_document
 from placesim.report.reading import Reading, counted
@@ -32,12 +33,22 @@ if TYPE_CHECKING:
 
 
 class PlacementRow(NamedTuple):
-    """A node's line of the log: its op, the device that it was placed on, and what it had asked for."""
+    """A node's line of the log: its op, the device that it was placed on, and what it had asked for.
+
+    `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made
+    it of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
+    """
 
     node: str
     op: str
     device: str
     requested: str
+    body: str = ""
+    lowered_from: str = ""
+
+    def document(self) -> dict[str, str]:
+        """The row of the JSON object, with those of `body` and `lowered_from` that there are."""
+        return {key: value for key, value in self._asdict().items() if value or key not in ("body", "lowered_from")}
 
 
 @dataclass(frozen=True)
@@ -98,13 +109,16 @@ class Report(Reading, Outcome):
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
         """The ids of the graph file, each with the names of its nodes."""
-        return self.placed[-1].graph.handles if self.placed else {}
+        return self.placed_graphs[-1].graph.handles if self.placed_graphs else {}
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:
-        """Every node that is shown, in log order."""
-        rows = (row for placement in self.placed for row in _placement_rows(placement))
-        return tuple(rows if self.shows_node is None else (row for row in rows if self.shows_node(row.node)))
+        """Every node that is shown, in log order; behind the graph's nodes those of the bodies that it calls when it runs."""
+        shows = self.shows_node
+        rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
+        if shows is None:
+            return tuple(rows)
+        return tuple(row for row in rows if shows(row.node) or (row.lowered_from and shows(row.lowered_from)))
 
     def document(self) -> dict[str, Any]:
         """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
@@ -119,7 +133,7 @@ class Report(Reading, Outcome):
         return {
             "devices": map(device_document, self.devices),
             "mapping": iter(self.mapping),
-            "placements": (row._asdict() for row in self.placements),
+            "placements": (row.document() for row in self.placements),
             "transfers": (row._asdict() for row in self.transfers),
             "warnings": iter(self.warnings),
         }
@@ -160,15 +174,14 @@ class Report(Reading, Outcome):
         """The error as a user reads it: one line, then lines of help; empty where there is none."""
         if self.error is None:
             return Marked()
-        if self.style == "classic" and self.placed:
-            classic = format_classic_error(self.error, self.placed[-1], self.fetches)
+        if self.style == "classic" and self.placed_graphs:
+            classic = format_classic_error(self.error, self.placed_graphs[-1], self.fetches)
             if classic is not None:
                 return classic
-        return format_error(self.error, find_locations(self.placed, self.error), self.placed[-1].graph if self.placed else None)
+        placed = self.placed_graphs
+        return format_error(self.error, find_locations(placed, self.error), placed[-1].graph if placed else None)
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:
-    for node_id in placement.log:
-        node, device = placement.graph.nodes[node_id], placement.devices[node_id]
-        assert device is not None, "a node is logged when its device has been chosen"
-        yield PlacementRow(node.name, node.op, device.name, node.device)
+    for path, node, device, _, body, lowered_from in logged_nodes(placement):
+        yield PlacementRow(path, node.op, device.name, node.device, body, lowered_from)

@@ -1,8 +1,4 @@
-"""Runs function bodies: each is placed, partitioned and compiled for a caller's device, and then kept for further calls.
-
-A body's nodes without a device of their own go to the caller's, where it has a kernel for them; its arguments sit where the
-caller's inputs come from (9.8).
-"""
+"""Runs function bodies: each is placed for a caller's device, partitioned and compiled, and then kept for further calls."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from typing import Any, NamedTuple
 from placesim.devices.inventory import DeviceSet
 from placesim.dtypes import DType
 from placesim.errors import InvalidArgumentError
-from placesim.graph.functions import argument_types, find_function, instantiate
+from placesim.graph.functions import argument_types, find_function
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import FunctionName
+from placesim.placement.bodies import Instantiation, place_body
 from placesim.placement.placer import Placement
-from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.kernels.functional import ArgumentCountError, other_types
@@ -37,7 +33,8 @@ class PlacedFunction(NamedTuple):
 class FunctionCalls:
     """The functions that a session has called, by name, attrs and device.
 
-    A function that is called while it runs (recursion) gets a second executor.  `log` is told of each body's first placement.
+    A function that is called while it runs (recursion) gets a second executor.  `log` is told of each body's first placement;
+    of what runs whole on the caller's device TensorFlow logs nothing.
     """
 
     def __init__(
@@ -60,18 +57,18 @@ class FunctionCalls:
         self._argument_types: dict[FunctionName, tuple[DType, ...]] = {}
         self._idle: dict[tuple[Any, ...], list[PlacedFunction]] = {}
 
-    def call(self, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
-        """The function's results.
+    def call(self, how: Instantiation, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
+        """The function's results, instantiated for a call on that device.
 
         Raises InvalidArgumentError for an unknown function and for arguments that it does not take, and what its nodes raise.
         """
         self._check_arguments(function, inputs)
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
-        key = (function.key, device, homes)
+        key = (function.key, how, device, homes)
         is_first = key not in self._idle
         idle = self._idle.setdefault(key, [])
-        found = idle.pop() if idle else self._place(function, device, homes)
-        if is_first:
+        found = idle.pop() if idle else self._place(how, function, device, homes)
+        if is_first and how is not Instantiation.SINGLE_DEVICE:
             self._log(found.placement)
         try:
             results = found.executor.run(dict(enumerate(inputs)))
@@ -93,17 +90,14 @@ class FunctionCalls:
     def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
         """Refuse a body that cannot run in this process: none, where all devices are here."""
 
-    def _place(self, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
-        body = instantiate(self._graph, find_function(self._graph, function.name), dict(function.attrs))
-        names = [node.name for node in body.graph.nodes]
-        assigned = {names[node_id]: home for node_id, home in zip(body.args, homes, strict=True)}
-        placement = SessionPlacer(self._device_set, self._soft, device).place(body.graph, assigned)
+    def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
+        body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)
+        placement = body.placement
         if placement.error is not None:
             raise placement.error
-        targets = [placement.graph.ids[names[node_id]] for node_id in (*body.results, *body.control_results)]
-        partitions = partition(prune(placement, targets=targets), self._device_set)
+        partitions = partition(prune(placement, targets=body.targets), self._device_set)
         self._admit(function, partitions.parts)
         executor = build_executor(
             partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger, is_body=True
         )
-        return PlacedFunction(placement, executor, len(body.results))
+        return PlacedFunction(placement, executor, len(body.written.results))

@@ -12,6 +12,7 @@ from placesim.devices.gpu_memory import LogLine
 from placesim.devices.inventory import Device
 from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError
+from placesim.placement.bodies import NO_BODIES, Bodies, bodies_of
 from placesim.placement.placer import Placement
 from placesim.runtime.prepared import PreparedStep
 from placesim.runtime.transfer_kinds import TransferKind, transfer_kind
@@ -44,9 +45,10 @@ class TransferRow(NamedTuple):
 class Outcome:
     """What was established, up to `error` where there is one.
 
-    `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
-    partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
-    `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the devices held where that was
+    `devices` are in device-set order; `placed` holds a placement for each time that the graph, or the body of a function that
+    was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was
+    written, where they were inferred.  `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the
+    devices held where that was
     accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined;
     `doubts` what in the graph file may not be meant.
     """
@@ -61,6 +63,16 @@ class Outcome:
     memory_log: tuple[MemoryLogLine, ...] = ()
     links: MachineLinks = NO_LINKS
     doubts: tuple[str, ...] = ()
+
+    @cached_property
+    def placed_graphs(self) -> tuple[Placement, ...]:
+        """The placements of the graph itself; the last one holds."""
+        return tuple(placement for placement in self.placed if not placement.is_body)
+
+    @property
+    def bodies(self) -> Bodies:
+        """The bodies of the functions that the graph calls when it runs, as placed last; called or not."""
+        return bodies_of(self.placed_graphs[-1]) if self.placed_graphs else NO_BODIES
 
     @property
     def warnings(self) -> tuple[str, ...]:

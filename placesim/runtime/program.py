@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
+from placesim.placement.bodies import instantiation_of
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
 from placesim.runtime.int32_attrs import int32_problem
@@ -300,7 +302,7 @@ def _context(
         state.resources,
         state.node_states.setdefault(node.name, {}),
         step_resources,
-        call_function,
+        None if call_function is None else partial(call_function, instantiation_of(node)),
         tuple(graph.nodes[i].name for i in node.input_nodes),
         state.files,
     )

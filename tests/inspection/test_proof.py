@@ -36,7 +36,7 @@ def check_proofs(inquiry: Inquiry, devices: dict[str, str]) -> None:
     for explained in inquiry.explained_briefly():
         proof = explained.proof
         assert proof.device == devices[proof.node]
-        assert proof.device in proof.candidates or proof.rule == "assigned"
+        assert proof.device in proof.candidates or proof.rule in ("assigned", "argument", "result")
         if proof.rule == "default":
             assert proof.device == proof.candidates[0]
         supported = [support.device_type for support in proof.kernels if support.priority is not None]

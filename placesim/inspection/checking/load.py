@@ -28,7 +28,7 @@ def _measure(subject: Subject, what: str) -> Mapping[str, int]:
         amounts = held_amounts(subject.placement, (*VARIABLES, "Const"))
         return found | {name: amount.bytes for name, amount in amounts.items()}
     for node in subject.snapshot.nodes:
-        found[node.device] += 1
+        found[node.device] += not node.body
     return found
 
 

@@ -15,8 +15,8 @@ from placesim.ops.categories import IDENTITIES, VARIABLES
 def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
     ops, names = values["ops"], values["nodes"]
     is_named, is_excepted = subject.matcher(names), subject.matcher(values["except"])
-    nodes = (node for node in subject.snapshot.nodes if not is_excepted(node.name))
-    return (node for node in nodes if (not ops or node.op in ops) and (not names or is_named(node.name)))
+    nodes = (node for node in subject.snapshot.nodes if not is_excepted(node))
+    return (node for node in nodes if (not ops or node.op in ops) and (not names or is_named(node)))
 
 
 def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -42,7 +42,7 @@ def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) ->
 def together(subject: Subject, values: Values) -> Iterator[Breach]:
     """Nodes that are not where the first of them is."""
     is_member = subject.matcher(values["nodes"])
-    members = [node for node in subject.snapshot.nodes if is_member(node.name)]
+    members = [node for node in subject.snapshot.nodes if is_member(node)]
     for node in members[1:]:
         if node.device != members[0].device:
             places = (node.name, short_device(node.device), members[0].name, short_device(members[0].device))
@@ -55,7 +55,7 @@ def apart(subject: Subject, values: Values) -> Iterator[Breach]:
     holders: dict[str, tuple[int, PlacedNode]] = {}
     matchers = [subject.matcher([pattern]) for pattern in values["nodes"]]
     for node in subject.snapshot.nodes:
-        group = next((index for index, matches in enumerate(matchers) if matches(node.name)), None)
+        group = next((index for index, matches in enumerate(matchers) if matches(node)), None)
         if group is None:
             continue
         other, first = holders.setdefault(node.device, (group, node))
@@ -77,7 +77,7 @@ def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breac
             holder[i] = holder[node.input_nodes[0]]
         for source in dict.fromkeys(node.input_nodes):
             variable = nodes[holder[source]] if source in holder else None
-            if variable is not None and devices[i] != devices[variable.id] and is_chosen(variable.name):
+            if variable is not None and devices[i] != devices[variable.id] and is_chosen(subject.by_name[variable.name]):
                 yield _apart_from_variable(subject, i, variable.id)
 
 

@@ -14,31 +14,38 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
     """Nodes that soft placement put elsewhere than they asked to be."""
     excepted = subject.matcher(values["except"])
     for node in subject.unmet:
-        if node.name not in subject.overridden and not excepted(node.name):
+        is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
+        if not is_lost and not excepted(node):
             message = filled("{} asked for {} and is on {}", node.name, device(node.requested), short_device(node.device))
             yield Breach(subject.at(node), message, node.name)
 
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes whose request lost against a reference or resource edge (5.6)."""
+    """Nodes whose request lost against a reference or resource edge (5.6), or stands in a body that runs whole (9.8)."""
     excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)
-        if node is not None and not excepted(name):
+        if node is not None and not excepted(node):
             sentence = "{} asked for {}, which lost against {}: it is on {}"
             message = filled(sentence, name, device(node.requested), source, short_device(node.device))
             yield Breach(subject.at(node), message, name)
+    for node in subject.unmet:
+        call = subject.calls_on_one_device.get(node.body)
+        if call is not None and not excepted(node):
+            sentence = "{} asked for {}, which is not looked at: {} runs its functions whole on {}"
+            message = filled(sentence, node.name, device(node.requested), call, short_device(node.device))
+            yield Breach(subject.at(node), message, node.name)
 
 
 def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
     """Labels that soft placement passed over (5.7)."""
-    placement, excepted = subject.placement, subject.matcher(values["except"])
-    for node_id, ignored in placement.groups.ignored.items():
-        node = placement.graph.nodes[node_id]
-        for label in ignored if not excepted(node.name) else ():
-            why = quoted(label.conflict.sentence(placement.graph))
-            location = placement.graph.location(node) or subject.snapshot.start
-            yield Breach(location, filled("{} is not with {}: {}", node.name, label.label, why), node.name)
+    excepted = subject.matcher(values["except"])
+    for prefix, placement in subject.placements:
+        for node_id, ignored in placement.groups.ignored.items():
+            node = subject.by_name[prefix + placement.graph.nodes[node_id].name]
+            for label in ignored if not excepted(node) else ():
+                why = quoted(label.conflict.sentence(placement.graph))
+                yield Breach(subject.at(node), filled("{} is not with {}: {}", node.name, label.label, why), node.name)
 
 
 RULES = (
@@ -47,7 +54,7 @@ RULES = (
     ),
     PolicyRule(
         "no-overridden-request",
-        "No node's request lost against a reference or resource edge.",
+        "No node's request lost against a reference or resource edge, or stands in a function that runs on its call's device.",
         overridden_requests,
         (EXCEPT,),
     ),

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.errors import Location, UsageError
-from placesim.graph.patterns import matcher
 from placesim.inspection.checking import agreement, load, places, requests, timing, transfers
 from placesim.inspection.checking.findings import PLACEABLE, Finding
 from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_names
-from placesim.inspection.snapshot import Snapshot
+from placesim.inspection.snapshot import Snapshot, body_failure
 from placesim.marked import Marked, device, filled, listed
 
 _FAMILIES = (requests, transfers, places, load, timing, agreement)
@@ -43,7 +42,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
     if snapshot.error is not None:
         return (Finding(_error_place(snapshot), PLACEABLE, snapshot.error.summary, snapshot.error.node),)
     subject = Subject(snapshot)
-    found: list[Finding] = []
+    found = list(_unplaceable_bodies(snapshot))
     for rule, values, location in uses:
         if rule.needs_graph and snapshot.live is None:
             raise UsageError(
@@ -55,10 +54,19 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
     return tuple(dict.fromkeys(found))
 
 
+def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
+    """Bodies that end in an error as soon as they are called."""
+    for body in snapshot.bodies.bodies:
+        if body.error is not None:
+            place = body.error.location or next((n.location for n in snapshot.nodes if n.name == body.call), None)
+            node = None if body.error.node is None else body.path_of(body.error.node)
+            yield Finding(place or snapshot.start, PLACEABLE, Marked(body_failure(body)), node)
+
+
 def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
     """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
     for pattern in values.get("nodes", ()):
-        if pattern != "*" and not any(map(matcher([pattern], snapshot.handles), (node.name for node in snapshot.nodes))):
+        if pattern != "*" and not any(map(snapshot.matcher([pattern]), snapshot.nodes)):
             yield Breach(None, Marked(f"no node matches '{pattern}'"))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import Location
-from placesim.graph.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode, Snapshot
+from placesim.placement.bodies import Instantiation
 from placesim.placement.placer import Placement
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ class Subject:
 
     snapshot: Snapshot
 
-    def matcher(self, patterns: Sequence[str]) -> Callable[[str], bool]:
-        """Whether a node's name is matched by one of the patterns."""
-        return matcher(patterns, self.snapshot.handles)
+    def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
+        """Whether a node is matched by one of the patterns."""
+        return self.snapshot.matcher(patterns)
 
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:
@@ -45,18 +45,37 @@ class Subject:
         live = self.snapshot.live
         if live is None:
             return _overridden_in(self.snapshot.warnings)
-        return {name: source for placement in live.placements for name, source in self._overridden_by(placement)}
+        placed = (("", placement) for placement in live.placements[:-1])
+        return {
+            name: source
+            for prefix, placement in (*placed, *self.placements)
+            for name, source in self._overridden_by(prefix, placement)
+        }
 
-    def _overridden_by(self, placement: Placement) -> Iterator[tuple[str, str]]:
+    @property
+    def placements(self) -> Iterator[tuple[str, Placement]]:
+        """The newest placement and those of the bodies that it calls, each with what its nodes' names begin with."""
+        live = self.snapshot.live
+        if live is not None and live.placement is not None:
+            yield "", live.placement
+            yield from ((f"{body.path}/", found) for body in live.bodies.bodies if (found := body.placement) is not None)
+
+    @cached_property
+    def calls_on_one_device(self) -> Mapping[str, str]:
+        """The bodies that run whole on the device of their call, each with that node; a report does not tell."""
+        found = self.snapshot.bodies.bodies
+        return {body.path: body.call for body in found if body.how is Instantiation.SINGLE_DEVICE}
+
+    def _overridden_by(self, prefix: str, placement: Placement) -> Iterator[tuple[str, str]]:
         """Nodes whose own request lost, and those that asked for the same in the group that lost it."""
         groups, graph = placement.groups, placement.graph
         by_group = {groups.root(i): lost for i, lost in groups.overridden.items()}
         for node in self.unmet if by_group else ():
-            node_id = graph.ids.get(node.name)
+            node_id = graph.ids.get(node.name.removeprefix(prefix)) if node.name.startswith(prefix) else None
             lost = None if node_id is None else groups.overridden.get(node_id) or by_group.get(groups.root(node_id))
             asked = parse_runtime_name(node.requested)
             if lost is not None and asked is not None and lost.ignored.is_compatible_with(asked):
-                yield node.name, graph.nodes[lost.source].name
+                yield node.name, prefix + graph.nodes[lost.source].name
 
     @cached_property
     def by_name(self) -> Mapping[str, PlacedNode]:

@@ -13,6 +13,7 @@ from placesim.inspection.explaining.annotations import Annotation, Kind
 from placesim.inspection.explaining.edits import (
     AddDevice,
     ChangeAnnotation,
+    ChangeBodyDevice,
     ChangeType,
     Edit,
     Setting,
@@ -22,6 +23,7 @@ from placesim.inspection.explaining.edits import (
 )
 from placesim.inspection.explaining.proof import Proof
 from placesim.inspection.explaining.trials import Trial, Trials
+from placesim.placement.bodies import Instantiation
 
 _MAX_DEVICES = 4
 """So many devices are tried in the place of one that is requested."""
@@ -76,6 +78,7 @@ def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
+    yield from _body_edits(setting, found)
     yield SwitchSoftPlacement(not setting.soft)
     task = parse_runtime_name(found.device or "") or setting.devices.client.spec
     for device_type in found.types:
@@ -99,6 +102,20 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
         names = tuple(made.name for made in setting.annotations.entry_nodes(node))
         for device in devices if names else ():
             yield AddDevice(min(names, key=len), names, device, setting.graph.location(node))
+
+
+def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
+    """Of a node of a function: its own request, where that is looked at, and what the calling node asks for."""
+    node = found.written_in_body
+    if node is not None and (found.body is None or found.body.how is not Instantiation.SINGLE_DEVICE):
+        function, definition = node
+        devices = ("", *_other_devices(setting.devices, found.types, found.device))
+        location = setting.graph.located(definition.location)
+        for device in devices:
+            if device != definition.device:
+                yield ChangeBodyDevice(function, definition.name, definition.device, device, location)
+    if found.body is not None and found.body.call in setting.graph.ids:
+        yield from _own_edits(setting, setting.graph.node(found.body.call), found)
 
 
 def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:

@@ -87,6 +87,36 @@ class AddDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeBodyDevice:
+    """Give a node of a function another device, wherever it is called; an empty one drops what the node asks for."""
+
+    function: str
+    node: str
+    before: str
+    device: str
+    location: Location | None
+    reach: Reach = Reach.GROUP
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        if not self.device:
+            return filled("drop the device {} of {} in the function {}", device(self.before), self.node, self.function)
+        if self.before:
+            sentence = "change the device {} of {} in the function {} to {}"
+            return filled(sentence, device(self.before), self.node, self.function, device(self.device))
+        return filled("give {} in the function {} the device {}", self.node, self.function, device(self.device))
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made."""
+        graph = with_nodes(setting.graph, ())
+        function = graph.functions[self.function]
+        nodes = (node._replace(device=self.device) if node.name == self.node else node for node in function.nodes)
+        graph.functions = {**graph.functions, self.function: replace(function, nodes=tuple(nodes))}
+        return replace(setting, graph=graph)
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeType:
     """Give a node another element type; what it reads and who reads it would have to follow."""
 
@@ -155,7 +185,7 @@ class AddHardware:
         return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities, old.release))
 
 
-Edit = ChangeAnnotation | AddDevice | ChangeType | SwitchSoftPlacement | AddHardware
+Edit = ChangeAnnotation | AddDevice | ChangeBodyDevice | ChangeType | SwitchSoftPlacement | AddHardware
 
 
 def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from placesim.errors import UsageError
-from placesim.graph.patterns import matcher
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
-from placesim.inspection.explaining.proof import Proof, Proofs
+from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of_body
 from placesim.inspection.explaining.releases import ReleaseDifference, ReleaseTrials
 from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
-from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
+from placesim.inspection.snapshot import Failure, Live, PlacedNode, Snapshot, failure_of
+from placesim.placement.bodies import Body, bodies_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean
 
@@ -73,6 +74,7 @@ class Inquiry:
         annotations = Annotations(live.graph, live.is_raw)
         self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
         self._proofs = Proofs(placement, live.graph, annotations)
+        self._of_bodies: dict[str, Proofs] = {}
         self._trials: Trials | None = None
         self._releases = ReleaseTrials(self._setting, placement)
 
@@ -85,10 +87,25 @@ class Inquiry:
 
     def explain(self, name: str) -> Proof | None:
         """A node's proof; None where an error came before anything was known of the node."""
+        proofs = self._proofs_of(name)
         try:
-            return self._proofs.of(self._placement.graph.node(name).id)
+            return proofs.of(proofs.graph.node(name.removeprefix(proofs.prefix)).id)
         except KeyError:
             return None
+
+    def _proofs_of(self, name: str) -> Proofs:
+        """The proofs of the graph, or the body, that has a node of that name."""
+        if name not in self._placement.graph.ids:
+            for body in bodies_of(self._placement).bodies:
+                is_in = name.startswith(f"{body.path}/") and body.placement is not None
+                if is_in and name[len(body.path) + 1 :] in body.placement.graph.ids:  # type: ignore[union-attr]
+                    return self._of_body(body)
+        return self._proofs
+
+    def _of_body(self, body: Body) -> Proofs:
+        if body.path not in self._of_bodies:
+            self._of_bodies[body.path] = proofs_of_body(body)
+        return self._of_bodies[body.path]
 
     def explained(self, names: Iterable[str], with_edits: bool = True) -> Iterator[ExplainedNode]:
         """Nodes by name, each with what would change it; without those of which nothing is known yet."""
@@ -97,17 +114,22 @@ class Inquiry:
             if found is not None:
                 wants_edits = with_edits and found.device is not None
                 alternatives = find_alternatives(self.trials, found) if wants_edits else None
-                yield ExplainedNode(found, alternatives, *self._cost(found), self._releases.difference(name))
+                difference = self._releases.difference(name) if found.body is None else None
+                yield ExplainedNode(found, alternatives, *self._cost(found), difference)
 
     def _cost(self, found: Proof) -> tuple[NodeCost | None, str]:
+        if found.body is not None:
+            return None, ""  # what runs in bodies is accounted for by names that several bodies share
         if self._costs is None or found.device is None:
             return None, self._cost_note
         cost = self._costs.of(found.node, found.types)
         return cost, "" if cost is not None else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
-        """All placed nodes in log order."""
-        return (ExplainedNode(self._proofs.of(node_id)) for node_id in self._placement.log)
+        """All placed nodes in log order, those of the graph and then those of bodies."""
+        bodies = (self._of_body(body) for body in bodies_of(self._placement).bodies if body.placed is not None)
+        for proofs in chain((self._proofs,), bodies):
+            yield from (ExplainedNode(proofs.of(node_id)) for node_id in proofs.placement.log)
 
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
         """Why the graph can't be placed; None where it can, and the error alone where it came after placement."""
@@ -133,12 +155,14 @@ def selected(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
 
     Raises UsageError, with the nearest name, for a pattern that matches none.
     """
-    names = [node.name for node in snapshot.nodes]
+    nodes = list(snapshot.nodes)
     placement = snapshot.live.placement if snapshot.live is not None else None
     if placement is not None and placement.error is not None:
-        names = list(dict.fromkeys([*names, *(node.name for node in placement.graph.nodes)]))
+        placed = {node.name for node in nodes}
+        nodes += [PlacedNode(n.name, n.op, "", n.device) for n in placement.graph.nodes if n.name not in placed]
     for pattern in patterns:
-        if not any(map(matcher([pattern], snapshot.handles), names)):
-            near = did_you_mean(pattern, [*names, *snapshot.handles])
+        if not any(map(snapshot.matcher([pattern]), nodes)):
+            known = chain.from_iterable((node.name, *filter(None, (node.lowered_from,))) for node in nodes)
+            near = did_you_mean(pattern, [*known, *snapshot.handles])
             raise UsageError(f"no such node: got '{pattern}', expected a name, a pattern or a scope that ends in '/'{near}")
-    return list(filter(matcher(patterns, snapshot.handles), names))
+    return [node.name for node in filter(snapshot.matcher(patterns), nodes)]

@@ -14,7 +14,7 @@ from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.device_names import short_names
 from placesim.inspection.explaining.annotations import Kind
 from placesim.inspection.explaining.kernel_support import KernelSupport
-from placesim.inspection.explaining.proof import Proof, proofs_of
+from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of, proofs_of_body
 from placesim.inspection.snapshot import Live
 from placesim.marked import listed
 from placesim.placement.colocation import Cause, Union
@@ -52,28 +52,43 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs:
-    """The paragraphs for the nodes of the newest placement; ValueError where there is none.
+    """The paragraphs for the nodes of the newest placement, and behind them of the bodies that it calls, numbered through.
 
+    ValueError where there is none.
     With `costs` the last of them says what a node takes, where a step runs it.
     """
 
     def __init__(self, live: Live, costs: NodeCosts | None = None) -> None:
         self._costs = costs
         self._proofs = proofs_of(live)
+        self._ends: list[tuple[int, Proofs]] = []
+        for proofs in (self._proofs, *(proofs_of_body(b) for b in live.bodies.bodies if b.placed is not None)):
+            start = self._ends[-1][0] if self._ends else 0
+            self._ends.append((start + len(proofs.graph), proofs))
         devices = self._proofs.placement.device_set.devices
         self._short = dict(zip(devices, short_names([device.name for device in devices]), strict=True))
         self._kernels: dict[Signature, Paragraph] = {}
 
     def of(self, node_id: int) -> tuple[Paragraph, ...]:
         """The steps that led to a node's device; only what is known where an error came first."""
+        end, proofs = next(found for found in self._ends if node_id < found[0])
+        start = end - len(proofs.graph)
         try:
-            proof = self._proofs.of(node_id)
+            proof = proofs.of(node_id - start)
         except KeyError:
             return (Paragraph("Not placed", "An error came before its constraints were known."),)
-        return tuple(self._paragraphs(self._proofs.graph.nodes[node_id], proof))
+        made = self._paragraphs(proofs.graph.nodes[node_id - start], proof)
+        return tuple(p._replace(nodes=tuple(start + i for i in p.nodes)) if start and p.nodes else p for p in made)
 
     def _paragraphs(self, node: Node, proof: Proof) -> Iterator[Paragraph]:
-        reason = proof.reason
+        reason, body = proof.reason, proof.body
+        if body is not None:
+            where = self._short_of(body.device)
+            yield Paragraph("Stands in", f"The function {body.function}, which {body.call} ({body.op}) calls on {where}.")
+        elif proof.lowered_from:
+            is_around = proof.lowered_from.endswith("/")
+            text = "What {} was lowered to." if is_around else "What was lowered: it is {}."
+            yield Paragraph("Stands in", text.format(proof.lowered_from.removesuffix("/")))
         yield Paragraph("Requested", _requested(proof))
         yield self._kernels.get(node.signature) or self._kernels.setdefault(node.signature, _kernel_paragraph(proof))
         if reason.members:
@@ -89,10 +104,20 @@ class Paragraphs:
             yield Paragraph("Soft placement", _SOFT_STEPS[reason.soft_step])
         if reason.candidates:
             yield Paragraph("Candidates", listed([self._short[device] for device in reason.candidates], MAX_SHOWN))
-        yield self._choice(reason)
-        cost = None if self._costs is None or reason.device is None else self._costs.of(node.name, ())
+        yield self._choice(reason) if body is None else self._choice_in_body(proof)
+        is_told = self._costs is not None and reason.device is not None and body is None
+        cost = self._costs.of(node.name, ()) if is_told and self._costs is not None else None
         if cost is not None and cost.here is not None:
             yield Paragraph("Cost", _cost(cost, cost.here))
+
+    def _short_of(self, name: str) -> str:
+        return next(short for device, short in self._short.items() if device.name == name)
+
+    def _choice_in_body(self, proof: Proof) -> Paragraph:
+        """In a body there are further ways in which a device is chosen."""
+        if proof.rule not in ("argument", "result", "whole", "caller"):
+            return self._choice(proof.reason)
+        return Paragraph("Chosen", f"{self._short_of(proof.device or '')}. {proof.choice}.")
 
     def _choice(self, reason: Reason) -> Paragraph:
         if reason.device is None:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import Location
-from placesim.graph.graph import Graph, Node, Signature
-from placesim.inspection.explaining.annotations import Annotation, Annotations
+from placesim.graph.graph import Graph, Node, NodeDef, Signature
+from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind
 from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
 from placesim.inspection.snapshot import Live
 from placesim.marked import Marked, device, filled, joined
+from placesim.placement.bodies import Body, Instantiation, body_node
 from placesim.placement.colocation import Cause, ColocationGraph, Union
 from placesim.placement.constraints import Constraints, SoftStep, softened
 from placesim.placement.placer import Placement
@@ -84,8 +85,13 @@ _CHOICES = {
     "generator_follows_consumers": "a generator goes where all its consumers are, {followed} the first of them (6.3 A)",
     "metadata_follows_input": "Shape, Size and Rank go where their input, {followed}, is (6.3 B1)",
     "identity_follows_input": "an Identity between equal requests goes where its input, {followed}, is (6.3 B2)",
+    "argument": "an argument stands where what it is given comes from (9.8)",
+    "result": "a result goes where the call is (9.8)",
+    "whole": "{call} runs its functions whole on its own device, whatever their nodes ask for (9.8)",
+    "caller": "the device of the call, which is preferred wherever it can be (3.7, 9.8)",
     "none": "not placed: the error came first",
 }
+_WITHOUT_FOLLOWED = ("default", "none", "argument", "result", "whole", "caller")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +107,19 @@ class Proof:
 
     @property
     def node(self) -> str:
-        """The node's name."""
-        return self._node.name
+        """The node's name; its path in a body."""
+        return self.proofs.named(self.reason.node)
+
+    @property
+    def body(self) -> Body | None:
+        """The function's body that it stands in, which a node calls when it runs; None for the graph's own."""
+        return self.proofs.body
+
+    @property
+    def lowered_from(self) -> str:
+        """The path of what lowering made it of; empty for other nodes."""
+        found = self.proofs.graph.origins.get(self._node.name)
+        return "" if found is None else self.proofs.prefix + found.path
 
     @property
     def op(self) -> str:
@@ -123,6 +140,19 @@ class Proof:
     def requested(self) -> str:
         """Its own request, as it was written and merged with the scopes around it; empty where there is none."""
         return self._node.device
+
+    @property
+    def written_in_body(self) -> tuple[str, NodeDef] | None:
+        """The function that it is of, and the node of that as it was written; None for a node that stands in none."""
+        origin = self.proofs.graph.origins.get(self._node.name)
+        if origin is not None:
+            found = body_node(self.proofs.graph, self._node.name)
+            return None if found is None else (origin.function, found)
+        body = self.proofs.body
+        function = self.proofs.graph.functions.get(body.function) if body is not None else None
+        if function is None:
+            return None
+        return next(((function.name, node) for node in function.nodes if node.name == self._node.name), None)
 
     @property
     def gradient_of(self) -> tuple[str, Location | None] | None:
@@ -159,7 +189,7 @@ class Proof:
     def overridden(self) -> LostRequest | None:
         """Its own request, where that lost."""
         found = self.reason.overridden
-        return found and LostRequest(self.proofs.graph.nodes[found.source].name, device(found.ignored), device(found.taken))
+        return found and LostRequest(self.proofs.named(found.source), device(found.ignored), device(found.taken))
 
     @property
     def ignored_labels(self) -> tuple[IgnoredLabel, ...]:
@@ -181,10 +211,18 @@ class Proof:
     def rule(self) -> str:
         """How the device was chosen among the candidates: a key of the choices."""
         reason = self.reason
+        body = self.proofs.body
         if reason.device is None:
             return "none"
+        if body is not None and reason.choice == Choice.ASSIGNED:
+            if body.how is Instantiation.SINGLE_DEVICE:
+                return "whole"
+            return "argument" if self.op == "_Arg" else "result"
+        if reason.choice == Choice.DEFAULT and reason.followed is None:
+            is_callers = body is not None and reason.device.name == body.device and body.how is Instantiation.MULTI_DEVICE
+            return "caller" if is_callers and not self.held_to.requested else "default"
         if reason.choice == Choice.DEFAULT:
-            return "default" if reason.followed is None else "group"
+            return "group"
         if reason.choice == Choice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
             return "group"
         return reason.choice.name.lower()
@@ -193,21 +231,24 @@ class Proof:
     def followed(self) -> str | None:
         """The node whose device was taken."""
         followed = self.reason.followed
-        return None if followed is None or self.rule in ("default", "none") else self.proofs.graph.nodes[followed].name
+        return None if followed is None or self.rule in _WITHOUT_FOLLOWED else self.proofs.named(followed)
 
     @property
     def choice(self) -> str:
         """How the device was chosen, as a sentence."""
-        return _CHOICES[self.rule].format(followed=self.followed)
+        return _CHOICES[self.rule].format(followed=self.followed, call="" if self.body is None else self.body.call)
 
 
 class Proofs:
     """The proofs of one placement's nodes, and what they share.
 
-    `written` is the graph as it was written, `annotations` its own; nodes alike share what is known of their kernels.
+    `written` is the graph as it was written, `annotations` its own; nodes alike share what is known of their kernels.  `body`
+    is what is placed, where that is a function's body.
     """
 
-    def __init__(self, placement: Placement, written: Graph, annotations: Annotations) -> None:
+    def __init__(self, placement: Placement, written: Graph, annotations: Annotations, body: Body | None = None) -> None:
+        self.body = body
+        self.prefix = "" if body is None else f"{body.path}/"
         self.placement = placement
         self.graph = placement.graph
         self._written = written
@@ -220,6 +261,10 @@ class Proofs:
         """A node's proof.  Raises KeyError where an error came before its constraints were known."""
         return Proof(self.placement.reason(node_id), self)
 
+    def named(self, node_id: int) -> str:
+        """The name of a node of the placed graph; its path in a body."""
+        return self.prefix + self.graph.nodes[node_id].name
+
     def gradient_of(self, node: Node) -> tuple[str, Location | None] | None:
         """The node that a node is the gradient of, or a part of that."""
         name = self._written.gradients_of.get(node.name)
@@ -228,8 +273,14 @@ class Proofs:
         return name, self._written.location(self._written.node(name)) if name in self._written.ids else None
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Where a node's request was written; nowhere for a node that a rewrite made."""
-        return self._annotations.origins(self._written.node(node.name)) if node.name in self._written.ids else ()
+        """Where a node's request was written; nowhere for a node that a rewrite made, but in a body that was lowered."""
+        if node.name in self._written.ids:
+            return self._annotations.origins(self._written.node(node.name))
+        found = body_node(self.graph, node.name)
+        if found is None or not found.device:
+            return ()
+        location = self.graph.located(found.location)
+        return (Annotation(Kind.ENTRY, found.location, found.device, self.named(node.id), location),)
 
     def kernels(self, node: Node) -> tuple[KernelSupport, ...]:
         """The kernels of a node for each type of device that there is."""
@@ -245,10 +296,14 @@ class Proofs:
             return None
         first = reason.members[0]
         if first not in self._groups:
-            nodes = self.graph.nodes
-            merges = tuple(_merge(self.graph, union) for union in _effective(reason.unions))
-            self._groups[first] = Group(tuple(nodes[i].name for i in reason.members), merges)
+            merges = tuple(self._merge(union) for union in _effective(reason.unions))
+            self._groups[first] = Group(tuple(map(self.named, reason.members)), merges)
         return self._groups[first]
+
+    def _merge(self, union: Union) -> Merge:
+        node, other = (union.y, union.x) if union.cause == Cause.EDGE else (union.x, union.y)
+        location = self.graph.location(self.graph.nodes[node])
+        return Merge(self.named(node), self.named(other), union.cause.name.lower(), str(union.detail), location)
 
     def soft_steps(self, node: Node, reason: Reason) -> tuple[Marked, ...]:
         """What soft placement gave up, which is the same for all of a group."""
@@ -263,6 +318,14 @@ def proofs_of(live: Live) -> Proofs:
     if live.placement is None:
         raise ValueError("nothing was placed")
     return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
+
+
+def proofs_of_body(body: Body) -> Proofs:
+    """The proofs of a body's nodes.  Raises ValueError where it could not be instantiated."""
+    if body.placed is None:
+        raise ValueError("nothing was placed")
+    written = body.placed.written.graph
+    return Proofs(body.placed.placement, written, Annotations(written, is_raw=True), body)
 
 
 def _effective(unions: Sequence[Union]) -> Iterator[Union]:
@@ -280,12 +343,6 @@ def _effective(unions: Sequence[Union]) -> Iterator[Union]:
         if x != y:
             parent[x] = y
             yield union
-
-
-def _merge(graph: Graph, union: Union) -> Merge:
-    x, y = graph.nodes[union.x], graph.nodes[union.y]
-    node, other = (y, x) if union.cause == Cause.EDGE else (x, y)
-    return Merge(node.name, other.name, union.cause.name.lower(), str(union.detail), graph.location(node))
 
 
 # --- what soft placement gave up (7.2) ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from placesim.devices.inventory import Device
 from placesim.errors import OpError
 from placesim.graph.graph import Graph
 from placesim.inspection.explaining.edits import Edit, Reach, Setting
+from placesim.placement.bodies import bodies_of, device_at, logged_nodes
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 
@@ -37,7 +38,8 @@ class Trials:
     def __init__(self, setting: Setting, placement: Placement, budget: int = NODE_BUDGET) -> None:
         self.setting = setting
         self.placement = placement
-        size = max(1, sum(setting.sizes))
+        bodies = (body.placement for body in bodies_of(placement).bodies)
+        size = max(1, sum(setting.sizes) + sum(len(found.graph) for found in bodies if found is not None))
         self.remaining = max(LEAST_TRIALS, budget // size)
         self._before = _by_name(placement)
         self._general: dict[Edit, Placement] = {}
@@ -47,7 +49,7 @@ class Trials:
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
             self._general[edit] = placement  # asked again for every node
-        device = _device_of(placement, node)
+        device = device_at(placement, node)
         return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
 
     def place(self, setting: Setting) -> Placement:
@@ -58,7 +60,8 @@ class Trials:
     def _moved(self, placement: Placement) -> int:
         if placement.error is not None or self.placement.error is not None:
             return 0
-        if placement.graph.nodes and len(placement.devices) == len(self.placement.devices):
+        is_alone = not placement.graph.functions
+        if is_alone and placement.graph.nodes and len(placement.devices) == len(self.placement.devices):
             pairs = zip(placement.devices, self.placement.devices, strict=True)
             return sum(one is not other and one != other for one, other in pairs)
         return sum(self._before.get(name) != device for name, device in _by_name(placement).items())
@@ -84,9 +87,8 @@ def _first_nodes(graph: Graph, size: int) -> Graph:
 
 
 def _by_name(placement: Placement) -> dict[str, Device | None]:
-    return {node.name: device for node, device in zip(placement.graph.nodes, placement.devices, strict=True)}
-
-
-def _device_of(placement: Placement, name: str) -> Device | None:
-    graph = placement.graph
-    return placement.devices[graph.ids[name]] if name in graph.ids else None
+    """The devices of the graph's nodes, and of those in bodies, by path."""
+    found = {node.name: device for node, device in zip(placement.graph.nodes, placement.devices, strict=True)}
+    if bodies_of(placement).bodies:
+        found |= {node.path: node.device for node in logged_nodes(placement) if node.body}
+    return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from placesim.devices.names import ANY, parse_runtime_name
-from placesim.graph.graph import Graph, TensorRef
-from placesim.inspection.picturing.picture import Picture
+from placesim.graph.graph import TensorRef
+from placesim.inspection.picturing.picture import Picture, pictured_graphs
 from placesim.ops.attributes import format_attr_value
 
 MAX_LETTERS = 200
@@ -40,35 +40,32 @@ def allowed_devices(request: str, devices: Sequence[str]) -> list[int]:
 
 def output_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
     """For each node its outputs, as in `float32 [2,3]`; none in a picture of a written report."""
-    graph = _graph_of(picture)
-    if graph is None:
+    graphs = pictured_graphs(picture.live)
+    if not graphs:
         yield from ((),) * len(picture.nodes)
         return
     from placesim.runtime.graph_shapes import GraphShapes
     from placesim.runtime.shapes import format_dims
 
-    shapes = GraphShapes(graph)
-    for node in graph.nodes:
-        signature = node.signature
-        yield tuple(
-            f"{dtype.python_name}{'&' if is_ref else ''} {format_dims(shapes.shape(TensorRef(node.id, slot)))}"
-            for slot, (dtype, is_ref) in enumerate(zip(signature.output_dtypes, signature.output_is_ref, strict=True))
-        )
+    for graph in graphs:
+        shapes = GraphShapes(graph)
+        for node in graph.nodes:
+            signature = node.signature
+            yield tuple(
+                f"{dtype.python_name}{'&' if is_ref else ''} {format_dims(shapes.shape(TensorRef(node.id, slot)))}"
+                for slot, (dtype, is_ref) in enumerate(zip(signature.output_dtypes, signature.output_is_ref, strict=True))
+            )
 
 
 def attr_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
     """For each node its attributes with their defaults, as in `T: DT_FLOAT`; none in a picture of a written report."""
-    graph = _graph_of(picture)
-    if graph is None:
+    graphs = pictured_graphs(picture.live)
+    if not graphs:
         yield from ((),) * len(picture.nodes)
-        return
-    for node in graph.nodes:
-        attrs = sorted(graph.full_attrs(node).items())
-        yield tuple(f"{name}: {_clipped(format_attr_value(value))}" for name, value in attrs if not name.startswith("_"))
-
-
-def _graph_of(picture: Picture) -> Graph | None:
-    return None if picture.live is None or picture.live.placement is None else picture.live.placement.graph
+    for graph in graphs:
+        for node in graph.nodes:
+            attrs = sorted(graph.full_attrs(node).items())
+            yield tuple(f"{name}: {_clipped(format_attr_value(value))}" for name, value in attrs if not name.startswith("_"))
 
 
 def _clipped(text: str) -> str:

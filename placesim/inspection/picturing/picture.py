@@ -10,6 +10,7 @@ from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.inspection.amounts import Amount, amounts_by
 from placesim.inspection.snapshot import Live, Snapshot
+from placesim.placement.bodies import Bodies, Body
 from placesim.runtime.outcome import TransferRow
 from placesim.runtime.transfer_kinds import TransferKind
 
@@ -35,7 +36,7 @@ class PictureNode(NamedTuple):
     """A node by its id in the picture; `device` is an index into the picture's devices.
 
     `bytes` are those of its outputs, or of the memory that it names where it is a variable's handle; None where a shape is not
-    known.
+    known.  `body` is the path of the function's body that it stands in, with which its name begins; empty for the graph's own.
     """
 
     name: str
@@ -45,6 +46,7 @@ class PictureNode(NamedTuple):
     bytes: int | None = None
     inputs: tuple[Source, ...] = ()
     location: Location | None = None
+    body: str = ""
 
 
 class Copy(NamedTuple):
@@ -73,7 +75,7 @@ class Asides(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What can be seen of a placement.
+    """What can be seen of a placement; behind the graph's nodes come those of the bodies that it calls.
 
     `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
     reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
@@ -110,10 +112,13 @@ def picture_of(snapshot: Snapshot) -> Picture:
     live, error = snapshot.live, "" if snapshot.error is None else snapshot.error.summary
     placement = None if live is None else live.placement
     if live is None or placement is None:
-        nodes = tuple(PictureNode(node.name, node.op, indices[node.device], node.requested) for node in snapshot.nodes)
+        nodes = tuple(
+            PictureNode(node.name, node.op, indices[node.device], node.requested, body=node.body) for node in snapshot.nodes
+        )
         copies = _written_copies(snapshot, indices)
     else:
-        nodes, copies = tuple(_nodes(placement, indices)), _live_copies(snapshot, live, placement, indices)
+        nodes = (*_nodes(placement, indices), *_nodes_of_bodies(live.bodies, placement, indices))
+        copies = _live_copies(snapshot, live, placement, indices)
     transfers = tuple(copy for copy, row in zip(copies, snapshot.transfers, strict=True) if row.kind is TransferKind.TENSOR)
     found = snapshot.memory, snapshot.memory_note, snapshot.costs
     asides = _asides(snapshot.transfers, indices)
@@ -124,6 +129,31 @@ def _asides(rows: Sequence[TransferRow], indices: Mapping[str, int]) -> Asides:
     host = amounts_by((indices[row.dst], row.bytes) for row in rows if row.kind is TransferKind.HOST)
     signals = amounts_by(((indices[row.src], indices[row.dst]), 0) for row in rows if row.kind is TransferKind.SIGNAL)
     return Asides(dict(sorted(host.items())), {pair: amount.number for pair, amount in sorted(signals.items())})
+
+
+def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:
+    """The nodes of each body; what has no inputs there waits for the calling node."""
+    numbers = {node.name: node.id for node in placement.graph.nodes} if bodies.bodies else {}
+    start = len(placement.graph)
+    for body, found in placed_bodies(bodies):
+        caller = (Source(numbers[body.call], CONTROL_SLOT),)
+        for number, node in enumerate(_nodes(found, indices)):
+            name, inputs = body.path_of(node.name), tuple(Source(start + s.node, s.slot) for s in node.inputs)
+            numbers[name] = start + number
+            yield node._replace(name=name, inputs=inputs or caller, body=body.path)
+        start += len(found.graph)
+
+
+def placed_bodies(bodies: Bodies) -> Iterator[tuple[Body, Placement]]:
+    """The bodies that have a placement, in the order of their nodes in a picture."""
+    yield from ((body, body.placement) for body in bodies.bodies if body.placement is not None)
+
+
+def pictured_graphs(live: Live | None) -> tuple[Graph, ...]:
+    """The graphs whose nodes a picture has, one after the other: the placed one, and those of bodies; none without one."""
+    if live is None or live.placement is None:
+        return ()
+    return (live.placement.graph, *(found.graph for _, found in placed_bodies(live.bodies)))
 
 
 def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:

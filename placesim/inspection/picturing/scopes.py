@@ -34,7 +34,8 @@ class Scope:
     `name` is its path, empty at the root; `label` what to call it under its parent.  `children` are scopes, and nodes by their
     ids, in the order in which they first come in the graph; `first` is the id of the first node inside.  `by_device` has the
     devices by index, in order, each with its nodes and the bytes of their outputs.  `copies` is the number of those alike that
-    a folded scope stands for, 0 for any other.
+    a folded scope stands for, 0 for any other.  `is_body` tells a function's body, which a node of the scope around it calls:
+    its nodes are counted in it, and not in the scopes around it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Scope:
     by_device: dict[int, Amount]
     is_folded: bool = False
     copies: int = 0
+    is_body: bool = False
 
     @property
     def total(self) -> Amount:
@@ -124,6 +126,7 @@ class _Grower:
     def __init__(self, nodes: Sequence[PictureNode], fold_limit: int | None, folds_alike: bool) -> None:
         self._nodes = nodes
         self._limit = fold_limit
+        self._bodies = {node.body for node in nodes if node.body}
         self._likeness = Likeness(nodes, lambda child: _stem(self._label(child))) if folds_alike else None
 
     def grow(self, root: _ScopeDraft) -> Scope:
@@ -141,18 +144,34 @@ class _Grower:
 
     def _scope(self, draft: _ScopeDraft, children: list[Scope | int]) -> Scope:
         only = children[0] if len(children) == 1 else None
-        label = draft.name.rpartition("/")[2]
-        if self._limit is not None and isinstance(only, Scope) and draft.name and not only.is_folded:
+        is_body = draft.name in self._bodies
+        label = draft.name.rpartition("/")[2] + ("()" if is_body else "")
+        is_wrapped = self._limit is not None and draft.name and not is_body
+        if is_wrapped and isinstance(only, Scope) and not only.is_folded and not only.is_body:
             return Scope(only.name, f"{label}/{only.label}", only.children, only.first, only.by_device)
-        return self._made(draft.name, label, self._folded(draft.name, self._alike(draft.name, children)))
+        shown = self._folded(draft.name, self._alike(draft.name, children))
+        return self._made(draft.name, label, shown, is_body=is_body)
 
-    def _made(self, name: str, label: str, children: Sequence[Scope | int], is_folded: bool = False, copies: int = 0) -> Scope:
+    def _made(
+        self,
+        name: str,
+        label: str,
+        children: Sequence[Scope | int],
+        is_folded: bool = False,
+        copies: int = 0,
+        *,
+        is_body: bool = False,
+    ) -> Scope:
+        # a fold of bodies has them all, and is none of the scope around it either
+        is_body = is_body or (is_folded and all(isinstance(child, Scope) and child.is_body for child in children))
         found: dict[int, Amount] = {}
         first = min((self._first(child) for child in children), default=0)
         for child in children:
+            if isinstance(child, Scope) and child.is_body and not is_body:
+                continue
             for device, amount in self._amounts(child):
                 found[device] = found.get(device, Amount()).combined(amount)
-        return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded, copies)
+        return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded, copies, is_body)
 
     def _first(self, child: Scope | int) -> int:
         return child if isinstance(child, int) else child.first

@@ -124,6 +124,7 @@ def _scopes(root: Scope, opened: Set[Scope]) -> dict[str, list[Any]]:
         "label": [scope.label for scope in scopes],
         "folded": [int(scope.is_folded) for scope in scopes],
         "copies": [scope.copies for scope in scopes],
+        "bodies": [int(scope.is_body) for scope in scopes],
         "children": [[_child(child, numbers) for child in scope.children] for scope in scopes],
         "opened": [number for number, scope in enumerate(scopes) if scope in opened],
     }

@@ -20,6 +20,7 @@ from placesim.inspection.explaining.releases import ReleaseDifference
 from placesim.inspection.explaining.trials import Trial
 from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
+from placesim.placement.bodies import Body, Instantiation
 from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCost
 from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableOf
@@ -67,6 +68,7 @@ def _row(title: str, text: str) -> Marked:
 
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
+    yield "stands in", list(_surroundings(found))
     yield "requested", [_requested(found)]
     if found.gradient_of is not None:
         name, location = found.gradient_of
@@ -90,6 +92,17 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
     yield "soft steps", list(found.soft_steps)
     yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
     yield "chosen", [found.choice]
+
+
+def _surroundings(found: Proof) -> Iterator[str]:
+    """The body that a node stands in, and what lowering made it of."""
+    if found.body is not None:
+        sentence = "the function {}, which {} ({}) calls on {}"
+        yield filled(sentence, found.body.function, found.body.call, found.body.op, short_device(found.body.device))
+    if found.lowered_from.endswith("/"):
+        yield filled("what {} was lowered to", found.lowered_from.removesuffix("/"))
+    elif found.lowered_from:
+        yield filled("what was lowered: it is {}", found.lowered_from)
 
 
 def _requested(found: Proof) -> str:
@@ -343,11 +356,14 @@ def _unknown_document(cost: NodeCost) -> list[dict[str, str]]:
 
 
 _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    Proof: _same("node", "op", "location", "device")
+    Proof: _same("node", "op", "location", "device", "body", "lowered_from")
     | {"reason": brief_reason}
     | _same("requested", "origins", "kernels")
     | {"group": lambda proof: None}  # by its number, which only the whole document knows
     | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
+    Body: {"path": attrgetter("path")}
+    | _same("function", "call", "op", "device")
+    | {"on_one_device": lambda body: body.how is Instantiation.SINGLE_DEVICE},
     Annotation: _same("kind", "text", "node", "location"),
     KernelSupport: {"type": attrgetter("device_type")}
     | _same("priority", "registered")

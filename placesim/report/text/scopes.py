@@ -4,12 +4,14 @@ In a pipe every line begins with what it is, and has tabs between its parts: `sc
 each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
 What else is copied: `host-copies`, device, tensors, bytes between its memory and the host's; `signals`, source, target, and how
 many control edges.
+Bodies of functions that nodes call are counted apart, in lines that begin with `body` in the place of `scope`; `repeat`, path,
+path: a body that is as another one.
 Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
+from placesim.placement.bodies import Repeat
 from placesim.report.text.amounts import plain_bytes
 from placesim.report.text.tables import TableOf
 
@@ -37,7 +40,12 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
     """Every scope, down to `depth` where that is given, and every pair of devices between which something passes: lines."""
     labels = device_labels(picture)
     tree = scope_tree(picture.nodes, fold_limit=None)
-    scopes = (_scope_row(scope, labels) for level, scope in tree.walk() if depth is None or level <= depth)
+    within = within_bodies(picture)
+    scopes = (
+        _scope_row(scope, labels, "body" if within(scope.name) else "scope")
+        for level, scope in tree.walk()
+        if depth is None or level <= depth
+    )
     transfers = (
         ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
@@ -46,7 +54,8 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
         ("host-copies", labels[device], f"{total.number}", plain_bytes(total)) for device, total in picture.asides.host.items()
     )
     signals = (("signals", labels[src], labels[dst], f"{count}") for (src, dst), count in picture.asides.signals.items())
-    rows = chain(scopes, transfers, host, signals, _memory_rows(picture))
+    repeats = (("repeat", *repeat) for repeat in repeated_bodies(picture))
+    rows = chain(scopes, repeats, transfers, host, signals, _memory_rows(picture))
     return ("\t".join(map(escape_line, row)) + "\n" for row in rows)
 
 
@@ -59,10 +68,27 @@ def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
         yield "note", f"memory: {picture.memory_note}"
 
 
-def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
+def within_bodies(picture: Picture) -> Callable[[str], str]:
+    """For a scope's name the path of the innermost body that it is in, or is; empty for scopes of the graph itself."""
+    bodies = {node.body for node in picture.nodes if node.body}
+
+    def within(name: str) -> str:
+        while name and name not in bodies:
+            name = name.rpartition("/")[0]
+        return name
+
+    return within if bodies else lambda name: ""
+
+
+def repeated_bodies(picture: Picture) -> Sequence[Repeat]:
+    """The bodies that are as others, which stand for them."""
+    return () if picture.live is None else picture.live.bodies.repeats
+
+
+def _scope_row(scope: Scope, labels: dict[int, str], kind: str) -> Sequence[str]:
     total = scope.total
     devices = " ".join(f"{labels[device]}={amount.number}" for device, amount in scope.by_device.items())
-    return "scope", scope.name or ROOT, f"{total.number}", plain_bytes(total), devices
+    return kind, scope.name or ROOT, f"{total.number}", plain_bytes(total), devices
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -71,13 +97,17 @@ def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
 def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any]:
     """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none.
 
-    `host_copies` and `signals` are what is copied beside transfers.  Scopes come one by one.
+    `host_copies` and `signals` are what is copied beside transfers.  Scopes come one by one; in `body` they have the path of
+    the function's body that they are of, null for those of the graph, and `repeats` are bodies that are as others.
     """
     names: dict[int, str | None] = {-1: None, **dict(enumerate(picture.devices))}
-    tree = scope_tree(picture.nodes, fold_limit=None)
+    tree, within = scope_tree(picture.nodes, fold_limit=None), within_bodies(picture)
     return {
         "devices": list(picture.devices),
-        "scopes": (_scope_document(scope, names) for level, scope in tree.walk() if depth is None or level <= depth),
+        "scopes": (
+            _scope_document(scope, names, within(scope.name)) for level, scope in tree.walk() if depth is None or level <= depth
+        ),
+        "repeats": [{"body": repeat.path, "same_as": repeat.of} for repeat in repeated_bodies(picture)],
         "transfers": [
             {"src": names[src], "dst": names[dst], **total.document("tensors")}
             for (src, dst), total in picture.matrix().items()
@@ -100,7 +130,8 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
 
 
 TABLES = (
-    TableOf("scopes", ("scopes",), ("scope", "nodes", "bytes", "unknown")),
+    TableOf("scopes", ("scopes",), ("scope", "body", "nodes", "bytes", "unknown")),
+    TableOf("repeats", ("repeats",), ("body", "same_as")),
     TableOf("devices", ("scopes", "by_device"), ("scope", "device", "nodes", "bytes", "unknown")),
     TableOf("transfers", ("transfers",), ("src", "dst", "tensors", "bytes", "unknown")),
     TableOf("host-copies", ("host_copies",), ("device", "tensors", "bytes", "unknown")),
@@ -110,9 +141,9 @@ TABLES = (
 """Of the JSON object."""
 
 
-def _scope_document(scope: Scope, names: dict[int, str | None]) -> dict[str, Any]:
+def _scope_document(scope: Scope, names: dict[int, str | None], body: str) -> dict[str, Any]:
     by_device = [{"device": names[device], **amount.document("nodes")} for device, amount in scope.by_device.items()]
-    return {"scope": scope.name, **scope.total.document("nodes"), "by_device": by_device}
+    return {"scope": scope.name, "body": body or None, **scope.total.document("nodes"), "by_device": by_device}
 
 
 # --- which rows a terminal shows ------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 def _row(summary: DeviceSummary) -> tuple[str, ...]:
     amounts = (summary.variables, summary.constants, summary.sent, summary.received)
     peak = "?" if summary.peak is None else f"{summary.peak} bytes" if summary.peak else "0"
-    return (summary.device, str(summary.nodes), *map(_amount, amounts), peak)
+    return (summary.device, _nodes(summary), *map(_amount, amounts), peak)
 
 
 def _short_row(summary: DeviceSummary, label: str) -> tuple[str, ...]:
@@ -55,7 +55,11 @@ def _short_row(summary: DeviceSummary, label: str) -> tuple[str, ...]:
     cells = (
         "?" if amount is None else f"{amount.number} ({readable_bytes(amount)})" if amount.number else "0" for amount in amounts
     )
-    return (label, str(summary.nodes), *cells, "?" if summary.peak is None else readable_size(summary.peak))
+    return (label, _nodes(summary), *cells, "?" if summary.peak is None else readable_size(summary.peak))
+
+
+def _nodes(summary: DeviceSummary) -> str:
+    return f"{summary.nodes}" + (f" + {summary.nodes_in_bodies} in bodies" if summary.nodes_in_bodies else "")
 
 
 def _amount(amount: Amount | None) -> str:
@@ -71,6 +75,7 @@ def summary_document(summaries: Sequence[DeviceSummary]) -> list[dict[str, Any]]
         {
             "device": summary.device,
             "nodes": summary.nodes,
+            "nodes_in_bodies": summary.nodes_in_bodies,
             **{name: _document(getattr(summary, name)) for name in _AMOUNTS},
             "peak": summary.peak,
         }
