@@ -41,7 +41,9 @@ ROOMS = {
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
-    "inspection": "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "inspection": (
+        "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
+    ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -54,7 +56,8 @@ ROOMS = {
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
     "conversions": "files simulation report formats graph errors",
     "inspections": (
-        "subjects conversions simulation loading options inspection prediction report formats files deadlines errors placesim"
+        "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
+        "deadlines errors placesim"
     ),
     "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
