@@ -59,7 +59,8 @@ ROOMS = {
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
     "conversions": "files simulation report formats graph errors",
     "inspections": (
-        "subjects conversions simulation loading options inspection prediction report formats files deadlines errors placesim"
+        "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
+        "deadlines errors placesim"
     ),
     "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
@@ -85,6 +86,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "tf1": (
+        "releases "
         "suggestions checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices "
         "dtypes errors"
     ),
