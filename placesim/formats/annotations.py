@@ -38,9 +38,8 @@ def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) 
 
     def assigned(function: Function) -> Function:
         given = devices.get(function.name, {})
-        return replace(
-            function, nodes=tuple(node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
-        )
+        nodes = (node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
+        return replace(function, nodes=tuple(nodes))
 
     functions = {name: assigned(function) for name, function in file.graph.functions.items()}
     return replace(file, graph=_changed(file.graph, lambda node: node.device, functions))

@@ -33,7 +33,7 @@ class FunctionBody(NamedTuple):
 
 
 def path_of_body(call: str, function: str) -> str:
-    """What the nodes of a function's body are called by, where a node calls it: both names, with what can't be shown escaped."""
+    """What the nodes of a function's body are called by, where a node calls it: both names, shown as they can be."""
     return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
 
 
