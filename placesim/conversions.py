@@ -136,8 +136,9 @@ def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
     for body in bodies:
         if body.how is Instantiation.SINGLE_DEVICE:
             whole.add(body.function)
-    for placed, function in ((placement, ""), *((body.placement, body.function) for body in bodies)):
-        for node, device in () if placed is None else zip(placed.graph.nodes, placed.devices, strict=True):
+    within = ((body.placement, body.function) for body in bodies if body.placement is not None)
+    for placed, function in ((placement, ""), *within):
+        for node, device in zip(placed.graph.nodes, placed.devices, strict=True):
             origin = placed.graph.origins.get(node.name)
             name, of = (origin.node, origin.function) if origin is not None else (node.name, function)
             if of and device is not None and node.op not in ("_Arg", "_Retval"):
