@@ -5,7 +5,7 @@ Nothing heavy is imported before a function is called, so that the package start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -88,13 +88,16 @@ def diff(
     after_options: Mapping[str, Any] | None = None,
     memory: bool | None = None,
     time: bool | None = None,
+    page: bool = False,
     **options: Unpack[OptionValues],
 ) -> DiffReport:
     """What differs between two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
 
     Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
     side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
-    they are quickly found.  Raises UsageError where there is nothing to compare, and what is wrong with a graph or an option.
+    they are quickly found.  With `page` the steps of both are simulated and the report has a page that shows them one above the
+    other, which a notebook shows.  Raises UsageError where there is nothing to compare, for a page of what holds no steps, and
+    what is wrong with a graph or an option.
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
@@ -112,7 +115,27 @@ def diff(
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
-    return DiffReport(compare(*snapshots), *labels)
+    shown = _comparison(sources, sides, labels, names) if page else None
+    return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
+
+
+def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
+    """The page of two graphs' steps.  Raises UsageError for a report, which holds no steps."""
+    from placesim.graph_plans.study import Placed
+    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.timing import study_time
+
+    if any(hasattr(source, "snapshot") for source in sources):
+        raise UsageError("no page of a report: got one, expected the graph itself, whose steps are simulated")
+    found = []
+    for source, side, label, name in zip(sources, sides, labels, names, strict=True):
+        options = make_options(side)
+        study = study_time(_loader(source, options), options, name, is_traced=True)
+        if names[0] == names[1]:
+            # the graph stands in the title
+            label = label.removeprefix(f"{name} (").removesuffix(")")
+        found.append(Placed(label, study, study.error))
+    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), found, 0, 1))
 
 
 @with_options

@@ -167,17 +167,26 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
 
     What is wrong with the file or with one of its lines is in the results.
     """
-    from io import BytesIO
-
     try:
-        lines = read_bytes(path).splitlines()
+        lines = list(named_lines(path))
     except PlacesimError as error:
         yield path, Loaded(None, Path(), error)
         return
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            name = f"{path}:{number}"
-            yield name, replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
+    for name, line in lines:
+        yield name, load_line(path, name, line, options)
+
+
+def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """The lines of a `.jsonl` file that are not empty, each with its name.  Raises GraphFileError where it can't be read."""
+    lines = read_bytes(path).splitlines()
+    return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def load_line(path: str, name: str, line: bytes, options: Options | None = None) -> Loaded:
+    """The graph file that a line of a `.jsonl` file is; its folder is that file's."""
+    from io import BytesIO
+
+    return replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
 
 
 # --- what is read as often as it takes -------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from placesim.interrupts import LastWords
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options, with_options
 from placesim.releases import Release
+from placesim.watching import current_watcher, doing
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -85,6 +86,10 @@ class Stage(IntEnum):
     PARTITIONED = 1
     WALKED = 2
     EXECUTED = 3
+
+
+_DOING = {Stage.WALKED: "walking through nodes", Stage.EXECUTED: "running nodes"}
+"""What a stage does with each node, for who watches."""
 
 
 # --- for Python callers ---------------------------------------------------------------------------------------------
@@ -421,9 +426,13 @@ class _Simulation:
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
+        ran = [0]
         if report is not None:
             report(0)
-        with nullcontext() if self._measurements is None else self._measurements.step(done):
+        elif current_watcher() is not None:
+            report = partial(ran.__setitem__, 0)
+        measured = nullcontext() if self._measurements is None else self._measurements.step(done)
+        with doing(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
             try:
                 result = session.run(step, progress=report)
             except DeadlineExceededError as error:

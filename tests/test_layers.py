@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "placesim"
 ROOMS = {
     "errors": "escapes",
     "collector": "",
+    "watching": "",
     "deadlines": "errors",
     "interrupts": "",
     "processes": "",
@@ -26,12 +27,14 @@ ROOMS = {
     "byte_counts": "",
     "devices": "releases byte_counts errors suggestions",
     "memory": "byte_counts errors",
-    "timelines": "collector errors",
+    "timelines": "collector watching errors",
     "traces": "",
     "ops": "releases dtypes errors",
     "graph": "releases ops devices dtypes errors",
-    "formats": "releases escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
-    "placement": "releases collector graph devices ops dtypes errors",
+    "formats": (
+        "releases escapes files suggestions tensor_fields wire checkpoints collector watching graph ops devices dtypes errors"
+    ),
+    "placement": "releases collector watching graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
     "runtime": (
         "releases byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices "
@@ -40,8 +43,10 @@ ROOMS = {
     "cluster": "suggestions processes devices errors placesim",
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
     "planning": "suggestions processes timelines errors",
-    "prediction": "timelines traces runtime devices ops dtypes errors",
-    "inspection": "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "prediction": "watching timelines traces runtime devices ops dtypes errors",
+    "inspection": (
+        "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
+    ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -54,7 +59,8 @@ ROOMS = {
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
     "conversions": "files simulation report placement formats graph errors",
     "inspections": (
-        "subjects conversions simulation loading options inspection prediction report formats files deadlines errors placesim"
+        "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
+        "deadlines errors placesim"
     ),
     "testing": "inspections loading options report errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
@@ -75,16 +81,18 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
+        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
         "placement graph devices "
         "memory ops dtypes errors"
     ),
     "tf1": (
+        "releases "
         "suggestions checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices "
         "dtypes errors"
     ),
     "cli": (
-        "releases collector escapes files suggestions deadlines interrupts simulation subjects conversions calibration known "
+        "watching releases collector escapes files suggestions deadlines interrupts simulation subjects conversions "
+        "calibration known "
         "sizing timing planned planned_files sweeping cluster engine loading scripts options manual examples inspection "
         "planning graph_plans prediction report marked formats devices errors placesim"
     ),

@@ -107,9 +107,9 @@ def check_command(
 ) -> int:
     """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  Several are checked one after
-    another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy or a rule,
-    only that the graph can be placed is checked.
+    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
+    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
+    or a rule, only that the graph can be placed is checked.
 
     \b
     A policy:
@@ -132,14 +132,17 @@ def check_command(
     """
     from functools import partial
 
-    from placesim.cli.graph_arguments import graph_name, open_subject
-    from placesim.cli.output import write, write_error
+    from placesim.cli.graph_arguments import subjects_in
+    from placesim.cli.output import tell, write, write_error
+    from placesim.cli.progress import staged
     from placesim.deadlines import run_within
     from placesim.errors import PlacesimError
     from placesim.inspection.checking.findings import Checked
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
+    from placesim.interrupts import Unhurried
     from placesim.subjects import Wish, Wishes
+    from placesim.watching import doing
 
     if lists_rules:
         write(describe_rules())
@@ -154,21 +157,33 @@ def check_command(
         memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
         time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
     )
-    checked = []
+    checked: list[Checked] = []
     worst = 0
-    for graph in graphs:
-        try:
-            snapshot = open_subject(graph, given(values), wishes=wishes)
-            findings = run_within(values["timeout"], partial(check_snapshot, snapshot, uses))
-        except PlacesimError as error:
-            if len(graphs) == 1 and target.form != "junit":
-                raise
-            write_error(error)
-            checked.append(Checked(graph_name(graph), error=str(error)))
-            worst = max(worst, error.exit_code)
-        else:
-            checked.append(Checked(graph_name(graph), findings))
-            worst = max(worst, 1 if findings else 0)
+
+    def look() -> tuple[int, int | None]:
+        return len(checked), len(subjects) if len(subjects) > 1 else None
+
+    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
+    try:
+        with staged("checking"), doing("checking graphs", look):
+            for name, opened in subjects:
+                try:
+                    findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
+                except PlacesimError as error:
+                    if len(subjects) == 1 and target.form != "junit":
+                        raise
+                    write_error(error)
+                    checked.append(Checked(name, error=str(error)))
+                    worst = max(worst, error.exit_code)
+                else:
+                    checked.append(Checked(name, findings))
+                    worst = max(worst, 1 if findings else 0)
+    except KeyboardInterrupt:
+        if checked:
+            with Unhurried():
+                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
+                write_target(FORMS, target, checked, uses)
+        raise
     write_target(FORMS, target, checked, uses)
     return worst
 

@@ -20,8 +20,8 @@ def completion_command(shell: str | None, install: bool) -> int:
     """Print what a shell needs to complete the words of placesim, or install it.
 
     Completed are commands, options, files, the words that an option takes, GPU models, rules, topics, ops, and, where the graph
-    stands before them, its nodes, signatures and devices.  Without a shell's name it is the one that $SHELL names.  For bash and
-    zsh, --install also adds a line to ~/.bashrc or ~/.zshrc, once.
+    stands before them, its nodes, signatures and devices.  Without a shell's name it is the one that $SHELL names.  For bash
+    and zsh, --install also adds a line to ~/.bashrc or ~/.zshrc, once.
 
     \b
     Examples:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, Word, command, option
+from placesim.cli.command import MACHINE, REPORT, SIZES, Word, command, option
 from placesim.cli.forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
 from placesim.cli.options import (
     Command,
@@ -76,7 +76,8 @@ def _side_options(command: Command) -> Command:
         command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
-            command = option(f"--{side}-{name}", group=MACHINE, type=kind, metavar=metavar, help=text)(command)
+            group = SIZES if name == "batch" else MACHINE
+            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
     return command
 
 
@@ -129,6 +130,7 @@ def diff_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain
+    from placesim.cli.progress import staged
     from placesim.inspection.difference import compare
     from placesim.subjects import Wish, Wishes
 
@@ -144,11 +146,12 @@ def diff_command(
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
     wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
-    before, after = (
-        open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
-    )
-    _check_predictions(before, after)
-    difference = compare(before, after)
+    with staged("comparing"):
+        before, after = (
+            open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
+        )
+        _check_predictions(before, after)
+        difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)
     for snapshot, label in zip((before, after), labels, strict=True):

@@ -85,6 +85,7 @@ def explain_command(
       placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
     from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.progress import staged
     from placesim.deadlines import run_within
     from placesim.report.explain_report import explain_snapshot
     from placesim.subjects import Wish, Wishes
@@ -92,6 +93,7 @@ def explain_command(
     target = find_target(FORMS, form, output, table=table)
     wish = Wish.of(cost, values, by_itself=True) if nodes else Wish.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=Wishes(costs=wish))
-    report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
+    with staged("explaining"):
+        report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
     write_target(FORMS, target, report)
     return 0 if snapshot.error is None else 1

@@ -116,13 +116,17 @@ def find_target(
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Has the target's form write the subject, to where it goes."""
     from placesim.cli.output import write_content, write_styled
+    from placesim.cli.progress import staged
 
     made = find_form(forms, target.form).write(*subject)
     content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
     if isinstance(content, str) and target.output is None:
         write_styled(content)
+    elif target.output is None:
+        write_content((content,) if isinstance(content, str) else content, None)
     else:
-        write_content((content,) if isinstance(content, str) else content, target.output)
+        with staged("writing"):
+            write_content((content,) if isinstance(content, str) else content, target.output)
     show_opened(target)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from placesim.subjects import NO_WISHES, Wishes, may_be_report
 
@@ -115,3 +116,30 @@ def open_subject(
         return open_snapshot(
             name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
         )
+
+
+def subjects_in(
+    graph: str, values: Mapping[str, Any], wishes: Wishes = NO_WISHES
+) -> Sequence[tuple[str, Callable[[], Snapshot]]]:
+    """What `open_subject` opens of a GRAPH, with its name: one, or one for each line of a `.jsonl` file."""
+    if not graph.endswith(".jsonl"):
+        return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
+    from placesim.cli.options import shell_environment
+    from placesim.errors import PlacesimError
+    from placesim.loading import load_line, named_lines
+    from placesim.options import make_options
+    from placesim.subjects import open_snapshot
+
+    options = make_options({"environment": shell_environment(), **values})
+
+    def opened(name: str, line: bytes) -> Snapshot:
+        return open_snapshot(name, lambda: load_line(graph, name, line, options), options, wishes=wishes, written=line)
+
+    try:
+        return [(name, partial(opened, name, line)) for name, line in named_lines(graph)]
+    except PlacesimError as error:
+        return [(graph, partial(_raise, error))]
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

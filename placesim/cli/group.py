@@ -92,6 +92,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 def placesim(ctx: click.Context) -> int:
     """Where would TensorFlow put every op of this graph on that machine, and what happens then?
 
+    Any option may have its default in placesim.toml or in PLACESIM_OPTION.  `placesim new` writes out a graph to start from,
+    `placesim completion --install` has the shell complete words, and `placesim manual` is the manual.
+
     \b
     Examples:
       placesim run graphs/logging.yaml --log-placement

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from placesim.cli.command import Word, command
+from placesim.cli.command import EXITS, Word, command
 from placesim.errors import UsageError
 from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
 from placesim.suggestions import did_you_mean
@@ -29,7 +29,7 @@ def _policy_schema() -> dict[str, Any]:
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "policy": _policy_schema}
 
 
-@command("manual")
+@command("manual", exits={0: EXITS[0], 2: "there is no such page or section"})
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
 @click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of a graph file or a policy, for editors.")

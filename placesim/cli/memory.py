@@ -139,6 +139,7 @@ def memory_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import complain, write, write_error_text
+    from placesim.cli.progress import staged
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sizing import Wanted, study_memory
@@ -148,7 +149,8 @@ def memory_command(
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     found = Wanted(execute, batch == AUTO, dumps)
     load = graph_loader(graph, options)
-    study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
+    with staged("measuring"):
+        study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
         write(_styled(study, top), is_styled=True)
     else:

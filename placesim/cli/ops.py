@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from placesim.cli.command import Word, command
+from placesim.cli.command import EXITS, Word, command
 from placesim.cli.options import release_option, table_format_option
 from placesim.errors import UsageError
 from placesim.inspection.op_facts import (
@@ -34,7 +34,7 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
-@command("ops")
+@command("ops", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", metavar="[NAME|PATTERN]", required=False)
 @click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
 @click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")

@@ -42,7 +42,10 @@ def complain(text: str) -> None:
 
 def tell(text: str) -> None:
     """What belongs on standard error even under --quiet: errors, and what was asked for."""
-    write_complaint(escape(text))
+    from placesim.cli.progress import beside_bar
+
+    with beside_bar():
+        write_complaint(escape(text))
 
 
 def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = False) -> None:
@@ -108,7 +111,7 @@ def write_styled(text: str | Iterator[str]) -> None:
     elif isinstance(text, Marked) and is_terminal(sys.stdout):
         from placesim.report.terminal import styled
 
-        write(styled(text, sys.stdout), is_styled=True)
+        write(styled(text, sys.stdout, is_fitted=True), is_styled=True)
     else:
         write(text)
 
@@ -170,8 +173,10 @@ def write_error(error: PlacesimError) -> None:
 def write_error_text(text: Marked) -> None:
     """An error's lines, on a terminal with colour."""
     if is_terminal(sys.stderr):
+        from placesim.cli.progress import beside_bar
         from placesim.report.terminal import styled
 
-        write_complaint(styled(text, sys.stderr))
+        with beside_bar():
+            write_complaint(styled(text, sys.stderr))
     else:
         tell(text)

@@ -51,7 +51,7 @@ def place_graphs(
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
-    from placesim.cli.output import write_creation
+    from placesim.cli.output import tell, write_creation
     from placesim.cli.progress import staged
     from placesim.cli.reports import write_report
     from placesim.options import make_options
@@ -59,15 +59,21 @@ def place_graphs(
 
     options = make_options({"log_placement": True, "environment": shell_environment(), **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
-    worst = 0
-    for name, loaded in load_graphs(graphs, options):
-        # what passes between devices is in the JSON object and in the summary only
-        with staged("placing"):
-            report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
-        if log_creation:
-            write_creation(report)
-        is_read = write_report(report, form, name if several else None, summary, log_filters)
-        worst = max(worst, report.error.exit_code if report.error is not None else 0)
-        if not is_read:
-            break
+    worst = told = 0
+    try:
+        for name, loaded in load_graphs(graphs, options):
+            # what passes between devices is in the JSON object and in the summary only
+            with staged("placing"):
+                report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
+            if log_creation:
+                write_creation(report)
+            is_read = write_report(report, form, name if several else None, summary, log_filters)
+            worst = max(worst, report.error.exit_code if report.error is not None else 0)
+            told += 1
+            if not is_read:
+                break
+    except KeyboardInterrupt:
+        if told:
+            tell(f"interrupted: {told} graphs are placed\n")
+        raise
     return worst

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +31,7 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
+from placesim.cli.progress import close_bar, staged
 from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
@@ -197,7 +200,8 @@ def plan_command(
     # what was found until Ctrl-C is told, and written
     with _lanes(connection) as open_lane, Unhurried():
         effort = Effort(seconds, evaluations, seed, jobs, method, open_lane)
-        with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
+        limit = seconds if evaluations is None else None
+        with _Best(limit, is_bytes=aim.sought is Sought.MEMORY) as best, staged("drawing the problem"):
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, target, top, output)
         if html is not None:
@@ -240,36 +244,60 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
 
 
 class _Best:
-    """The best so far, in one line on a terminal's standard error; it erases itself at the end."""
+    """The best so far, in one line on a terminal's standard error, with the time gone and left; it erases itself at the end.
 
-    def __init__(self, *, is_bytes: bool) -> None:
+    It takes the place of a bar that is up before the first is found.  `limit` is how many seconds the search may take.
+    """
+
+    def __init__(self, limit: float | None, *, is_bytes: bool) -> None:
+        self._limit = limit
         self._is_bytes = is_bytes
         self._is_shown = sys.stderr.isatty() and not current_settings().quiet
+        self._text = ""
+        self._began = 0.0
+        self._ended = Event()
 
     def __enter__(self) -> _Best:
-        self._say("walking through the step, and simulating what a plan is held against")
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._say("")
+        self._ended.set()
+        if self._began:
+            self._write("")
 
     def show(self, planned: Planned) -> None:
         """Called with each better plan, and with each better bound."""
-        if planned.plan is not None:
-            best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
-            self._say(f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it")
+        if planned.plan is None or not self._is_shown:
+            return
+        best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
+        self._text = f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
+        if not self._began:
+            close_bar()
+            self._began = time.monotonic()
+            Thread(target=self._tick, name="placesim-best", daemon=True).start()
+        self._say()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(1.0):
+            self._say()
+
+    def _say(self) -> None:
+        from placesim.report.terminal_progress import readable_time
+
+        gone = time.monotonic() - self._began
+        left = "" if self._limit is None else f", {readable_time(max(0.0, self._limit - gone))} left"
+        self._write(f"{readable_time(gone)}{left}: {self._text}")
 
     def _readable(self, value: float) -> str:
         from placesim.report.text.amounts import readable_seconds, readable_size
 
         return readable_size(round(value)) if self._is_bytes else readable_seconds(value)
 
-    def _say(self, text: str) -> None:
-        if self._is_shown:
-            # a line that is wider than the terminal could not be erased
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{text[:width]}")
-            sys.stderr.flush()
+    def _write(self, text: str) -> None:
+        # a line that is wider than the terminal could not be erased
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[K{text[:width]}")
+        sys.stderr.flush()
 
 
 def _why_fixed(study: PlanStudy) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cli.command import current_settings
+from placesim.watching import Watcher, doing, watched
 
 if TYPE_CHECKING:
     from threading import Event, RLock
@@ -27,10 +28,12 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         self._started: float | None = None
+        self._since = 0.0
         self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._bar: Progress | None = None
         self._counts: dict[str, tuple[int, int | None]] = {}
         self._cleared = 0.0
+        self._watcher: Watcher | None = None
         self._times: TimesColumn
         self._lock: RLock
         self._ended: Event | None = None
@@ -74,22 +77,37 @@ class TerminalProgress:
         """Called by the simulation now and then."""
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
-    def stage(self, what: str) -> None:
-        """What is being done now, where it can't be counted."""
-        self.show({what: (0, None)})
+    def watch(self, watcher: Watcher) -> None:
+        """Show what the watcher sees, each time that it is looked at."""
+        self._watcher = watcher
+        self.look(watcher)
 
-    def show(self, counts: Mapping[str, tuple[int, int | None]]) -> None:
+    def look(self, watcher: Watcher) -> None:
+        """Show what the watcher sees now."""
+        began, counts = watcher.counts()
+        self.show(counts, began)
+
+    def told(self) -> str:
+        """What a bar says now, in words; empty where none is up."""
+        if self._bar is None:
+            return ""
+        share = _share(list(self._counts.values()))
+        return f"{next(iter(self._counts))}{f', {share:.0%} done' if share else ''}"
+
+    def show(self, counts: Mapping[str, tuple[int, int | None]], began: float | None = None) -> None:
         """A bar for each kind of thing that is counted: how many are done, of how many, where that is known.
 
-        Each is a part of one of the kind before it, so that all of them together say how much of the whole is done.
+        Each is a part of one of the kind before it, so that all of them together say how much of the whole is done, since it
+        `began`, which otherwise was when something was shown first.
         """
         if not self._is_shown:
             return
         if self._ended is None:
             self._begin()
         with self._lock:
-            if self._counts.keys() != counts.keys():
+            if self._counts.keys() != counts.keys() or self._since != (began or self._since):
                 self._take_down()
+                self._since = began or self._since
             self._counts = dict(counts)
             if self._is_worth_it():
                 self._put_up()
@@ -97,13 +115,17 @@ class TerminalProgress:
     def _begin(self) -> None:
         from threading import Event, RLock, Thread
 
-        self._started = time.monotonic()
+        self._started = self._since = time.monotonic()
         self._lock, self._ended = RLock(), Event()
         Thread(target=self._tick, args=(self._ended,), name="placesim-progress", daemon=True).start()
 
     def _tick(self, ended: Event) -> None:
         """Put the bar up where the work itself says nothing for a while."""
         while not ended.wait(TICK_SECONDS):
+            if self._watcher is not None:
+                if time.monotonic() - self._cleared >= TICK_SECONDS:
+                    self.look(self._watcher)
+                continue
             with self._lock:
                 is_due = self._is_worth_it() and time.monotonic() - self._cleared >= TICK_SECONDS
                 if self._is_shown and self._bar is None and is_due:
@@ -117,8 +139,7 @@ class TerminalProgress:
         if self._bar is None:
             from placesim.report.terminal_progress import progress_bar
 
-            assert self._started is not None, "a bar is worth it when it is started"
-            self._bar, self._times = progress_bar(sys.stderr, self._started)
+            self._bar, self._times = progress_bar(sys.stderr, self._since)
             for what, (_, total) in self._counts.items():
                 self._bar.add_task(what, total=total)
             self._bar.start()
@@ -132,11 +153,50 @@ class TerminalProgress:
             self._bar = None
 
 
+_shown: list[TerminalProgress] = []
+"""The bar of the command that runs, while it is at something that prints nothing."""
+
+
 @contextmanager
 def staged(what: str) -> Iterator[None]:
-    """A `with` block that prints nothing, beneath a bar that says what is being done and for how long."""
-    with TerminalProgress() as progress:
-        progress.stage(what)
+    """A `with` block beneath a bar: what is done in it, how much of it where that is counted, and for how long.
+
+    Within another such block it is a part of that.  Where it is interrupted it says so on the terminal that saw the bar.
+    """
+    if _shown or not sys.stderr.isatty() or current_settings().quiet:
+        with doing(what):
+            yield
+        return
+    watcher = Watcher()
+    with TerminalProgress() as progress, watched(watcher), doing(what):
+        _shown.append(progress)
+        try:
+            progress.watch(watcher)
+            yield
+        except KeyboardInterrupt:
+            watcher.keep()
+            progress.look(watcher)
+            told = progress.told()
+            progress.close()
+            if told:
+                sys.stderr.write(f"interrupted: {told}\n")
+            raise
+        finally:
+            _shown.clear()
+
+
+def close_bar() -> None:
+    """Take the bar away that is up, where something else takes its place."""
+    for progress in _shown:
+        progress.close()
+
+
+@contextmanager
+def beside_bar() -> Iterator[None]:
+    """A `with` block that writes to the terminal while a bar may be up."""
+    with ExitStack() as stack:
+        for progress in _shown:
+            stack.enter_context(progress.aside())
         yield
 
 

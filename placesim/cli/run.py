@@ -120,8 +120,7 @@ def run_command(
     """
     is_local = engine == ENGINES[0]
     connection = take_connection(values)
-    if is_local:
-        _check_no_cluster()
+    _check_engine(is_local=is_local)
     if no_execute:
         if trace is not None:
             raise UsageError("nothing to trace: got --trace with --no-execute, expected a graph that is executed")
@@ -166,13 +165,21 @@ def run_command(
     return report.error.exit_code if report.error is not None else 0
 
 
-def _check_no_cluster() -> None:
-    """Options of a cluster mean nothing to a run in this process."""
+_OF_ONE_PROCESS = ("trace", "log_memory", "no_memory_limit", "report_tensor_allocations_upon_oom")
+"""Options that mean nothing on a cluster, where nothing is measured and no device's memory accounted for."""
+
+
+def _check_engine(*, is_local: bool) -> None:
+    """Raise UsageError for an option that the other engine takes."""
     context = click.get_current_context()
-    for option_ in context.command.params:
-        is_given = context.get_parameter_source(option_.name or "") is ParameterSource.COMMANDLINE
-        if is_given and getattr(option_, "group", None) == CLUSTER and option_.name != "engine":
-            raise UsageError(f"{option_.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+    for param in context.command.params:
+        name = param.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name == "engine":
+            continue
+        if is_local and getattr(param, "group", None) == CLUSTER:
+            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+        if not is_local and name in _OF_ONE_PROCESS:
+            raise UsageError(f"{param.opts[0]} on a cluster: expected --engine {ENGINES[0]} with it")
 
 
 def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., Session]]:

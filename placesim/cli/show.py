@@ -144,6 +144,7 @@ def show_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_error_text
+    from placesim.cli.progress import staged
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
     from placesim.subjects import Wish, Wishes
@@ -154,7 +155,9 @@ def show_command(
     wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else Wish.NONE
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
-    picture = replace(run_within(values["timeout"], lambda: picture_of(snapshot)), command=same_setting("explain", graph))
+    with staged("drawing"):
+        picture = run_within(values["timeout"], lambda: picture_of(snapshot))
+    picture = replace(picture, command=same_setting("explain", graph))
     if target.is_for_reader:
         write(_styled(picture, depth), is_styled=True)
     else:

@@ -129,6 +129,7 @@ def simulate_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import complain, write, write_error_text, write_trace
+    from placesim.cli.progress import staged
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -137,16 +138,17 @@ def simulate_command(
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
-    study = study_time(
-        load,
-        options,
-        graph_name(graph),
-        steps,
-        is_executed=execute,
-        tells_helps=True,
-        is_traced=trace is not None or target.form == "html",
-        warn=lambda text: complain(f"Warning: {text}\n"),
-    )
+    with staged("simulating"):
+        study = study_time(
+            load,
+            options,
+            graph_name(graph),
+            steps,
+            is_executed=execute,
+            tells_helps=True,
+            is_traced=trace is not None or target.form == "html",
+            warn=lambda text: complain(f"Warning: {text}\n"),
+        )
     if trace is not None:
         from placesim.report.trace import trace_events
 

@@ -249,6 +249,7 @@ def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractC
 
 def _run(run: SweepRun, hands: Hands, output: _Output) -> None:
     """Simulates, and writes; where it is interrupted, or the cluster is lost, what is finished is written as well."""
+    from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
     from placesim.errors import UnavailableError
 
@@ -263,6 +264,8 @@ def _run(run: SweepRun, hands: Hands, output: _Output) -> None:
             progress.clear()
             if run.simulated and not run.is_in_vain:
                 output.finish()
+                kept = "" if output.path is None else f", and kept in {output.path}"
+                tell(f"interrupted: {len(run.rows)} of {len(run.combinations)} combinations are simulated{kept}\n")
             raise
     output.finish()
 

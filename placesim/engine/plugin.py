@@ -145,7 +145,7 @@ class Post:
         address = self._homes[device]
         peer = self._peers.get(address)
         if peer is None:
-            peer = self._peers[address] = Outbox(self._loop)
+            peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
         peer.post({"step": step}, (key, compact(value), generation))
 

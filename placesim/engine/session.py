@@ -69,9 +69,10 @@ class ClusterSession(Session):
         else:
             self.placements.append(what)
 
-    def lost(self, address: str) -> UnavailableError:
-        """The error for a worker that is gone, which names what it was."""
-        return UnavailableError(f"{self._names[address]} is gone: the connection to its worker at {address} has ended")
+    def lost(self, address: str, witness: str | None = None) -> UnavailableError:
+        """The error for a worker that is gone, which names what it was; a `witness` is another one that cannot reach it."""
+        whose = "" if witness is None else f" from {self._names[witness]}"
+        return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
     def check_workers(self, addresses: Iterable[str]) -> None:
         """Raise UnavailableError where one of these has gone before."""

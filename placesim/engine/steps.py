@@ -126,6 +126,8 @@ class _StepRun:
             if kind == "lost":
                 if said.address in self._workers:
                     raise self._session.lost(said.address)
+            elif kind == "severed":
+                raise self._session.lost(said.value, said.address)
             elif said.message.get("step") != self.step:
                 continue  # of a step that was given up
             elif kind == "ended":

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from placesim.graph.colocated import colocated_copies
 from placesim.graph.graph import Function, Graph, Node
 from placesim.graph.patterns import matching
 from placesim.graph.steps import GraphFile
@@ -23,9 +24,13 @@ def clear_devices(file: GraphFile) -> GraphFile:
 
 
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """The same with devices set by names and patterns of nodes; the last that fits counts."""
+    """The same with devices set by names and patterns of nodes; the last that fits counts.
+
+    What asks for a device because it is colocated with such a node asks for the new one, as if the script had said so.
+    """
     asked = {name: device for pattern, device in devices for name in matching(pattern, file.graph)}
-    return assign_devices(file, asked)
+    copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})
+    return assign_devices(file, asked | {name: asked[holder] for name, holder in copies.items() if name not in asked})
 
 
 def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:

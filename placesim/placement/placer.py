@@ -18,6 +18,7 @@ from placesim.placement.constraints import Constraints
 from placesim.placement.group_messages import log_lines, no_candidates
 from placesim.placement.grouping import build_groups
 from placesim.placement.reasons import Choice, Reason, Reasons
+from placesim.watching import doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def place_graph(
     try:
         if not devices.devices:
             raise FailedPreconditionError("No devices are registered")
-        with collector_paused():
+        with collector_paused(), doing("placing nodes", lambda: (len(placer.log), len(graph))):
             build_groups(groups)
             placer.place()
     except NoCandidates as found:

@@ -11,6 +11,7 @@ from placesim.prediction.study import Help
 from placesim.timelines.events import plan_seconds
 from placesim.timelines.plan import Plan
 from placesim.timelines.workload import NOWHERE
+from placesim.watching import doing
 
 if TYPE_CHECKING:
     from placesim.prediction.simulated_steps import SimulatedStep
@@ -40,10 +41,11 @@ def find_helps(step: SimulatedStep) -> tuple[Help, ...]:
     limit = max(1, min(OF_EACH_KIND, SIMULATED_TASKS // (len(KINDS) * max(1, step.plan.count))))
     candidates = [*_links(step), *_resources(step), *_nodes(step)]
     candidates.sort(key=lambda it: (-it.on_path, -it.in_all))
-    helps = []
-    for kind in KINDS:
-        tried = [candidate for candidate in candidates if candidate.kind == kind][:limit]
-        helps += [Help(kind, candidate.what, plan_seconds(candidate.free())) for candidate in tried]
+    tried = [candidate for kind in KINDS for candidate in [it for it in candidates if it.kind == kind][:limit]]
+    helps: list[Help] = []
+    with doing("trying what would help", lambda: (len(helps), len(tried))):
+        for candidate in tried:
+            helps.append(Help(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
     return tuple(sorted(helps, key=lambda it: it.seconds))
 
 

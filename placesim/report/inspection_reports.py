@@ -56,7 +56,8 @@ class CheckReport(Reading):
 class DiffReport(Reading):
     """What differs between two placements; `before` and `after` are what they are called."""
 
-    def __init__(self, difference: Difference, before: str, after: str) -> None:
+    def __init__(self, difference: Difference, before: str, after: str, page: str | None = None) -> None:
+        self._page = page
         self.difference = difference
         self.before = before
         self.after = after
@@ -80,6 +81,10 @@ class DiffReport(Reading):
         """The JSON object, as plain values."""
         found: dict[str, Any] = plain(difference_document(self.difference))
         return found
+
+    def page(self) -> str | None:
+        """The page: the steps of both one above the other; None unless `diff` was told that there shall be one."""
+        return self._page
 
 
 class ShowReport(Reading):

@@ -13,7 +13,7 @@ from rich.text import Text
 from placesim.escapes import escape_line
 from placesim.marked import Marked, Role, Span, lines_of
 from placesim.report.report import Report
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import console_into, wrapped, wraps
 
 MAX_STYLED_LINES = 5000
 """A longer log is printed plain: styling it would take longer than placing the graph."""
@@ -45,15 +45,35 @@ def styled_log(report: Report, stream: TextIO) -> str:
     return styled(report.marked_log(), stream) if log.count("\n") <= MAX_STYLED_LINES else log
 
 
-def styled(text: Marked, stream: TextIO) -> str:
-    """A text with its spans in colour; one of very many lines as it is."""
+def styled(text: Marked, stream: TextIO, *, is_fitted: bool = False) -> str:
+    """A text with its spans in colour; one of very many lines as it is.
+
+    With `is_fitted` its lines are broken between words to the width of the terminal, and go on behind what they begin with.
+    """
     if text.count("\n") > MAX_STYLED_LINES:
         return text
     buffer = io.StringIO()
     console = console_into(stream, buffer)
+    is_fitted = is_fitted and wraps(stream)
     for line in lines_of(text):
-        console.print(_in_colour(line), soft_wrap=True)
+        shown = _in_colour(line)
+        for part in wrapped(shown, console.width, _hanging(line, console.width)) if is_fitted else (shown,):
+            console.print(part, soft_wrap=True)
     return buffer.getvalue()
+
+
+def _hanging(line: Sequence[Span], width: int) -> int:
+    """Where a line goes on: behind its term, or else a little further in than it begins."""
+    behind = 0
+    for span in line:
+        behind += len(span.text)
+        if span.role is Role.TERM:
+            break
+        if span.text.strip():
+            plain = "".join(part.text for part in line)
+            behind = len(plain) - len(plain.lstrip()) + 2
+            break
+    return min(behind, width // 3)
 
 
 def _in_colour(line: Iterable[Span]) -> Text:

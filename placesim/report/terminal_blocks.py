@@ -7,7 +7,7 @@ from typing import TextIO
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓"
-_ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓▚▞▤·…\N{NO-BREAK SPACE}", "__.--=##:%@x/=.~ ")
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓▚▞▤·…\N{NO-BREAK SPACE}•─━═│┃►◄▲▼→", "__.--=##:%@x/=.~ *--=||><^v>")
 """The signs of a terminal that has no others."""
 
 

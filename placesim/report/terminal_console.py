@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 _GAP = "   "
+_WORD = re.compile(r"\S+\s*|\s+")
+_JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
+_CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
+LEAST_NAME = 20
+"""Columns of names are not made narrower while another column can be left out."""
+_BETWEEN = 2
 
 
 def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
@@ -30,6 +39,92 @@ def console_into(stream: TextIO, buffer: TextIO) -> Console:
         color_system=seen.color_system or None,  # type: ignore[arg-type]
         highlight=False,
     )
+
+
+def wraps(stream: TextIO) -> bool:
+    """Whether lines are fitted to a width: that of a terminal, or one that was asked for; a pipe has none."""
+    return stream.isatty() or "COLUMNS" in os.environ
+
+
+def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
+    """Where a text is broken so that no line is wider, with `indent` columns before each but the first.
+
+    That is between words; in a word that no line could hold, behind a sign that names are joined by, or before a capital
+    letter; elsewhere only in what is too long even so.
+    """
+    starts: list[int] = []
+    room = max(1, width)
+
+    def take(start: int, end: int, used: int) -> int:
+        """What is used of the line with this behind it, which begins a line where it has no room."""
+        nonlocal room
+        if used + end - start > room and used:
+            starts.append(start)
+            room, used = max(1, width - indent), 0
+        while end - start > room:
+            start += room
+            starts.append(start)
+            room = max(1, width - indent)
+        return used + end - start
+
+    used = 0
+    for word in _WORD.finditer(text):
+        end = word.start() + len(word[0].rstrip())
+        for start, stop in _parts(text, word.start(), end, max(1, width - indent)):
+            used = take(start, stop, used)
+        used += word.end() - end
+    return starts
+
+
+def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, int]]:
+    """A word as it may be broken: not at all where it has room."""
+    if end - start <= room:
+        yield start, end
+        return
+    for part in _JOINED.finditer(text, start, end):
+        if len(part[0]) <= room:
+            yield part.span()
+        else:
+            yield from (piece.span() for piece in _CAPITALS.finditer(text, *part.span()))
+
+
+def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
+    """The lines of a text, each but the first behind so many blanks."""
+    for number, line in enumerate(text.divide(line_starts(text.plain, width, indent))):
+        line.rstrip()
+        yield Text(" " * indent).append_text(line) if number else line
+
+
+class Column(NamedTuple):
+    """A column: names may be broken, and where there is no room those that are missed least are left out, the first of them
+    first."""
+
+    title: str
+    is_number: bool = False
+    is_name: bool = False
+    missed: int = 0
+
+
+def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
+    """Rows under their heads, as wide as the terminal: numbers have the room that they need, names what that leaves."""
+    shown = list(range(len(columns)))
+    wanted = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
+
+    def names() -> list[int]:
+        return [i for i in shown if columns[i].is_name]
+
+    def room() -> int:
+        return width - sum(wanted[i] for i in shown if not columns[i].is_name) - _BETWEEN * (len(shown) - 1)
+
+    while room() < sum(min(LEAST_NAME, wanted[i]) for i in names()) and any(columns[i].missed for i in shown):
+        shown.remove(min((i for i in shown if columns[i].missed), key=lambda i: columns[i].missed))
+    widths = dict(enumerate(wanted)) | dict(zip(names(), shared_widths([wanted[i] for i in names()], room()), strict=True))
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _BETWEEN, 0, 0))
+    for i in shown:
+        found.add_column(columns[i].title, width=widths[i], justify="right" if columns[i].is_number else "left", no_wrap=True)
+    for row in rows:
+        found.add_row(*(Text("\n").join(wrapped(row[i], widths[i])) for i in shown))
+    return found
 
 
 def facts_lines(parts: Sequence[Text], width: int) -> Iterator[Text]:

@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from placesim.report.terminal_blocks import as_encoded
 from placesim.report.terminal_console import console_into
 
 _FILLING = re.compile(r"(?:\x1b\[[0-9;]*m| )+$", re.MULTILINE)
@@ -35,4 +36,4 @@ def styled_topics(topics: Mapping[str, str], stream: TextIO) -> str:
 def _rendered(page: Markdown | Table, stream: TextIO) -> str:
     buffer = io.StringIO()
     console_into(stream, buffer).print(page)
-    return _FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue())
+    return as_encoded(_FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue()), stream)

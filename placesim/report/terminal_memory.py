@@ -13,13 +13,11 @@ from rich.text import Text
 from placesim.escapes import escape_line
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.terminal_blocks import as_encoded, blocks_line
-from placesim.report.terminal_console import console_into, facts_lines, shared_widths
+from placesim.report.terminal_console import Column, console_into, facts_lines, fitted_table, wrapped
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
 MAX_CURVE = 100
-MIN_NAME = 17
-"""With less room for each name, since when and until when are left out."""
 _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
 
 
@@ -31,8 +29,9 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     for device in study.devices:
         for part in _device(device, labels[device.usage.device], console.width, top):
             console.print(part)
-    for line in requirements(study):
-        console.print(Text(escape_line(line)))
+    for sentence in requirements(study):
+        for part in wrapped(Text(escape_line(sentence)), console.width, 2):
+            console.print(part, soft_wrap=True)
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)
@@ -44,7 +43,7 @@ def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[
     first, *facts = _facts(device)
     yield from facts_lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
     yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
-    yield Text(f"peak at {escape_line(needed.peak_node)}", "dim", overflow="fold")
+    yield from wrapped(Text(f"peak at {escape_line(needed.peak_node)}", "dim"), width, 2)
     holdings = largest_holdings(usage.holders, top)
     if holdings:
         yield _table(holdings, width)
@@ -89,23 +88,16 @@ def _table(holdings: Sequence[Holding], width: int) -> Table:
         )
         for holding in holdings
     ]
-    heads = ("held by", "whose", "number", "bytes", "since", "until")
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    numbers, names = [0, 2, 3], [1, 4, 5]
-    room = width - sum(widths[i] for i in numbers)
-    for left_out in (4, 5):
-        fitted = shared_widths([widths[i] for i in names], room - 2 * (len(numbers) + len(names)))
-        if all(got == widths[i] or got >= MIN_NAME for got, i in zip(fitted, names, strict=True)):
-            break
-        names.remove(left_out)
-    else:
-        fitted = [max(4, min(widths[1], room - 2 * (len(numbers) + 1)))]
-    shown = dict(zip(numbers, (widths[i] for i in numbers), strict=True)) | dict(zip(names, fitted, strict=True))
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for i in sorted(shown):
-        found.add_column(
-            heads[i], width=shown[i], justify="right" if i in (2, 3) else "left", no_wrap=True, overflow="ellipsis"
-        )
-    for row in rows:
-        found.add_row(*(Text(row[i], _STYLES[row[0]] if i == 0 else "dim" if i > 3 else "") for i in sorted(shown)))
-    return found
+    columns = (
+        Column("held by"),
+        Column("whose", is_name=True),
+        Column("number", is_number=True),
+        Column("bytes", is_number=True),
+        Column("since", is_name=True, missed=1),
+        Column("until", is_name=True, missed=2),
+    )
+    styled = [
+        [Text(cell, _STYLES[row[0]] if not i else "dim" if columns[i].missed else "") for i, cell in enumerate(row)]
+        for row in rows
+    ]
+    return fitted_table(columns, styled, width)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +13,7 @@ from placesim.escapes import escape_line
 from placesim.graph_plans.study import Placed, PlanStudy, Sought
 from placesim.inspection.device_names import short_names
 from placesim.report.terminal_blocks import as_encoded
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import Column, console_into, fitted_table, wrapped
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import NOTHING, fullest_share, summary
 
@@ -23,10 +22,8 @@ _WHAT = {
     Sought.THROUGHPUT: "the busiest device of a step takes",
     Sought.MEMORY: "the highest peak of memory is",
 }
-_MISSED_LEAST = (">load", ">bytes", ">transfers", ">memory", ">peak")
+_MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
 """What a narrow terminal is not shown, in this order."""
-_LEAST_NAME, _MOST_NAME = 20, 60
-_GAP = 2
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
@@ -36,12 +33,14 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     """
     buffer = io.StringIO()
     console = console_into(stream, buffer)
-    for line in _head(study):
-        console.print(line)
+    for text in _head(study):
+        for line in wrapped(text, console.width):
+            console.print(line, soft_wrap=True)
     console.print()
     console.print(_placements(study, console.width))
     for error in dict.fromkeys(summary(placed) for placed in study.placements if placed.error is not None):
-        console.print(Text(escape_line(error), "dim"))
+        for line in wrapped(Text(escape_line(error), "dim"), console.width, 2):
+            console.print(line, soft_wrap=True)
     if study.moves[:top]:
         console.print()
         console.print(_moves(study, top, console.width))
@@ -93,37 +92,9 @@ def _readable(study: PlanStudy, value: float) -> str:
     return readable_size(round(value)) if study.sought is Sought.MEMORY else readable_seconds(value)
 
 
-def _table(width: int, names: Sequence[Text], head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
-    """Names have what room numbers leave; a column whose name begins with `>` is of numbers."""
-    room = min(_MOST_NAME, max(_LEAST_NAME, _room(width, head, rows)))
-    titles = [title.removeprefix(">") for title in head]
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
-    found.add_column(titles[0], no_wrap=True, overflow="ellipsis", max_width=room)
-    for title, column in zip(titles[1:], head[1:], strict=True):
-        justify: JustifyMethod = "right" if column.startswith(">") else "left"
-        found.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")
-    for name, row in zip(names, rows, strict=True):
-        found.add_row(_shortened(name, room), *row)
-    return found
-
-
-def _room(width: int, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
-    """How wide a table's names may be beside its other columns."""
-    columns = zip(head[1:], zip(*rows, strict=True), strict=True)
-    return width - _GAP - sum(max(len(title.removeprefix(">")), *map(len, cells)) + _GAP for title, cells in columns)
-
-
-def _shortened(name: Text, room: int) -> Text:
-    """A name's end tells more than its middle does."""
-    if len(name) <= room:
-        return name
-    return name[: room // 3].append("…").append_text(name[len(name) - (room - room // 3 - 1) :])
-
-
 def _placements(study: PlanStudy, width: int) -> Table:
     """Without what a narrow terminal has no room for."""
-    head = ["placement", ">step", ">load", ">peak", ">transfers", ">bytes", ">memory", ""]
-    names, rows = [], []
+    rows = []
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""
         timed, fullest = placed.study, fullest_share(placed)
@@ -134,17 +105,14 @@ def _placements(study: PlanStudy, width: int) -> Table:
             values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
             cells = [*values, f"{len(timed.transfers):,}", size]
         note = "" if placed.error is None else placed.error.type_name
-        names.append(Text(escape_line(placed.label), style))
-        rows.append(
-            [Text(escape_line(cell), style) for cell in (*cells, NOTHING if fullest is None else _share(fullest), note)]
-        )
-    if not any(row[-1].plain for row in rows):
-        head, rows = head[:-1], [row[:-1] for row in rows]
-    for title in _MISSED_LEAST:
-        if _room(width, head, rows) < min(_LEAST_NAME, max(map(len, names))):
-            at = head.index(title)
-            head, rows = [*head[:at], *head[at + 1 :]], [[*row[: at - 1], *row[at:]] for row in rows]
-    return _table(width, names, head, rows)
+        told = (placed.label, *cells, NOTHING if fullest is None else _share(fullest), note)
+        rows.append([Text(escape_line(cell), style) for cell in told])
+    missed = {title: number for number, title in enumerate(_MISSED_LEAST, 1)}
+    titles = ("step", "load", "peak", "transfers", "bytes", "memory")
+    columns = [Column("placement", is_name=True), *(Column(title, True, missed=missed.get(title, 0)) for title in titles)]
+    if any(row[-1].plain for row in rows):
+        columns.append(Column(""))
+    return fitted_table(columns, [row[: len(columns)] for row in rows], width)
 
 
 def _share(share: float) -> str:
@@ -153,12 +121,14 @@ def _share(share: float) -> str:
 
 def _moves(study: PlanStudy, top: int, width: int) -> Table:
     is_told = any(move.loss is not None for move in study.moves)
-    names, rows = [], []
+    rows = []
     for move in study.moves[:top]:
         gain = [NOTHING if move.loss is None else _signed(study, move.loss)] if is_told else []
-        names.append(Text(escape_line(move.nodes[0])))
-        rows.append([Text(cell) for cell in (f"{len(move.nodes):,}", move.source, move.target, *gain)])
-    return _table(width, names, ["what moves", ">nodes", "from", "to", *([">gain"] if is_told else [])], rows)
+        rows.append(
+            [Text(escape_line(cell)) for cell in (move.nodes[0], f"{len(move.nodes):,}", move.source, move.target, *gain)]
+        )
+    columns = [Column("what moves", is_name=True), Column("nodes", True), Column("from"), Column("to")]
+    return fitted_table(columns + [Column("gain", True)] * is_told, rows, width)
 
 
 def _signed(study: PlanStudy, loss: float) -> str:

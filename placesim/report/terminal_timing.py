@@ -7,37 +7,39 @@ import re
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.prediction.study import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal_blocks import as_encoded, blocks_line, shades_line
-from placesim.report.terminal_console import console_into, facts_lines
+from placesim.report.terminal_console import Column, console_into, facts_lines, fitted_table, wrapped
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
 IDLE = "·"
+_INDENT = "  "
+"""Before what goes on from the line above."""
 
 
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     """The step time in a line with what bounds it, the devices, the links, the critical path, and what costs most."""
     buffer = io.StringIO()
     console = console_into(stream, buffer)
-    for line in _head(study):
-        console.print(line, soft_wrap=True)
+    for text in _head(study):
+        for line in wrapped(text, console.width, len(_INDENT)):
+            console.print(line, soft_wrap=True)
     console.print()
     for line in _lanes(study, console.width):
         console.print(line, soft_wrap=True)
-    tables = (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top))
-    for table in tables:
-        if table.row_count:
+    for table in (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top)):
+        if table.rows:
             console.print()
-            console.print(table)
+            console.print(fitted_table(table.columns, table.rows, console.width))
     console.print()
     for sentence in study.assumptions:
-        console.print(Text(escape_line(sentence), "dim"), soft_wrap=True)
+        for line in wrapped(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
+            console.print(line, soft_wrap=True)
     return as_encoded(buffer.getvalue(), stream)
 
 
@@ -56,23 +58,20 @@ def _head(study: TimeStudy) -> list[Text]:
     return lines
 
 
-def _table(title: str, *columns: str) -> Table:
-    """A column whose name begins with `>` is of numbers."""
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), title=None)
-    found.add_column(title, no_wrap=True, overflow="ellipsis", max_width=44)
-    for column in columns:
-        found.add_column(
-            column.removeprefix(">"),
-            justify="right" if column.startswith(">") else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=24,
-        )
-    return found
+class _Table:
+    """Columns by their titles, with a sign before them: `>` for numbers, `/` for names; `-` for what is missed least."""
 
+    def __init__(self, *titles: str) -> None:
+        signs = [title[: len(title) - len(title.lstrip(">/-"))] for title in titles]
+        self.columns = [
+            Column(title[len(sign) :], ">" in sign, "/" in sign, number if "-" in sign else 0)
+            for number, (title, sign) in enumerate(zip(titles, signs, strict=True), 1)
+        ]
+        self.rows: list[list[Text]] = []
 
-def _row(table: Table, first: str, *cells: str) -> None:
-    table.add_row(Text(escape_line(first)), *(Text(escape_line(cell)) for cell in cells))
+    def add(self, *cells: str) -> None:
+        """A row."""
+        self.rows.append([Text(escape_line(cell)) for cell in cells])
 
 
 def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
@@ -117,37 +116,36 @@ def _scale(indent: int, cells: int, seconds: float) -> Text:
     return Text(" " * indent + ends[0] + " " * middle + ends[1] + ends[2].rjust(rest), "dim")
 
 
-def _links(study: TimeStudy) -> Table:
-    found = _table("link", ">bytes", ">in use")
+def _links(study: TimeStudy) -> _Table:
+    found = _Table("/link", ">bytes", ">in use")
     for link in study.links:
         if link.bytes:
-            _row(found, link.name, readable_size(int(link.bytes)), _percent(link.busy, study.step.seconds))
+            found.add(link.name, readable_size(int(link.bytes)), _percent(link.busy, study.step.seconds))
     return found
 
 
-def _path(study: TimeStudy, top: int) -> Table:
-    found = _table("critical path", "of", ">parts", ">time", ">share")
+def _path(study: TimeStudy, top: int) -> _Table:
+    found = _Table("/critical path", "of", ">parts", ">time", ">share")
     for part in folded_path(study, top):
         shown = readable_seconds(part.seconds), _percent(part.seconds, study.step.seconds)
-        _row(found, part.scope, part.kind, f"{part.number:,}", *shown)
+        found.add(part.scope, part.kind, f"{part.number:,}", *shown)
     return found
 
 
-def _nodes(study: TimeStudy, top: int) -> Table:
+def _nodes(study: TimeStudy, top: int) -> _Table:
     labels = device_labels(study)
-    found = _table("node", "op", "device", ">runs", ">time", ">low", ">high")
+    found = _Table("/node", "/op", "device", ">-runs", ">time", ">-low", ">-high")
     for node in dearest_nodes(study, top):
         times = [readable_seconds(seconds) + "?" * node.is_uncertain for seconds in (node.seconds, node.low, node.high)]
-        _row(found, node.node, node.op, labels[node.device], f"{node.number:,}", *times)
+        found.add(node.node, node.op, labels[node.device], f"{node.number:,}", *times)
     return found
 
 
-def _transfers(study: TimeStudy, top: int) -> Table:
+def _transfers(study: TimeStudy, top: int) -> _Table:
     labels = device_labels(study)
-    found = _table("transfer", "from", "to", ">bytes", ">time")
+    found = _Table("/transfer", "from", "to", ">bytes", ">time")
     for run in dearest_transfers(study, top):
-        _row(
-            found,
+        found.add(
             run.tensor,
             labels[run.sender],
             labels[run.receiver],
@@ -157,11 +155,11 @@ def _transfers(study: TimeStudy, top: int) -> Table:
     return found
 
 
-def _helps(study: TimeStudy, top: int) -> Table:
-    found = _table("if this took no time", "", ">step", ">saved")
+def _helps(study: TimeStudy, top: int) -> _Table:
+    found = _Table("/if this took no time", "", ">step", ">saved")
     for row in study.helps[:top]:
         saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
-        _row(found, row.what, row.kind, readable_seconds(row.seconds), saved)
+        found.add(row.what, row.kind, readable_seconds(row.seconds), saved)
     return found
 
 

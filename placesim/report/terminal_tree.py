@@ -15,7 +15,7 @@ from placesim.inspection.amounts import Amount, amounts_together, summed
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
 from placesim.report.terminal_blocks import as_encoded
-from placesim.report.terminal_console import console_into, shared_widths
+from placesim.report.terminal_console import console_into, facts_lines, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
 
@@ -39,7 +39,7 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
     width = console_into(stream, io.StringIO()).width
-    below = _printed(stream, [_legend(picture, labels), Text(), *_copied(picture, labels, width, height)])
+    below = _printed(stream, [Text(), *_legend(picture, labels, width), Text(), *_copied(picture, labels, width, height)])
     below += _printed(stream, _memory(picture, labels, width))
     rows = folded_rows(picture, max(MIN_ROWS, height - below.count("\n") - 2), depth)
     text = _printed(stream, [_tree(picture, rows, labels, width)]) + below
@@ -122,11 +122,11 @@ def _cell(device: int) -> str:
     return "·" if device < 0 else _CELLS[device % len(_CELLS)]
 
 
-def _legend(picture: Picture, labels: dict[int, str]) -> Text:
-    legend = Text("\n")
-    for device in dict.fromkeys(node.device for node in sorted(picture.nodes, key=lambda node: node.device)):
-        legend.append(_cell(device) * 2, _style(device)).append(f"\N{NO-BREAK SPACE}{labels[device]}   ")
-    return legend
+def _legend(picture: Picture, labels: dict[int, str], width: int) -> Iterator[Text]:
+    devices = dict.fromkeys(node.device for node in sorted(picture.nodes, key=lambda node: node.device))
+    return facts_lines(
+        [Text(_cell(device) * 2, _style(device)).append(f" {labels[device]}", "default") for device in devices], width
+    )
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------

@@ -156,6 +156,16 @@ class InaccessibleTensorError(ValueError):
 # --- placesim's own errors ------------------------------------------------------------------------------------------
 
 
+def _shown(message: str, graph: Graph) -> str:
+    """The runtime's message as the release's Python shows it (0.4)."""
+    nodes = graph.builder.graph
+    if not nodes.registry.rules.spells_out_nodes:
+        return message
+    from placesim.report.text.spelled_nodes import spell_out
+
+    return spell_out(message, nodes, lambda name: nodes.location(nodes.node(name)) if name in nodes.ids else None)
+
+
 def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:
     """The exception that TensorFlow's users catch, for one of placesim's own; other classes stay as they are."""
     if isinstance(error, own.SessionUsageError):
@@ -167,7 +177,7 @@ def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:
     # a graph that can't be placed is no node's fault: TensorFlow's own error names none there
     op = None if graph is None or node is None or "Cannot assign a device" in error.message else graph.operation(node)
     node_def = None if op is None else op.node_def
-    found: OpError = kind(node_def, op, error.message)
+    found: OpError = kind(node_def, op, error.message if graph is None else _shown(error.message, graph))
     found.original = error
     found.graph = None if graph is None else graph.builder.graph
     return found

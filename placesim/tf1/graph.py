@@ -12,11 +12,12 @@ from placesim.errors import GraphBuildError
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import COLUMNS, FILE_POSITIONS, Node
 from placesim.ops.attributes import Attrs
-from placesim.ops.registry import load_registry
+from placesim.releases import CURRENT
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.tf1.graphs.collections import Collections
 from placesim.tf1.graphs.elements import Elements
 from placesim.tf1.graphs.scopes import Scopes, python_error
+from placesim.tf1.release import spoken_registry
 from placesim.tf1.sources import beside, is_users
 from placesim.tf1.tensor import Operation, Tensor, uid
 
@@ -35,8 +36,8 @@ class Graph(Scopes, Collections, Elements):
 
     def __init__(self) -> None:
         uid()
-        self.builder = GraphBuilder(load_registry(), file=script_file())
-        self.builder.graph.versions = {"producer": PRODUCER}
+        self.builder = GraphBuilder(spoken_registry(), file=script_file())
+        self.builder.graph.versions = {"producer": self.builder.registry.rules.producer}
         self.builder.on_node = self._take_up
         self.shapes = GraphShapes(self.builder.graph)
         self.seed: int | None = None
@@ -99,12 +100,20 @@ class Graph(Scopes, Collections, Elements):
             slots.append(tensor.value_index)
         location = self.location()
         try:
-            given = builder.intern(op, attrs) if attrs else builder._empty_attrs
+            known = attrs if attrs is None or builder.registry.rules is CURRENT else self._known_attrs(op, attrs)
+            given = builder.intern(op, known) if known else builder._empty_attrs
             controls = tuple(operation.node.id for operation in control_inputs)
             node = builder.add_resolved(op, full_name, tuple(nodes), tuple(slots), given, controls, location)
         except GraphBuildError as error:
             raise python_error(error) from None
         return self._operations[node.id]
+
+    def _known_attrs(self, op: str, attrs: Attrs) -> Attrs:
+        """Those that an op has in an older release: what came later says how it was before."""
+        definition = self.builder.registry.op(op)
+        if definition is None:
+            return attrs
+        return {name: value for name, value in attrs.items() if name in definition.attrs or name.startswith("_")}
 
     def claim_name(self, op: str, name: str | None) -> str:
         """The full name of an operation to be made.  Raises ValueError for what is no name."""
@@ -270,10 +279,6 @@ class Graph(Scopes, Collections, Elements):
 
     def _set_control_flow_context(self, context: Any) -> None:
         self._control_flow_context = context
-
-
-PRODUCER = 2474
-"""The version that TensorFlow 2.21 writes into its GraphDefs."""
 
 
 # --- the default graph ----------------------------------------------------------------------------------------------

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-VERSION = __version__ = "2.21.0"
+from placesim.ops.registry import Registry, load_registry
+from placesim.releases import CURRENT, Release
+
+VERSION = __version__ = CURRENT.version
 GIT_VERSION = "placesim"
-GRAPH_DEF_VERSION = 2474
+GRAPH_DEF_VERSION = CURRENT.producer
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
+
+
+_registry = load_registry()
+
+
+def spoken_registry() -> Registry:
+    """The ops that graphs of this process have: those of the TensorFlow that it is."""
+    return _registry
+
+
+def speak(release: Release) -> None:
+    """From now on this process is that TensorFlow; before anything of it is imported."""
+    global VERSION, __version__, GRAPH_DEF_VERSION, _registry
+    VERSION = __version__ = release.version
+    GRAPH_DEF_VERSION = release.producer
+    _registry = load_registry(release.name)
 
 
 def disable_v2_behavior() -> None:

@@ -19,6 +19,7 @@ from placesim.timelines.links import Link, SharedLinks, Traffic
 from placesim.timelines.plan import SENT, SHARED, Plan, make_plan
 from placesim.timelines.timeline import Timeline, Usage
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
+from placesim.watching import doing
 
 MOMENT = 2.0**-40
 LINKS = -1
@@ -35,7 +36,8 @@ def simulate_plan(plan: Plan) -> Timeline:
     """When everything of a plan ran; raises InvalidArgumentError for figures of links and sizes that make no sense."""
     with collector_paused():
         loop = _Loop(plan)
-        loop.run()
+        with doing("simulating", loop.look):
+            loop.run()
         return loop.timeline()
 
 
@@ -43,7 +45,8 @@ def plan_seconds(plan: Plan) -> float:
     """How long everything of a plan takes; raises as `simulate_plan` does."""
     with collector_paused():
         loop = _Loop(plan)
-        loop.run()
+        with doing("simulating", loop.look):
+            loop.run()
         return loop.seconds()
 
 
@@ -124,6 +127,10 @@ class _Loop:
         self.links_change = math.inf
         self.links_changed = False
         self.now = 0.0
+
+    def look(self) -> tuple[int, int]:
+        """How many phases have begun, of how many, for who watches."""
+        return sum(start == start for start in self.starts), len(self.starts)  # what has not begun is no number
 
     def run(self) -> None:
         """The events, moment after moment, until nothing is left to happen."""

@@ -355,3 +355,23 @@ def test_findings_as_tables(shell: Shell) -> None:
     markdown = shell("check", graph, *TOWERS, *rule, "markdown").output.splitlines()
     assert markdown[1] == "| --- | --- | --- | --- | --- | --- |"
     assert markdown[2] == f"| g.yaml | 3 | 5 | no-soft-fallback | {message} | m |"
+
+
+def test_a_graph_or_a_report_a_line(shell: Shell) -> None:
+    graph = {"nodes": [{"op": "Const", "name": "a", "value": 1.0, "device": "/gpu:3"}]}
+    shell.write("graphs.jsonl", "\n".join([json.dumps(graph), "", json.dumps({"nodes": 3}), json.dumps(graph)]))
+    words = ["--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback", "--format", "csv"]
+    ended = shell("check", "graphs.jsonl", *words)
+    assert (ended.code, ended.complaint.partition(",")[0]) == (
+        2,
+        "GraphFileError: graphs.jsonl:3:1:11: wrong type of 'nodes': got 3",
+    )
+    assert [line.split(",")[:4] for line in ended.output.splitlines()[1:]] == [
+        [f"graphs.jsonl:{line}", "1", "12", "no-soft-fallback"] for line in (1, 4)
+    ]
+    shell.write("one.jsonl", json.dumps(graph) + "\n" + json.dumps(graph))
+    shell.write("placed.jsonl", shell("place", "one.jsonl", "--gpu", "1", "--soft-placement", "--format", "json").output)
+    again = shell("check", "placed.jsonl", "--rule", "no-soft-fallback", "--format", "csv")
+    assert again.code == 1
+    assert again.output.count("no-soft-fallback") == 2
+    assert shell("check", "none.jsonl").code == 2

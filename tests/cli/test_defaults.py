@@ -66,9 +66,9 @@ def test_flags_and_options_that_repeat(shell: Shell, monkeypatch: pytest.MonkeyP
     assert shell("run", "graph.yaml").output == "1.0\n"
     monkeypatch.setenv("PLACESIM_LOG_PLACEMENT", "yes")
     assert "Device mapping" in shell("run", "graph.yaml").output
-    monkeypatch.setenv("PLACESIM_FEED", "'a=[2.0, 3.0]'")
+    monkeypatch.setenv("PLACESIM_FEED", "'a= 2.0'")
     monkeypatch.setenv("PLACESIM_LOG_PLACEMENT", "no")
-    assert shell("run", "graph.yaml", "--fetch", "b").output == "[-2. -3.]\n"
+    assert shell("run", "graph.yaml", "--fetch", "b").output == "-2.0\n"
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,25 @@ def test_one_graph_with_a_scope_elsewhere(shell: Shell) -> None:
     ]
 
 
+LAYER = """devices: {cpu: 1, gpu: 2}
+nodes:
+  - {variable: w, initializer: {value: [1.0]}, device: '/gpu:0'}
+  - {op: Neg, name: layer/a, inputs: [w], device: '/gpu:0'}
+  - {gradients: {of: layer/a, with_respect_to: w, colocate_gradients_with_ops: true}}
+"""
+
+
+def test_what_is_colocated_with_a_layer_moves_with_it(shell: Shell) -> None:
+    graph = shell.write("g.yaml", LAYER)
+    first = ["gradients/Shape", "gradients/grad_ys_0", "gradients/grad_ys_0/Const"]  # the gradient that the others begin with
+    option = json.loads(shell("diff", graph, "--b-device", "layer/=/gpu:1", "--format", "json").output)
+    assert sorted(move["name"] for move in option["moved"]) == [*first, "gradients/layer/a_grad/Neg", "layer/a"]
+    row = shell.write("r.yaml", LAYER + "placement: {layer/: '/gpu:1'}\n")
+    assert json.loads(shell("diff", graph, row, "--format", "json").output)["moved"] == option["moved"]
+    alone = ("--device", "layer/=/gpu:1", "--device", "gradients/layer/*=/gpu:0")
+    assert shell("place", graph, *alone).complaint.startswith("InvalidArgumentError: Cannot colocate nodes")
+
+
 def test_an_error_appears(shell: Shell) -> None:
     ended = shell("diff", TOWERS, "--a-gpu", "2", "--b-gpu", "1", "--format", "json")
     document = json.loads(ended.output)

@@ -51,8 +51,7 @@ SAID = {
     "a policy as a graph": (
         "rules: [no-soft-fallback]\n",
         [
-            "GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected name, description, tensorflow, devices, links,"
-            " config, nodes, run, fetch, feed, functions, placement, raw, versions, rest or marks",
+            f"GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected {KEYS}",
             "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
             "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
         ],
@@ -121,7 +120,8 @@ SAID = {
         ],
     ),
     "a result that a body does not make": (
-        "functions:\n  - {name: f, raw: true, inputs: [{name: x, type: float}], outputs: [{name: z, type: float, value: 'm:y:0'}],\n"
+        "functions:\n  - {name: f, raw: true, inputs: [{name: x, type: float}],"
+        " outputs: [{name: z, type: float, value: 'm:y:0'}],\n"
         "     nodes: [{op: Neg, name: n, inputs: [x], attrs: {T: float}}]}\nnodes:\n  - {op: f, inputs: [1.0]}\n",
         ["GraphFileError: g.yaml:2:100: unknown output of function 'f': got 'm:y:0', expected an argument or a node of it"],
     ),

@@ -189,6 +189,20 @@ def test_a_wrong_conversion_is_a_usage_error(options: dict[str, Any], message: s
         placesim.convert(GRAPH, **options)
 
 
+def test_a_difference_has_a_page_of_both_steps_where_one_is_asked_for() -> None:
+    source = {"devices": {"cpu": 1, "gpu": 1}, "nodes": [{"op": "Const", "name": "a", "value": 1.0}], "fetch": ["a"]}
+    plain = placesim.diff(source, after_options={"gpu": 2})
+    assert plain.page() is None
+    assert plain._repr_html_().startswith("<pre>")
+    shown = placesim.diff(source, before_options={"gpu": 2}, after_options={"gpu": 3}, page=True)
+    page = shown.page()
+    assert page is not None
+    assert page.startswith("<!DOCTYPE html>")
+    assert shown._repr_html_().startswith("<iframe")
+    with pytest.raises(placesim.UsageError, match="no page of a report"):
+        placesim.diff(placesim.place(source), source, page=True)
+
+
 def test_a_notebook_shows_the_page_in_a_frame_and_the_text_where_there_is_none() -> None:
     shown, placed, timed = placesim.show(GRAPH), placesim.place(GRAPH), placesim.simulate(GRAPH)
     assert page_in(shown._repr_html_()) == shown.page()

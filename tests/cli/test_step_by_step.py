@@ -15,7 +15,7 @@ import pytest
 
 import placesim
 from tests.cli.shell import Shell, start
-from tests.cli.test_process import on_a_terminal
+from tests.cli.test_process import ESCAPE, on_a_terminal
 from tests.cli.test_reports import CALLED, COUNTED
 
 NODES = [
@@ -156,3 +156,24 @@ def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
         shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:])
         assert re.search(r"reading .*0:0\d", shown), command
         assert "Traceback" not in shown
+
+
+def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    graph = tmp_path / "large.json"
+    graph.write_text(json.dumps({"nodes": nodes, "run": [{"fetch": ["n0"]}]}))
+    for command in ("simulate", "memory", "place"):
+        shown = ESCAPE.sub("", on_a_terminal(command, str(graph)))
+        assert re.search(r"reading KiB .*\d+/\d+ 0:0\d, 0:\d\d left", shown), command
+        assert "interrupted" not in shown
+    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="left"))
+    assert re.search(r"interrupted: reading KiB, \d+% done", stopped)
+
+
+def test_interrupted_checks_tell_what_they_found(tmp_path: Path) -> None:
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
+    words = ["graphs/towers.yaml", str(tmp_path / "large.json"), "--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback"]
+    shown = ESCAPE.sub("", on_a_terminal("check", *words, interrupt_at="1/2"))
+    assert "interrupted: 1 of 2 graphs are checked" in shown
+    assert "no-soft-fallback: Const asked for /device:GPU:2" in shown

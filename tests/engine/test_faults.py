@@ -14,16 +14,19 @@ from typing import Any
 
 import pytest
 
-from placesim.cluster.opening import Cluster
+from placesim.cluster.connection import Connection
+from placesim.cluster.opening import Cluster, open_cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import DeadlineExceededError, InternalError, UnavailableError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime.session import Session
 from tests.cli.shell import ROOT
+from tests.cluster.commands import DaskCommands
 from tests.engine.workers import open_session, settled, two_workers
 
 CPU, GPU = "/cpu:0", "/gpu:0"
+CPU_NAME, GPU_NAME = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
 MANY = {
     "nodes": [
         {"op": "Const", "name": "one", "value": 1.0, "device": CPU},
@@ -197,3 +200,22 @@ def test_a_client_that_goes_away(workers: Cluster, tmp_path: Path) -> None:
         if number == signal.SIGINT:
             assert client.returncode == 130, complaint
         assert until(lambda: is_clean(workers))
+
+
+def test_a_scheduler_that_dies(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    with DaskCommands(tmp_path, PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]])) as dask:
+        environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+        for _ in range(2):
+            dask.worker("--no-nanny", **environment)
+        with open_cluster(Connection(dask.address, per="device", seconds=60), [CPU_NAME, GPU_NAME]) as cluster:
+            session = session_of(MANY, cluster)
+            thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
+            time.sleep(1.0)
+            dask.scheduler.kill()
+            thread.join(30)
+            (error,) = raised
+            assert isinstance(error, UnavailableError)
+            session.close()
+        # Dask's workers end with their scheduler
+        assert until(lambda: all(worker.poll() is not None for worker in dask.workers))

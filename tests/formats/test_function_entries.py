@@ -152,6 +152,37 @@ def test_results(function: str, arguments: str, value: float) -> None:
     assert result.value == value
 
 
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("{op: PartitionedCall, id: y, inputs: [2.0], attrs: {f: twice}}", 4.0),
+        ("{op: StatefulPartitionedCall, id: y, inputs: [2], attrs: {f: {func: any, attrs: {T: {type: int32}}}}}", 4),
+        ("{op: If, id: y, inputs: [true, 2.0], attrs: {then_branch: twice, else_branch: same}}", 4.0),
+        ("{op: Case, id: y, inputs: [1, 2.0], attrs: {branches: [twice, same]}}", 2.0),
+    ],
+)
+def test_a_call_gives_what_its_function_does(call: str, value: float) -> None:
+    text = f"""
+functions:
+  - {{name: twice, inputs: {{x: float}}, nodes: {{op: AddV2, id: y, inputs: [x, x]}}, outputs: y}}
+  - {{name: same, inputs: {{x: float}}, nodes: {{op: Identity, id: y, inputs: [x]}}, outputs: y}}
+  - {{name: any, inputs: {{x: {{type_attr: T}}}}, nodes: {{op: AddV2, id: y, inputs: [x, x]}}, outputs: y}}
+nodes: [{call}]
+fetch: y
+"""
+    ((result),) = run(yaml.safe_load(text)).results
+    assert result.value == value
+
+
+def test_a_call_that_leaves_its_type_open_is_told() -> None:
+    text = """
+functions: [{name: f, inputs: {x: {type_attr: T}}, nodes: {op: AddV2, id: y, inputs: [x, x]}, outputs: y}]
+nodes: [{op: PartitionedCall, inputs: [2], attrs: {f: f}}]
+"""
+    with pytest.raises(GraphFileError, match="3:9: attr 'Tout' of 'PartitionedCall' can't be inferred"):
+        read_graph_file(text)
+
+
 def test_a_while_of_functions_that_are_written_once() -> None:
     text = """
 functions:

@@ -8,6 +8,7 @@ from typing import Any
 from placesim.devices.names import format_spec, parse_python_spec
 from placesim.errors import GraphBuildError
 from placesim.formats.problems import Problems, key_position, shown, value_position
+from placesim.graph.colocated import colocated_copies
 from placesim.graph.graph import DeviceScope, Graph
 from placesim.graph.patterns import matching
 
@@ -15,7 +16,8 @@ from placesim.graph.patterns import matching
 def read_placement(tree: Any, position: int, graph: Graph, problems: Problems) -> None:
     """Give the nodes of a graph, once they are all there, the devices of `{PATTERN: DEVICE}`; of several the last counts.
 
-    As with `--device`, no scope adds to such a device.  What is wrong is reported.
+    As with `--device`, no scope adds to such a device, and what asks for a device because it is colocated with such a node
+    follows it.  What is wrong is reported.
     """
     rows = problems.mapping(tree, position, "'placement'")
     found = {}
@@ -24,6 +26,8 @@ def read_placement(tree: Any, position: int, graph: Graph, problems: Problems) -
         names = _names(rows, pattern, graph, problems)
         if device is not None:
             found.update(dict.fromkeys(names, (device, value_position(rows, pattern))))
+    copies = colocated_copies(graph, {name: device for name, (device, _) in found.items() if device})
+    found |= {name: found[holder] for name, holder in copies.items() if name not in found}
     for name, (device, at) in found.items():
         node = graph.node(name)
         node.device = device

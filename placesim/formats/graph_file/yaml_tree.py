@@ -16,6 +16,7 @@ import yaml
 
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.graph.graph import COLUMNS
+from placesim.watching import doing
 
 MAX_DEPTH = 100
 MAX_EXPANSION = 10_000_000
@@ -200,7 +201,9 @@ def read_tree(text: str, file: str, open_sequence: Callable[[Any, Any], list[Any
     `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead.
     """
     try:
-        return _TreeReader(text, file, open_sequence).read()
+        reader = _TreeReader(text, file, open_sequence)
+        with doing("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
+            return reader.read()
     except yaml.YAMLError as error:
         _refuse(file, _error_position(error, text), _error_message(error, text))
     except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
@@ -242,6 +245,7 @@ class _TreeReader:
 
     def __init__(self, text: str, file: str, open_sequence: Callable[[Any, Any], list[Any] | None] | None) -> None:
         self._file = file
+        self._event: Any = None
         self._open_sequence = open_sequence
         self._anchors: dict[str, Any] = {}
         self._unfinished: dict[int, str] = {}
@@ -251,6 +255,11 @@ class _TreeReader:
         self._has_anchors = "&" in text
         self._json_numbers = text.lstrip()[:1] == "{"
         self._next_event: Callable[[], Any] = _Loader(text).get_event
+
+    @property
+    def read_letters(self) -> int:
+        """How far it has come, for who watches."""
+        return 0 if self._event is None else int(self._event.end_mark.index)
 
     def read(self) -> Any:
         self._next_event()
@@ -316,6 +325,7 @@ class _TreeReader:
                 if is_map and MERGE in container:
                     value = self._merged(container)
                 mark = marks[0]
+                self._event = event
                 if len(stack) >= _PACK_DEPTH and value is container:
                     value.marks = array("q", [m.line * COLUMNS + min(m.column, COLUMNS - 2) + FIRST_POSITION for m in marks])
                 if unfinished:

@@ -52,8 +52,9 @@ _registered: dict[str, GradientFunction | None] = {}
 
 
 def attrs_of(op: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Attrs that an op's gradient has as the op has them."""
-    return {name: op.get_attr(name) for name in names}
+    """Attrs that an op's gradient has as the op has them; those that the graph's release does not know are left out."""
+    definition = op.graph.builder.registry.op(op.type)
+    return {name: op.get_attr(name) for name in names if definition is None or name in definition.attrs}
 
 
 def text_of(value: Any) -> str:

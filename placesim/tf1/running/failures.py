@@ -74,9 +74,13 @@ def format_failure(error: BaseException, script: str) -> str:
         return error.classic
     told = describe(error, script)
     original = error.original if isinstance(error, OpError) else error if isinstance(error, PlacesimError) else None
-    found = f"{told['kind']}: {told['message']}\n" if original is None else str(format_error(original, _locate(error)))
+    found = f"{told['kind']}: {told['message']}\n" if original is None else _told(original, error)
     place = own.Location(told["file"], told["line"], told["column"])
     return found + "".join(f"  {line}\n" for line in (f"at {place}", *told["help"]))
+
+
+def _told(original: PlacesimError, error: BaseException) -> str:
+    return str(format_error(original, _locate(error), error.graph if isinstance(error, OpError) else None))
 
 
 def _locate(error: BaseException) -> Any:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from placesim.errors import PlacesimError
-from placesim.machines import override_machines
+from placesim.machines import current_machine, override_machines
+from placesim.tf1.release import speak
 from placesim.tf1.running.process import execute, exit_code
 
 
@@ -16,6 +17,7 @@ def run_live(path: str, job: Mapping[str, Any]) -> None:
     """Run a script to its end; the process ends with the script's own exit code."""
     try:
         override_machines(job["options"])
+        speak(current_machine().options.release)
         _set_log(job)
     except PlacesimError as error:
         _end(error, path, job)

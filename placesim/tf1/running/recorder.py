@@ -13,6 +13,7 @@ from placesim.errors import PlacesimError
 from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
 from placesim.machines import current_machine, override_machines
 from placesim.tf1 import graph as graphs
+from placesim.tf1.release import speak
 from placesim.tf1.running.default_steps import default_steps, is_initialisation
 from placesim.tf1.running.process import answer, execute, exit_code, leave
 from placesim.tf1.session import placement_log, watching
@@ -166,6 +167,7 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     graphs.kept = []
     placement_log.is_silent = True
     override_machines(job["options"])
+    speak(current_machine().options.release)
     recorder = Recorder(path, job)
     watching.watch(recorder)
     how = "to its end"

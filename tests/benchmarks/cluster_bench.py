@@ -1,0 +1,150 @@
+"""What a cluster costs and what it gives, against one process in the same run.
+
+`python -m tests.benchmarks.cluster_bench` prints three ratios: a training step of AlexNet's two towers with a worker for each
+GPU, a step of two tiny ops, and 100 MB from worker to worker against Dask's own transfer of one array.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import yaml
+
+from placesim.cluster.connection import Connection
+from placesim.cluster.opening import Cluster, open_cluster
+from placesim.devices.inventory import Device, TaskInventory, build_devices
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Feed, Fetch, Generated, GraphFile, Step
+from placesim.runtime.session import Session
+
+GRAPHS = Path(__file__).parent.parent.parent / "graphs"
+ONE_THREAD = Config(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True)
+MANY_BYTES = 100_000_000
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """How long it takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+@contextmanager
+def both(file: GraphFile, devices: tuple[Device, ...], per: str = "device") -> Iterator[tuple[Session, Session, Cluster]]:
+    """A session in this process, and one on workers of its own; GPUs have one each, the CPU lives with the first."""
+    from placesim.engine.session import ClusterSession
+
+    gpus = [device.name for device in devices if device.type == "GPU"]
+    with open_cluster(Connection(per=per), gpus) as cluster:
+        homes = {device.name: cluster.homes.get(device.name, cluster.homes[gpus[0]]) for device in devices}
+        here = Session(file.graph, devices, ONE_THREAD, initial_values=file.initial_values)
+        settled = Cluster(cluster.client, cluster.scheduler, cluster.offers, cluster.is_own, homes, cluster.names)
+        there = ClusterSession(file.graph, devices, ONE_THREAD, cluster=settled, initial_values=file.initial_values)
+        yield here, there, cluster
+        here.close()
+        there.close()
+
+
+def in_turns(here: Session, there: Session, step: Step, times: int) -> tuple[float, float]:
+    """The median seconds of a step in either, measured in turns, after a first of each."""
+    here.run(step)
+    there.run(step)
+    rows = [(seconds_of(lambda: here.run(step)), seconds_of(lambda: there.run(step))) for _ in range(times)]
+    return median(row[0] for row in rows), median(row[1] for row in rows)
+
+
+def training_towers(images: int) -> GraphFile:
+    """`graphs/alexnet.yaml` as a training step: each tower has a loss and its gradients, which the CPUs apply."""
+    document = yaml.safe_load((GRAPHS / "alexnet.yaml").read_text())
+    nodes = document["nodes"]
+    first = next(i for i, entry in enumerate(nodes) if entry.get("name") == "images")
+    tower = next(entry["nodes"] for entry in nodes if entry.get("scope") == "tower")
+    ends = [
+        {"op": "SparseSoftmaxCrossEntropyWithLogits", "name": "cross_entropy", "inputs": ["fc8_biased", "answers"]},
+        {"op": "Mean", "name": "loss", "id": "tower_loss", "inputs": ["cross_entropy", [0]]},
+        {"gradients": {"of": "loss"}, "id": "slopes"},
+    ]
+    halves = [{"id": name, "op": "Identity", "inputs": [f"{name}_shards:{{i}}"]} for name in ("batch", "answers")]
+    document["nodes"] = [
+        *nodes[:first],
+        {"op": "Placeholder", "name": "images", "dtype": "float", "shape": [images, 67, 67, 3]},
+        {"op": "Placeholder", "name": "labels", "dtype": "int32", "shape": [images]},
+        *(
+            {"op": "Split", "name": f"{name}_shards", "inputs": [0, whole], "attrs": {"num_split": 2}, "device": "/cpu:0"}
+            for name, whole in (("batch", "images"), ("answers", "labels"))
+        ),
+        {"scope": "tower", "device": ["/gpu:0", "/gpu:1"], "nodes": [*halves, *tower, *ends]},
+        {"train": {"apply": "slopes", "optimizer": {"GradientDescent": {"learning_rate": 0.001}}}, "name": "train"},
+    ]
+    document["run"] = document["run"][:2]
+    return graph_file_from_mapping(document)
+
+
+def measure_towers(images: int = 16) -> None:
+    """A training step of AlexNet, whose two towers are on two GPUs."""
+    file = training_towers(images)
+    feeds = (Feed("images", Generated("random_normal", (images, 67, 67, 3), seed=7)), Feed("labels", [0] * images))
+    devices = tuple(build_devices([TaskInventory(cpu=3, gpu=2)]))
+    with both(file, devices) as (here, there, _):
+        for step in file.steps or ():
+            here.run(step)
+            there.run(step)
+        one, two = in_turns(here, there, Step((Fetch("train"),), feeds), 3)
+    print(f"AlexNet's towers, a training step: one process {one:.2f} s, a worker a GPU {two:.2f} s, ratio {two / one:.2f}")
+
+
+def measure_tiny() -> None:
+    """A step of an op on each of two workers."""
+    nodes: list[Any] = [
+        {"op": "Const", "name": "one", "value": 1.0, "device": "/gpu:0"},
+        {"op": "Neg", "name": "two", "inputs": ["one"], "device": "/gpu:1"},
+    ]
+    with both(graph_file_from_mapping({"nodes": nodes}), tuple(build_devices([TaskInventory(gpu=2)]))) as (here, there, _):
+        one, two = in_turns(here, there, Step((Fetch("two"),)), 100)
+    print(f"two tiny ops: one process {one * 1e3:.2f} ms, two workers {two * 1e3:.2f} ms, {(two - one) * 1e3:.2f} ms more")
+
+
+def measure_transfer() -> None:
+    """100 MB from worker to worker, against Dask's own transfer of one array."""
+    count = MANY_BYTES // 4
+    nodes: list[Any] = [
+        {"op": "Placeholder", "name": "value", "dtype": "float", "shape": [], "device": "/gpu:0"},
+        {"op": "Const", "name": "dims", "value": [count], "dtype": "int32", "device": "/cpu:0"},
+        {"op": "Fill", "name": "many", "inputs": ["dims", "value"], "device": "/gpu:0"},
+        {"op": "Size", "name": "here", "inputs": ["many"], "device": "/gpu:0"},
+        {"op": "Rank", "name": "there", "inputs": ["many"], "device": "/gpu:1"},
+    ]
+    file = graph_file_from_mapping({"nodes": nodes})
+    feeds = (Feed("value", np.float32(1)),)
+    with both(file, tuple(build_devices([TaskInventory(gpu=2)]))) as (_, session, cluster):
+        only = session.run
+        made, moved = Step((Fetch("here"),), feeds), Step((Fetch("there"),), feeds)
+        for step in (made, moved):
+            only(step)
+        ours, theirs = [], []
+        for _ in range(7):
+            # what it takes to make the array is in both
+            ours.append(seconds_of(lambda: only(moved)) - seconds_of(lambda: only(made)))
+            theirs.append(dask_transfer(cluster))
+    one, two = median(theirs), median(ours)
+    print(f"100 MB between workers: Dask's own {one * 1e3:.0f} ms, ours {two * 1e3:.0f} ms, at {one / two:.2f} of its rate")
+
+
+def dask_transfer(cluster: Cluster) -> float:
+    """The seconds in which Dask moves such an array from one worker to the other."""
+    client, (source, target) = cluster.client, [offer.address for offer in cluster.offers]
+    future = client.submit(np.ones, MANY_BYTES // 4, np.float32, workers=[source], pure=False)
+    client.submit(np.ndim, future, workers=[source], pure=False).result()  # it is there
+    return seconds_of(lambda: client.submit(np.ndim, future, workers=[target], pure=False).result())
+
+
+if __name__ == "__main__":
+    measure_towers()
+    measure_tiny()
+    measure_transfer()

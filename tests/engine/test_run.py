@@ -1,0 +1,69 @@
+"""`placesim run --engine dask`: what a user sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from placesim.cluster.opening import Cluster
+from tests.cli.shell import ROOT, Shell
+
+GRAPHS = ROOT / "graphs"
+GRAPH = str(GRAPHS / "cluster.yaml")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl"])
+def test_every_form_is_that_of_one_process(form: str, workers: Cluster, shell: Shell) -> None:
+    arguments = ("run", GRAPH, "--format", form, "--log-placement")
+    # the graph has four tasks, and there are two workers
+    ended = shell(
+        *arguments, "--engine", "dask", "--scheduler", workers.scheduler, "--scheduler-timeout", "1", "--soft-placement"
+    )
+    assert ended.code == 0, ended.complaint
+    assert "lives in tcp://" in ended.complaint
+    assert ended.output == shell(*arguments, "--soft-placement").output
+    if form == "jsonl":
+        assert all(json.loads(line) for line in ended.output.splitlines())
+
+
+def test_workers_of_its_own(shell: Shell) -> None:
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    ended = shell(
+        "run", str(GRAPHS / "towers.yaml"), "--engine", "dask", "--worker-per", "device", "--no-log-placement", "--gpu", "2"
+    )
+    here = shell("run", str(GRAPHS / "towers.yaml"), "--no-log-placement", "--gpu", "2")
+    assert (ended.code, ended.output) == (here.code, here.output)
+
+
+def test_a_step_that_fails_leaves_what_was_printed(workers: Cluster, shell: Shell, tmp_path: Path) -> None:
+    graph = tmp_path / "fails.yaml"
+    graph.write_text(
+        "devices: {cpu: 1, gpu: 1}\n"
+        "nodes:\n"
+        "  - {op: Placeholder, name: x, dtype: float, shape: [2], device: /cpu:0}\n"
+        "  - {op: CheckNumerics, name: y, inputs: [x], attrs: {message: no number}, device: /gpu:0}\n"
+        "run:\n"
+        "  - {fetch: [y], feed: {x: [1.0, 2.0]}}\n"
+        "  - {fetch: [y], feed: {x: [1.0, .nan]}}\n"
+    )
+    cluster = ("--engine", "dask", "--scheduler", workers.scheduler, "--worker-per", "device")
+    there, here = shell("run", str(graph), *cluster), shell("run", str(graph))
+    assert there.output == here.output != ""
+    assert (there.code, there.complaint) == (here.code, here.complaint) == (1, here.complaint)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--worker", "/cpu:0=x"], "--worker without a cluster: expected --engine dask with it"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler without a cluster: expected --engine dask with it"),
+        (["--engine", "dask", "--trace", "x.json"], "--trace on a cluster: expected --engine local with it"),
+        (["--engine", "dask", "--log-memory"], "--log-memory on a cluster: expected --engine local with it"),
+    ],
+)
+def test_options_of_the_other_engine(options: list[str], complaint: str, shell: Shell) -> None:
+    ended = shell("run", GRAPH, *options)
+    assert ended.code == 2
+    assert complaint in ended.complaint
