@@ -49,8 +49,8 @@ ROOMS = {
     ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
-        "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
-        "errors"
+        "releases traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops "
+        "dtypes errors"
     ),
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",

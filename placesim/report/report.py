@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from placesim.marked import Marked
 from placesim.placement.bodies import logged_nodes
 from placesim.placement.placer import Placement
+from placesim.releases import CURRENT
 from placesim.report.document import device_document, error_document, result_document
 from placesim.report.reading import Reading, counted
 from placesim.report.results import Results, format_results
@@ -129,6 +130,7 @@ class Report(Reading, Outcome):
         """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
 
         For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
+        `tensorflow` is the release that placed, where it is not the current one.
         """
         head = {key: list(rows) for key, rows in self.document_head().items()}
         return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
@@ -145,8 +147,11 @@ class Report(Reading, Outcome):
 
     def document_tail(self) -> dict[str, Any]:
         """What stands behind them."""
-        return {"error": None if self.error is None else error_document(self.error)} | (
-            {} if self.annotations is None else {"annotations": dict(self.annotations)}
+        release = self.placed[-1].graph.registry.rules if self.placed else CURRENT
+        return (
+            {"error": None if self.error is None else error_document(self.error)}
+            | ({} if self.annotations is None else {"annotations": dict(self.annotations)})
+            | ({} if release is CURRENT else {"tensorflow": release.name})
         )
 
     def text(self) -> str:

@@ -245,6 +245,7 @@ def test_a_raw_function_stays_as_it_stands() -> None:
 
 
 BAD = {
+    "{inputs: {x: float}, nodes: [], outputs: [x, @{type: float}]}": ("no name of an output: got null, expected a text"),
     "{inputs: {x: float}, nodes: [{op: Neg, id: y, inputs: [@xx]}], outputs: {y: y}}": (
         "unknown node: got 'xx', expected an argument, or the name or id of a node of the function"
     ),
