@@ -71,7 +71,7 @@ def test_the_python_lines_run(document: str, name: str, monkeypatch: pytest.Monk
 
 
 def test_the_figures_are_those_of_the_recordings() -> None:
-    rows = re.findall(r"^\| ((?:placement|ops)-\w+|building) \| (\d+) \| (\d+) \|$", read_page("exactness"), re.MULTILINE)
+    rows = re.findall(r"^\| ((?:placement|ops)-[\w.-]+|building) \| (\d+) \| (\d+) \|$", read_page("exactness"), re.MULTILINE)
     data = ROOT / "tests" / "data"
     for name, cases, agree in rows:
         path = data / f"{name}.jsonl.gz"

@@ -49,15 +49,15 @@ ROOMS = {
     ),
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
-        "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
-        "errors"
+        "releases traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops "
+        "dtypes errors"
     ),
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
-    "conversions": "files simulation report formats graph errors",
+    "conversions": "files simulation report placement formats graph errors",
     "inspections": (
         "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
         "deadlines errors placesim"

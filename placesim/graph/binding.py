@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from placesim.dtypes import RESOURCE, DType, OpenType
 from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
+from placesim.graph.functions import function_definition
 from placesim.graph.graph import Function
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
@@ -77,16 +78,8 @@ def bind(definition: OpDef | Function, attrs: Attrs, inputs: Sequence[Operand | 
     Raises GraphBuildError, in TensorFlow's own words where it has them.
     """
     if isinstance(definition, Function):
-        definition = _function_definition(definition)
+        definition = function_definition(definition)
     return _Binder(definition, attrs, inputs, convert).bind()
-
-
-def _function_definition(function: Function) -> OpDef:
-    inputs, outputs = (
-        tuple(ArgDef(arg.name, arg.dtype, arg.type_attr) for arg in args) for args in (function.inputs, function.outputs)
-    )
-    names = dict.fromkeys(arg.type_attr for arg in (*inputs, *outputs) if arg.type_attr)
-    return OpDef(function.name, inputs, outputs, {name: AttrDef(name, "type") for name in names})
 
 
 class _Binder:

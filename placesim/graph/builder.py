@@ -12,6 +12,7 @@ from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
 from placesim.graph.binding import Binding, Operand, Variable, bind
 from placesim.graph.constants import make_constant
+from placesim.graph.functions import result_types
 from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
@@ -401,6 +402,8 @@ class GraphBuilder:
     def _bind(self, op: str, full_name: str, operands: Sequence[Any], attrs: Attrs) -> Binding:
         definition = self._definition(op)
         added = len(self.graph)
+        if "Tout" not in attrs and (types := result_types(op, attrs, self.graph.functions)) is not None:
+            attrs = {**attrs, "Tout": types}
         try:
             with self._scope_of(full_name):
                 return bind(definition, attrs, operands, self._convert)

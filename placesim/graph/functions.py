@@ -19,7 +19,7 @@ from placesim.graph.graph import (
     split_tensor_name,
 )
 from placesim.graph.node_text import node_tag
-from placesim.ops.attributes import Attrs, AttrValue, Placeholder
+from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
@@ -30,6 +30,11 @@ class FunctionBody(NamedTuple):
     args: tuple[int, ...]
     results: tuple[int, ...]
     control_results: tuple[int, ...]
+
+
+def path_of_body(call: str, function: str) -> str:
+    """What the nodes of a function's body are called by, where a node calls it: both names, shown as they can be."""
+    return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
 
 
 def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
@@ -114,6 +119,25 @@ def function_definition(function: Function) -> OpDef:
     )
     types = dict.fromkeys(arg.type_attr for arg in (*inputs, *outputs) if arg.type_attr)
     return OpDef(function.name, inputs, outputs, {name: AttrDef(name, "type") for name in types})
+
+
+_CALLED_BY = dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "RemoteCall"), "f")
+_CALLED_BY |= dict.fromkeys(("If", "StatelessIf"), "then_branch") | dict.fromkeys(("Case", "StatelessCase"), "branches")
+"""The attr that names what a call runs, for calls whose attr `Tout` has the types of its results."""
+
+
+def result_types(op: str, attrs: Attrs, functions: Mapping[str, Function]) -> tuple[DType, ...] | None:
+    """What `Tout` of a call has to be, where the function that it names settles it; else None."""
+    called = attrs.get(_CALLED_BY.get(op, ""))
+    if isinstance(called, tuple) and not isinstance(called, FunctionName):
+        called = called[0] if called else None
+    function = functions.get(called.name) if isinstance(called, FunctionName) else None
+    if function is None or not isinstance(called, FunctionName):
+        return None
+    given = dict(called.attrs)
+    types = [result.dtype if result.type_attr is None else given.get(result.type_attr) for result in function.outputs]
+    known = tuple(dtype for dtype in types if isinstance(dtype, DType))
+    return known if len(known) == len(types) else None
 
 
 def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from placesim.marked import Marked
 from placesim.placement.bodies import logged_nodes
 from placesim.placement.placer import Placement
+from placesim.releases import CURRENT
 from placesim.report.document import device_document, error_document, result_document
 from placesim.report.reading import Reading, counted
 from placesim.report.results import Results, format_results
@@ -48,7 +49,12 @@ class PlacementRow(NamedTuple):
 
     def document(self) -> dict[str, str]:
         """The row of the JSON object, with those of `body` and `lowered_from` that there are."""
-        return {key: value for key, value in self._asdict().items() if value or key not in ("body", "lowered_from")}
+        found = {"node": self.node, "op": self.op, "device": self.device, "requested": self.requested}
+        if self.body:
+            found["body"] = self.body
+        if self.lowered_from:
+            found["lowered_from"] = self.lowered_from
+        return found
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,7 @@ class Report(Reading, Outcome):
         """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
 
         For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
+        `tensorflow` is the release that placed, where it is not the current one.
         """
         head = {key: list(rows) for key, rows in self.document_head().items()}
         return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
@@ -140,8 +147,11 @@ class Report(Reading, Outcome):
 
     def document_tail(self) -> dict[str, Any]:
         """What stands behind them."""
-        return {"error": None if self.error is None else error_document(self.error)} | (
-            {} if self.annotations is None else {"annotations": dict(self.annotations)}
+        release = self.placed[-1].graph.registry.rules if self.placed else CURRENT
+        return (
+            {"error": None if self.error is None else error_document(self.error)}
+            | ({} if self.annotations is None else {"annotations": dict(self.annotations)})
+            | ({} if release is CURRENT else {"tensorflow": release.name})
         )
 
     def text(self) -> str:
@@ -183,5 +193,10 @@ class Report(Reading, Outcome):
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:
+    if not placement.graph.functions:  # most graphs call nothing, and some have a million nodes
+        nodes, devices = placement.graph.nodes, placement.devices
+        placed = ((nodes[node_id], devices[node_id]) for node_id in placement.log)
+        yield from (PlacementRow(n.name, n.op, device.name, n.device) for n, device in placed if device is not None)
+        return
     for path, node, device, _, body, lowered_from in logged_nodes(placement):
         yield PlacementRow(path, node.op, device.name, node.device, body, lowered_from)

@@ -362,7 +362,10 @@ def test_a_graph_or_a_report_a_line(shell: Shell) -> None:
     shell.write("graphs.jsonl", "\n".join([json.dumps(graph), "", json.dumps({"nodes": 3}), json.dumps(graph)]))
     words = ["--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback", "--format", "csv"]
     ended = shell("check", "graphs.jsonl", *words)
-    assert (ended.code, ended.complaint.partition(",")[0]) == (2, "GraphFileError: graphs.jsonl:3:1:11: wrong type of 'nodes': got 3")
+    assert (ended.code, ended.complaint.partition(",")[0]) == (
+        2,
+        "GraphFileError: graphs.jsonl:3:1:11: wrong type of 'nodes': got 3",
+    )
     assert [line.split(",")[:4] for line in ended.output.splitlines()[1:]] == [
         [f"graphs.jsonl:{line}", "1", "12", "no-soft-fallback"] for line in (1, 4)
     ]

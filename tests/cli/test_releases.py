@@ -56,6 +56,14 @@ def test_an_unknown_release(shell: Shell) -> None:
     )
 
 
+def test_a_report_says_its_release(shell: Shell) -> None:
+    name = shell.write("g.yaml", GRAPH)
+    reports = [
+        json.loads(shell("place", name, "--format", "json", "--tensorflow", release).output) for release in ("1.15", "2.21")
+    ]
+    assert [report.get("tensorflow") for report in reports] == ["1.15", None]
+
+
 def test_ops_of_a_release(shell: Shell) -> None:
     assert shell("ops", "Rpc", "--tensorflow", "1.15").output.startswith("Rpc(address: string, ")
     ended = shell("ops", "Rpc")

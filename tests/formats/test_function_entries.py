@@ -13,7 +13,7 @@ from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Function
 from placesim.simulation import run
-from placesim.tf1.functions.defun import Defun
+from placesim.tf1.functions.defun import DefinedFunction, Defun
 
 
 def functions_of(text: str) -> dict[str, Function]:
@@ -25,6 +25,7 @@ def defined(types: list[Any], body: Callable[..., Any], out_names: list[str]) ->
     graph = tf.Graph()
     with graph.as_default():
         found = Defun(*types, func_name="f", out_names=out_names)(body)
+        assert isinstance(found, DefinedFunction)
         found.add_to_graph(graph)
     made: Function = graph.functions["f"]
     return made
@@ -152,6 +153,37 @@ def test_results(function: str, arguments: str, value: float) -> None:
     assert result.value == value
 
 
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("{op: PartitionedCall, id: y, inputs: [2.0], attrs: {f: twice}}", 4.0),
+        ("{op: StatefulPartitionedCall, id: y, inputs: [2], attrs: {f: {func: any, attrs: {T: {type: int32}}}}}", 4),
+        ("{op: If, id: y, inputs: [true, 2.0], attrs: {then_branch: twice, else_branch: same}}", 4.0),
+        ("{op: Case, id: y, inputs: [1, 2.0], attrs: {branches: [twice, same]}}", 2.0),
+    ],
+)
+def test_a_call_gives_what_its_function_does(call: str, value: float) -> None:
+    text = f"""
+functions:
+  - {{name: twice, inputs: {{x: float}}, nodes: {{op: AddV2, id: y, inputs: [x, x]}}, outputs: y}}
+  - {{name: same, inputs: {{x: float}}, nodes: {{op: Identity, id: y, inputs: [x]}}, outputs: y}}
+  - {{name: any, inputs: {{x: {{type_attr: T}}}}, nodes: {{op: AddV2, id: y, inputs: [x, x]}}, outputs: y}}
+nodes: [{call}]
+fetch: y
+"""
+    ((result),) = run(yaml.safe_load(text)).results
+    assert result.value == value
+
+
+def test_a_call_that_leaves_its_type_open_is_told() -> None:
+    text = """
+functions: [{name: f, inputs: {x: {type_attr: T}}, nodes: {op: AddV2, id: y, inputs: [x, x]}, outputs: y}]
+nodes: [{op: PartitionedCall, inputs: [2], attrs: {f: f}}]
+"""
+    with pytest.raises(GraphFileError, match="3:9: attr 'Tout' of 'PartitionedCall' can't be inferred"):
+        read_graph_file(text)
+
+
 def test_a_while_of_functions_that_are_written_once() -> None:
     text = """
 functions:
@@ -214,6 +246,7 @@ def test_a_raw_function_stays_as_it_stands() -> None:
 
 
 BAD = {
+    "{inputs: {x: float}, nodes: [], outputs: [x, @{type: float}]}": ("no name of an output: got null, expected a text"),
     "{inputs: {x: float}, nodes: [{op: Neg, id: y, inputs: [@xx]}], outputs: {y: y}}": (
         "unknown node: got 'xx', expected an argument, or the name or id of a node of the function"
     ),

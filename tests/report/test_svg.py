@@ -148,6 +148,7 @@ def test_a_name_is_cut_before_its_last_part() -> None:
     assert end == "/MatMul_1"
     assert fitted("MatMul_with_a_very_long_last_part_1", 120, 12).startswith("MatMul_")
     assert fitted("conv1", 120, 12) == "conv1"
+    assert fitted("convolution1 … softmax", 140, 12) == "convolution1…softmax"
     assert fitted("x" * 100_000, 120, 12).count("…") == 1
 
 

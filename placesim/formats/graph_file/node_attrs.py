@@ -47,11 +47,13 @@ def _float(value: Any) -> float:
 def _func(value: Any) -> FunctionName:
     if isinstance(value, FunctionName):
         return value
+    if isinstance(value, str) and value:
+        return FunctionName(value)
     if isinstance(value, dict) and "func" in value and set(value) <= {"func", "attrs"}:
         attrs = value.get("attrs") or {}
         if isinstance(attrs, dict):
             return FunctionName(text_value(value["func"], "a function"), tuple((k, any_value(v)) for k, v in attrs.items()))
-    raise Wrong(f"wrong type of an attr: got {shown(value)}, expected a function: {{func: NAME}}")
+    raise Wrong(f"wrong type of an attr: got {shown(value)}, expected a function: its name, or {{func: NAME, attrs: ATTRS}}")
 
 
 _TYPED: dict[str, Callable[[Any], AttrValue]] = {

@@ -41,6 +41,9 @@ def fitted(text: str, width: float, size: float, *, is_bold: bool = False) -> st
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text
+    text = text.replace(" … ", "…")  # of several alike: the first and the last
+    if text_width(text, size, is_bold=is_bold) <= width:
+        return text
     most = int(width * 100 / size) // min(_REGULAR)
     cut = text.rfind("/", 0, -1)
     before, last = (text[:cut], text[cut:]) if cut >= 0 else ("", text)
