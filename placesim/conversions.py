@@ -107,10 +107,58 @@ def lost_in(file: GraphFile, form: str) -> list[str]:
 
 
 def placed_file(file: GraphFile, report: Report) -> GraphFile:
-    """The file with the devices that its nodes were placed on in the place of those they ask for."""
-    from placesim.formats.annotations import assign_devices
+    """The file with the devices that its nodes were placed on in the place of those they ask for.
 
-    return assign_devices(file, {row.node: row.device for row in report.placements})
+    So too for the nodes of functions, where all calls have them on one device, and where the graph is then placed as it was.
+    """
+    from placesim.formats.annotations import assign_devices, assign_functions
+
+    placed = assign_devices(file, {row.node: row.device for row in report.placements})
+    within = _devices_in_functions(report) if file.graph.functions else {}
+    if within:
+        with_functions = assign_functions(placed, within)
+        if _places(with_functions, report) == _places(None, report):
+            return with_functions
+    return placed
+
+
+def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
+    """For each function the devices of those of its nodes that are on the same one wherever it is called, lowered or not.
+
+    What runs whole on the device of its call is left out: nobody looks at what it asks for.
+    """
+    from placesim.placement.bodies import Instantiation
+
+    found: dict[str, dict[str, set[str]]] = {}
+    whole: set[str] = set()
+    placement = report.placed_graphs[-1]
+    bodies = report.bodies.bodies
+    for body in bodies:
+        if body.how is Instantiation.SINGLE_DEVICE:
+            whole.add(body.function)
+    within = ((body.placement, body.function) for body in bodies if body.placement is not None)
+    for placed, function in ((placement, ""), *within):
+        for node, device in zip(placed.graph.nodes, placed.devices, strict=True):
+            origin = placed.graph.origins.get(node.name)
+            name, of = (origin.node, origin.function) if origin is not None else (node.name, function)
+            if of and device is not None and node.op not in ("_Arg", "_Retval"):
+                found.setdefault(of, {}).setdefault(name, set()).add(device.name)
+    return {
+        function: {name: next(iter(devices)) for name, devices in nodes.items() if len(devices) == 1}
+        for function, nodes in found.items()
+        if function not in whole
+    }
+
+
+def _places(file: GraphFile | None, report: Report) -> dict[str, str]:
+    """The devices of the nodes, also in bodies, of a file placed on the report's machine; without one of the report's own."""
+    from placesim.placement.bodies import logged_nodes
+    from placesim.placement.session_placer import SessionPlacer
+
+    placement = report.placed_graphs[-1]
+    if file is not None:
+        placement = SessionPlacer(placement.device_set, placement.groups.soft).place(file.graph)
+    return {node.path: node.device.name for node in logged_nodes(placement)}
 
 
 def partition_files(report: Report, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:

@@ -6,6 +6,7 @@ Nothing heavy is imported before a function is called, so that the package start
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -48,7 +49,8 @@ def sweep(
     source: Source,
     over: Mapping[str, Any],
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
+    scheduler: str | None = None,
     steps: int | None = None,
     examples: int | None = None,
     **options: Unpack[OptionValues],
@@ -56,20 +58,28 @@ def sweep(
     """A row for each combination of the values in `over`, in their order, each as soon as those before it are there.
 
     Keys are those of `placesim sweep`, with a list, a range or a text such as `1..8` for each; a row holds its settings and
-    then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate.  Raises UsageError for keys
-    and values that mean nothing, and what is wrong with all combinations alike.
+    then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate: without it one, or
+    as many as there is room for on the Dask cluster that `scheduler` is the address of.  Raises UsageError for keys and values
+    that mean nothing, what is wrong with all combinations alike, and UnavailableError where the cluster can't be had.
     """
+    from placesim.cluster.connection import Connection
     from placesim.report.text.sweep import row_document
     from placesim.sweeping.axes import make_axes
-    from placesim.sweeping.processes import Hands
     from placesim.sweeping.simulating import Job
+    from placesim.sweeping.spreading import spread
     from placesim.sweeping.sweep import SweepRun
 
     axes = make_axes(over.items())
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
     run = SweepRun(Job(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
-    return (row_document(keys, row) for row in run.in_order(Hands(jobs)))
+
+    def found() -> Iterator[dict[str, Any]]:
+        with spread(Connection(scheduler), run.job, jobs) as hands:
+            for row in run.in_order(hands):
+                yield row_document(keys, row)
+
+    return found()
 
 
 @with_options
@@ -85,6 +95,7 @@ def plan(
     evaluations: int | None = None,
     seed: int = 0,
     jobs: int = 2,
+    scheduler: str | None = None,
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> PlanReport:
@@ -93,16 +104,18 @@ def plan(
     `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
     `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`
     in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
-    caller's script.  With `page` the report has one.
+    caller's script; with the address of a `scheduler` they are on its Dask cluster.  With `page` the report has one.
 
     Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose `report` says what would;
     UsageError for a value that means nothing.
     """
+    from placesim.cluster.connection import Connection
     from placesim.errors import ResourceExhaustedError
     from placesim.graph_plans.study import Aim, Sought
     from placesim.planned import study_plan
     from placesim.planned_files import planned_content
     from placesim.planning.portfolio import Effort, check_method
+    from placesim.planning.spreading import lanes_on
     from placesim.report.plan_report import PlanReport
     from placesim.report.text.planning import way_out
 
@@ -118,7 +131,8 @@ def plan(
     def again() -> Loaded:
         return load(source_again(data), None, chosen)
 
-    study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
+    with lanes_on(Connection(scheduler)) as open_lane:
+        study = study_plan(again, chosen, source_name(source), replace(effort, open=open_lane), patterns, aim=aim)
     report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path), has_page=page)
     if study.plan is None:
         error = ResourceExhaustedError(f"no plan fits: {way_out(study)}")

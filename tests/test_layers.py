@@ -42,7 +42,7 @@ ROOMS = {
     ),
     "cluster": "suggestions processes devices errors placesim",
     "engine": "cluster runtime placement graph devices ops deadlines files errors",
-    "planning": "suggestions processes timelines errors",
+    "planning": "suggestions processes cluster timelines errors",
     "prediction": "watching timelines traces runtime devices ops dtypes errors",
     "inspection": (
         "releases escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors"
@@ -57,7 +57,7 @@ ROOMS = {
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
-    "conversions": "files simulation report formats graph errors",
+    "conversions": "files simulation report placement formats graph errors",
     "inspections": (
         "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
         "deadlines errors placesim"
@@ -72,7 +72,7 @@ ROOMS = {
         "devices errors"
     ),
     "planned_files": "files simulation loading options report graph_plans formats placement graph errors",
-    "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
+    "forecasts": "timing planned planned_files sweeping cluster loading options planning graph_plans report errors",
     "manual": "",
     "examples": "suggestions errors",
     "options": "releases suggestions devices errors",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -35,12 +33,10 @@ from placesim.cli.progress import close_bar, staged
 from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
-    from placesim.cluster.connection import Connection
     from placesim.graph_plans.study import PlanStudy
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.planning.portfolio import Planned
-    from placesim.processes import Process
     from placesim.report.text.tables import Tables
 
 AUTO = "auto"
@@ -185,6 +181,7 @@ def plan_command(
     from placesim.planned import study_plan
     from placesim.planned_files import check_ending
     from placesim.planning.portfolio import Effort, check_method
+    from placesim.planning.spreading import lanes_on
 
     connection = take_connection(values)
     if output is not None:
@@ -198,7 +195,7 @@ def plan_command(
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
-    with _lanes(connection) as open_lane, Unhurried():
+    with lanes_on(connection) as open_lane, Unhurried():
         effort = Effort(seconds, evaluations, seed, jobs, method, open_lane)
         limit = seconds if evaluations is None else None
         with _Best(limit, is_bytes=aim.sought is Sought.MEMORY) as best, staged("drawing the problem"):
@@ -211,21 +208,6 @@ def plan_command(
         if output is not None:
             _write_graph(study, load(), options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
-
-
-@contextmanager
-def _lanes(connection: Connection) -> Iterator[Callable[[], Process]]:
-    """What starts a process to search in: on the cluster, where there is one, else here."""
-    from placesim.planning.portfolio import open_here
-
-    if connection.scheduler is None:
-        yield open_here
-        return
-    from placesim.cluster.asking import Asking
-    from placesim.cluster.opening import open_cluster
-
-    with open_cluster(connection) as cluster:
-        yield Asking(cluster, "placesim.planning.worker", answers_once=False).open
 
 
 def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> None:

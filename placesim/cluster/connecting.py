@@ -91,9 +91,9 @@ def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Clien
 
 
 def _check_host(address: str) -> None:
-    host, _, port = address.partition("://")[2].rpartition(":")
+    host, port = _host_and_port(address)
     try:
-        socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UnavailableError(f"no scheduler at {address}: {reason}") from None
@@ -130,10 +130,6 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
     """Raises UnavailableError where what answers there is no scheduler."""
     try:
         told = _run_within(seconds, _identity(address, security, seconds))
-    except (TimeoutError, FutureTimeoutError):
-        raise UnavailableError(
-            f"no scheduler answers at {address} within {seconds:g} s: what listens there is none of Dask's, or it hangs"
-        ) from None
     except Exception as error:  # of the network, TLS or what is no message of Dask's
         raise UnavailableError(_no_answer(address, error, seconds)) from None
     kind = told.get("type") if isinstance(told, dict) else None
@@ -144,15 +140,32 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     import asyncio
 
+    # how far Dask came in the time does not tell what is there
+    if not _listens(address):
+        return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    text = str(cause) or type(cause).__name__
-    if "refused" in text:
-        return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
-    if isinstance(cause, TimeoutError | asyncio.CancelledError):
-        return f"no scheduler answers at {address} within {seconds:g} s"
-    return f"no scheduler of Dask's at {address}: {text}"
+    if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
+        return f"no scheduler answers at {address} within {seconds:g} s: what listens there is none of Dask's, or it hangs"
+    return f"no scheduler of Dask's at {address}: {str(cause) or type(cause).__name__}"
+
+
+def _listens(address: str) -> bool:
+    """False where that is certain."""
+    host, port = _host_and_port(address)
+    try:
+        socket.create_connection((host, port), timeout=_TELLING_SECONDS).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.partition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 async def _identity(address: str, security: Security, seconds: float) -> Any:

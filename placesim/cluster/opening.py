@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+_MORE_SECONDS = 2.0
+"""How long more workers are waited for where fewer would do as well."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A cluster that is open.
@@ -67,7 +71,10 @@ def open_cluster(
             scheduler = connection.scheduler
         client = stack.enter_context(connected_client(scheduler, connection.seconds, connection.tls))
         if connection.scheduler is not None:
-            _wait_for_workers(client, max(len(units), int(is_checked)), connection.seconds)
+            if is_checked:
+                _wait_for_workers(client, 1 if is_soft else max(1, len(units)), connection.seconds)
+            if is_soft:
+                _wait_for_workers(client, len(units), min(connection.seconds, _MORE_SECONDS))
         offers = read_offers(client, connection.seconds)
         if is_checked:
             if not offers:

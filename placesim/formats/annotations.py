@@ -38,6 +38,18 @@ def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
     return replace(file, graph=_changed(file.graph, lambda node: devices.get(node.name, node.device), file.graph.functions))
 
 
+def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
+    """The same with devices in functions, by the functions' names and those of their nodes; all others keep their own."""
+
+    def assigned(function: Function) -> Function:
+        given = devices.get(function.name, {})
+        nodes = (node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
+        return replace(function, nodes=tuple(nodes))
+
+    functions = {name: assigned(function) for name, function in file.graph.functions.items()}
+    return replace(file, graph=_changed(file.graph, lambda node: node.device, functions))
+
+
 def _cleared(function: Function) -> Function:
     return replace(function, nodes=tuple(node._replace(device="") for node in function.nodes))
 

@@ -116,8 +116,8 @@ class Problems:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a, b or c`."""
-    listed = list(words)
+    """`a, b or c`; `none` where there is no word."""
+    listed = list(words) or ["none"]
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 

@@ -32,6 +32,11 @@ class FunctionBody(NamedTuple):
     control_results: tuple[int, ...]
 
 
+def path_of_body(call: str, function: str) -> str:
+    """What the nodes of a function's body are called by, where a node calls it: both names, shown as they can be."""
+    return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
+
+
 def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
     """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
     found = graph.functions.get(name)

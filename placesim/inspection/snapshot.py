@@ -165,6 +165,15 @@ def failure_of(error: PlacesimError) -> Failure:
 
 
 def _rows(placement: Placement) -> list[PlacedNode]:
+    graph = placement.graph
+    if not graph.functions:  # most graphs call nothing, and some have a million nodes
+        nodes, devices, location = graph.nodes, placement.devices, graph.location
+        names = {device: device.name for device in placement.device_set.devices}
+        return [
+            PlacedNode(node.name, node.op, names[device], node.device, location(node))
+            for node_id in placement.log
+            if (device := devices[node_id]) is not None and (node := nodes[node_id])
+        ]
     return [
         PlacedNode(path, node.op, device.name, node.device, graph.location(node), body, lowered_from)
         for path, node, device, graph, body, lowered_from in logged_nodes(placement)

@@ -17,7 +17,7 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import ANY
 from placesim.dtypes import RESOURCE
 from placesim.errors import OpError
-from placesim.graph.functions import FunctionBody, find_function, instantiate
+from placesim.graph.functions import FunctionBody, find_function, instantiate, path_of_body
 from placesim.graph.graph import Graph, Node, NodeDef
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, SINGLE_DEVICE_CALLS, WITHOUT_DEFAULT_DEVICE
@@ -304,7 +304,8 @@ class _Finder:
             for attr, function in called_functions(node) if device is not None else ():
                 homes = () if device is None else tuple(_homes(placement, node, attr, function, device.name))
                 name = "" if device is None else device.name
-                yield _Call(f"{prefix}{node.name}/{function.name}", prefix + node.name, node, function, name, homes, depth)
+                caller = prefix + node.name
+                yield _Call(path_of_body(caller, function.name), caller, node, function, name, homes, depth)
 
 
 def calls_bodies(node: Node) -> bool:

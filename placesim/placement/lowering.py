@@ -12,7 +12,7 @@ from typing import Any
 from placesim.devices.names import parse_runtime_name
 from placesim.dtypes import BOOL, INT32, RESOURCE
 from placesim.errors import InvalidArgumentError, OpError
-from placesim.graph.functions import FunctionBody, find_function, instantiate
+from placesim.graph.functions import FunctionBody, find_function, instantiate, path_of_body
 from placesim.graph.graph import Node, Origin
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
@@ -347,11 +347,11 @@ class _Inlining:
         """The body's nodes by their ids there; its arguments are the input identities, and take up a number each."""
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
-        around = "" if edited.origin is None else edited.origin.path
+        path = path_of_body("" if edited.origin is None else edited.origin.path.removesuffix("/"), self.function)
         for node in graph.nodes:
             name, attrs = f"{self.caller.name}/{node.name}", self._attrs(node, inputs)
             copy = edited.copy(name, node.op, attrs, self._device(node.device), node.location)
-            copy.origin = Origin(f"{around}{self.function}/{node.name}", self.function, node.name)
+            copy.origin = Origin(f"{path}/{node.name}", self.function, node.name)
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)

@@ -49,7 +49,12 @@ class PlacementRow(NamedTuple):
 
     def document(self) -> dict[str, str]:
         """The row of the JSON object, with those of `body` and `lowered_from` that there are."""
-        return {key: value for key, value in self._asdict().items() if value or key not in ("body", "lowered_from")}
+        found = {"node": self.node, "op": self.op, "device": self.device, "requested": self.requested}
+        if self.body:
+            found["body"] = self.body
+        if self.lowered_from:
+            found["lowered_from"] = self.lowered_from
+        return found
 
 
 @dataclass(frozen=True)
@@ -188,5 +193,10 @@ class Report(Reading, Outcome):
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:
+    if not placement.graph.functions:  # most graphs call nothing, and some have a million nodes
+        nodes, devices = placement.graph.nodes, placement.devices
+        placed = ((nodes[node_id], devices[node_id]) for node_id in placement.log)
+        yield from (PlacementRow(n.name, n.op, device.name, n.device) for n, device in placed if device is not None)
+        return
     for path, node, device, _, body, lowered_from in logged_nodes(placement):
         yield PlacementRow(path, node.op, device.name, node.device, body, lowered_from)

@@ -19,10 +19,13 @@ _AHEAD = 2
 
 @contextmanager
 def spread(connection: Connection, job: Job, most: int | None = None) -> Iterator[Hands]:
-    """Processes on the cluster, at most so many at once.
+    """Processes on the cluster, at most so many at once; without one on this machine, one unless it is said.
 
     A graph in one file travels; whatever else is read, workers read themselves, where it lies here.
     """
+    if connection.scheduler is None:
+        yield Hands(most or 1)
+        return
     from placesim.cluster.asking import Asking
     from placesim.cluster.opening import open_cluster
 

@@ -36,7 +36,8 @@ class Graph(Scopes, Collections, Elements):
 
     def __init__(self) -> None:
         uid()
-        self.builder = GraphBuilder(spoken_registry(), file=script_file())
+        registry = spoken_registry() if self.outer_graph is None else self.outer_graph.builder.registry
+        self.builder = GraphBuilder(registry, file=script_file())
         self.builder.graph.versions = {"producer": self.builder.registry.rules.producer}
         self.builder.on_node = self._take_up
         self.shapes = GraphShapes(self.builder.graph)

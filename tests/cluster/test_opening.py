@@ -47,10 +47,10 @@ def test_a_cluster_is_joined(cluster: Any) -> None:
 
 
 def test_workers_are_too_few(cluster: Any) -> None:
-    connection = Connection(cluster.scheduler_address, seconds=0.5)
+    connection = Connection(cluster.scheduler_address, seconds=2)
     with pytest.raises(UnavailableError, match="workers are too few: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
         pass
-    with open_cluster(connection, [PS, W0, W1], is_soft=True) as joined:
+    with open_cluster(Connection(cluster.scheduler_address), [PS, W0, W1], is_soft=True) as joined:
         assert [moved.device for moved in joined.moved] == ["/job:worker/replica:0/task:1"]
         assert set(joined.homes) == {PS, W0, W1}
 
@@ -131,7 +131,9 @@ def listening(kind: str, cluster: Any) -> Iterator[str]:
 )
 def test_no_scheduler(kind: str, sentence: str, cluster: Any) -> None:
     with listening(kind, cluster) as address:
-        with pytest.raises(UnavailableError) as caught, open_cluster(Connection(address, seconds=0.5)):
+        # what answers is given time to
+        seconds = 5 if kind == "worker" else 0.5
+        with pytest.raises(UnavailableError) as caught, open_cluster(Connection(address, seconds=seconds)):
             pass
         assert sentence in str(caught.value)
 

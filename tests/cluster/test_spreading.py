@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import placesim
 from placesim.cluster.asking import Asking
 from placesim.cluster.connection import Connection
 from placesim.cluster.opening import open_cluster
@@ -187,3 +188,18 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
     assert sweep.returncode == 1
     assert complaint == f"UnavailableError: the cluster's scheduler at {commands.address} is gone\n"
     assert len(Path("x.csv").read_text().splitlines()) > 1
+
+
+def test_from_python(dask: DaskCommands, graph: str) -> None:
+    over = {"gpu": "2..3", "batch": [64, 128]}
+    assert list(placesim.sweep(graph, over, scheduler=dask.address)) == list(placesim.sweep(graph, over))
+    rows = placesim.sweep(graph, {"batch": MANY}, scheduler=dask.address)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]  # it is a generator, which is told as what it is used for
+    assert comes(lambda: not processes_of(*dask.workers))
+    source = ROOT / "graphs" / "data-parallel.yaml"
+    there, here = (
+        placesim.plan(source, free="*", soft_placement=True, evaluations=30, scheduler=address)
+        for address in (dask.address, None)
+    )
+    assert str(there) == str(here)

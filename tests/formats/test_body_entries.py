@@ -528,6 +528,11 @@ def test_what_is_wrong_is_located(entries: str, problems: str) -> None:
     assert problems in str(raised.value)
 
 
+def test_invariants_of_no_variables() -> None:
+    with pytest.raises(GraphFileError, match="unknown key in 'shape_invariants': got 'i', expected none"):
+        read_graph_file(HEAD + "  - while: {loop_vars: {1: 0}, cond: [], body: [], shape_invariants: {i: []}}\n")
+
+
 def test_what_reads_a_broken_result_is_not_reported() -> None:
     text = (
         HEAD
@@ -561,3 +566,15 @@ fetch: [y, dx]
         )
     )
     assert [float(row.value) for row in report.results] == [3.0**8, 8 * 3.0**7]
+
+
+def test_bodies_have_the_ops_of_the_files_release() -> None:
+    text = (
+        "tensorflow: '1.15'"
+        + HEAD
+        + "  - {op: Const, name: m, value: [[1.0]]}\n"
+        + "  - cond: {if: p, then: {op: MatMul, inputs: [m, m]}, else: {op: Identity, inputs: [m]}}\n"
+    )
+    graph = read_graph_file(text).graph
+    (product,) = [node for function in graph.functions.values() for node in function.nodes if node.op == "MatMul"]
+    assert list(product.attrs) == ["transpose_a", "transpose_b", "T"]

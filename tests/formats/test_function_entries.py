@@ -13,7 +13,7 @@ from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Function
 from placesim.simulation import run
-from placesim.tf1.functions.defun import Defun
+from placesim.tf1.functions.defun import DefinedFunction, Defun
 
 
 def functions_of(text: str) -> dict[str, Function]:
@@ -25,6 +25,7 @@ def defined(types: list[Any], body: Callable[..., Any], out_names: list[str]) ->
     graph = tf.Graph()
     with graph.as_default():
         found = Defun(*types, func_name="f", out_names=out_names)(body)
+        assert isinstance(found, DefinedFunction)
         found.add_to_graph(graph)
     made: Function = graph.functions["f"]
     return made
@@ -245,6 +246,7 @@ def test_a_raw_function_stays_as_it_stands() -> None:
 
 
 BAD = {
+    "{inputs: {x: float}, nodes: [], outputs: [x, @{type: float}]}": ("no name of an output: got null, expected a text"),
     "{inputs: {x: float}, nodes: [{op: Neg, id: y, inputs: [@xx]}], outputs: {y: y}}": (
         "unknown node: got 'xx', expected an argument, or the name or id of a node of the function"
     ),

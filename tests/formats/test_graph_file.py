@@ -338,9 +338,10 @@ def test_the_last_row_that_fits_a_node_counts_over_its_entry_and_scopes() -> Non
     graph = read_graph_file(PLACED + "  a/: /gpu:0\n  '*': /gpu:1\n  x: null\n  a/n: /gpu:2\n").graph
     assert {node.name: node.device for node in graph.nodes} == {"a/c": "", "a/n": "/device:GPU:2", "b": "/device:GPU:1"}
     # `explain` points to the row
-    assert {scope.device: graph.located(scope.location).line for scope in graph.device_scopes if scope.end == 2}[
-        "/device:GPU:2"
-    ] == 12  # type: ignore[union-attr]
+    (row,) = [scope for scope in graph.device_scopes if scope.end == 2 and scope.device == "/device:GPU:2"]
+    place = graph.located(row.location)
+    assert place is not None
+    assert place.line == 12
 
 
 @pytest.mark.parametrize(

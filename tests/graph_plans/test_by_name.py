@@ -17,7 +17,7 @@ NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
 
 def given_by(rows: Mapping[str, str], name: str) -> str | None:
     """What the last row that fits a name gives it."""
-    return next((device for pattern, device in reversed(rows.items()) if matcher((pattern,))(name)), None)
+    return next((device for pattern, device in reversed(list(rows.items())) if matcher((pattern,))(name)), None)
 
 
 @given(st.dictionaries(NAMES, st.sampled_from("xyz"), min_size=1, max_size=12), st.data())

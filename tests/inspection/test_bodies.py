@@ -251,3 +251,37 @@ def test_the_page_has_the_nodes_of_bodies_with_their_proofs() -> None:
     assert [page["scopes"]["name"][number] for number, is_body in enumerate(page["scopes"]["bodies"]) if is_body][:1] == [
         "call/f"
     ]
+
+
+# --- convert --------------------------------------------------------------------------------------------------------
+
+
+def moves(before: dict[str, Any], after: dict[str, Any]) -> tuple[Any, ...]:
+    found = placesim.diff(before, after, memory=False, time=False).difference
+    return (*found.moved, *found.added, *found.removed)
+
+
+def test_placed_functions_ask_for_the_devices_of_their_nodes() -> None:
+    """But for what runs whole somewhere (f and g, which `whole` calls): nobody looks at what that asks for."""
+    written = placesim.convert(GRAPH, placed=True, format="json", nodes="raw")
+    functions = {function["name"]: function for function in json.loads(written.text())["functions"]}
+    asked = {node["name"]: node.get("device") for node in functions["deep"]["nodes"]}
+    assert asked == {"inner": f"{CPU}2", "sq": f"{CPU}1"}
+    assert {node["name"]: node.get("device") for node in functions["g"]["nodes"]} == {"n": None}
+    assert not moves(GRAPH, json.loads(written.text()))
+
+
+def test_a_node_with_several_devices_keeps_what_it_asks_for() -> None:
+    nodes = graph(call("a", device="/cpu:1"), call("b", device="/cpu:2"), functions=(F,))
+    written = json.loads(placesim.convert(nodes, placed=True, format="json", nodes="raw").text())
+    (function,) = written["functions"]
+    assert [node.get("device") for node in function["nodes"]] == [f"{CPU}1", None]
+    assert not moves(nodes, written)
+
+
+def test_names_of_functions_are_shown_as_they_can_be() -> None:
+    name = "f\x1b[31m\n"
+    hostile = graph(call("call", called=name), choose("if", lowered=True), functions=({**F, "name": name}, F, NEGATIVE))
+    text = placesim.explain(hostile, "call/*", cost=False).text()
+    assert "call/f\\x1b[31m\\n/sq: (Square): " in text
+    assert "\x1b" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placesim.inspection.explaining.inquiry import inquire
+from placesim.inspection.explaining.trials import LEAST_TRIALS
 from placesim.inspection.picturing import edits
 from placesim.inspection.picturing.edits import node_edits
 from placesim.inspection.picturing.picture import picture_of
@@ -48,11 +49,11 @@ def test_a_page_does_not_wait_for_many_trials(monkeypatch: pytest.MonkeyPatch) -
     entries = ", ".join(f"{{op: Const, name: c{i}, value: 1.0, device: /gpu:{i}}}" for i in range(1, 21))
     many = f"config: {{allow_soft_placement: true}}\ndevices: {{cpu: 1, gpu: 1}}\nnodes: [{entries}]"
     assert len(list(node_edits(picture(many)))) == 20
-    monkeypatch.setattr(edits, "NODE_BUDGET", 20 * edits.LEAST_TRIALS)
+    monkeypatch.setattr(edits, "NODE_BUDGET", 20 * LEAST_TRIALS)
     some = list(node_edits(picture(many)))
     assert 0 < len(some) < 20
-    assert sum(len(edit.found.outcomes) for edit in some) <= edits.LEAST_TRIALS
-    monkeypatch.setattr(edits, "NODE_BUDGET", 20 * edits.LEAST_TRIALS - 1)
+    assert sum(len(edit.found.outcomes) for edit in some) <= LEAST_TRIALS
+    monkeypatch.setattr(edits, "NODE_BUDGET", 20 * LEAST_TRIALS - 1)
     assert list(node_edits(picture(many))) == []
 
 

@@ -263,10 +263,11 @@ class FunctionEntries:
         """What the function gives, each by its name."""
         found: dict[str, TensorRef] = {}
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
-            output, text = item.name, item.holder[item.key]
+            output = item.name
             if not isinstance(output, str) or not output:
                 self._problems.add(item.position, f"no name of an output: got {shown(output)}, expected a text")
                 continue
+            text = item.holder[item.key]
             if output in found:
                 self._problems.add(item.position, f"duplicate output: got '{output}' again, expected it once")
             if not isinstance(text, str):

@@ -11,6 +11,7 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import DeviceSpec
 from placesim.dtypes import DType
 from placesim.errors import Location
+from placesim.escapes import escape_line
 from placesim.graph.graph import Graph
 from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind, copied, with_nodes
 from placesim.marked import Marked, device, filled
@@ -101,11 +102,13 @@ class ChangeBodyDevice:
     def text(self) -> Marked:
         """The edit as an instruction."""
         if not self.device:
-            return filled("drop the device {} of {} in the function {}", device(self.before), self.node, self.function)
+            return filled(
+                "drop the device {} of {} in the function {}", device(self.before), self.node, escape_line(self.function)
+            )
         if self.before:
             sentence = "change the device {} of {} in the function {} to {}"
-            return filled(sentence, device(self.before), self.node, self.function, device(self.device))
-        return filled("give {} in the function {} the device {}", self.node, self.function, device(self.device))
+            return filled(sentence, device(self.before), self.node, escape_line(self.function), device(self.device))
+        return filled("give {} in the function {} the device {}", self.node, escape_line(self.function), device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.devices.names import ANY
+from placesim.escapes import escape_line
 from placesim.graph.graph import Node, Signature
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.device_names import short_names
@@ -84,7 +85,8 @@ class Paragraphs:
         reason, body = proof.reason, proof.body
         if body is not None:
             where = self._short_of(body.device)
-            yield Paragraph("Stands in", f"The function {body.function}, which {body.call} ({body.op}) calls on {where}.")
+            function, op = escape_line(body.function), escape_line(body.op)
+            yield Paragraph("Stands in", f"The function {function}, which {body.call} ({op}) calls on {where}.")
         elif proof.lowered_from:
             is_around = proof.lowered_from.endswith("/")
             text = "What {} was lowered to." if is_around else "What was lowered: it is {}."

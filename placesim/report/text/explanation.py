@@ -90,7 +90,8 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
         yield "overridden", [filled(sentence, lost.ignored, lost.taken, lost.source)]
     yield "ignored", [filled("the label loc:@{}: {}", label, quoted(why)) for label, why in found.ignored_labels]
     yield "soft steps", list(found.soft_steps)
-    yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
+    if found.rule not in ("argument", "result"):
+        yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
     yield "chosen", [found.choice]
 
 
@@ -98,7 +99,8 @@ def _surroundings(found: Proof) -> Iterator[str]:
     """The body that a node stands in, and what lowering made it of."""
     if found.body is not None:
         sentence = "the function {}, which {} ({}) calls on {}"
-        yield filled(sentence, found.body.function, found.body.call, found.body.op, short_device(found.body.device))
+        body = found.body
+        yield filled(sentence, escape_line(body.function), body.call, escape_line(body.op), short_device(body.device))
     if found.lowered_from.endswith("/"):
         yield filled("what {} was lowered to", found.lowered_from.removesuffix("/"))
     elif found.lowered_from:

@@ -46,10 +46,10 @@ class FunctionGraph(Graph):
         shares_collections: bool = False,
         keeps_devices: bool = True,
     ) -> None:
-        super().__init__()
-        self.name = name
         outer = get_default_graph() if outer is None else outer
         self.outer_graph: Graph = outer
+        super().__init__()
+        self.name = name
         # the lines of its nodes stand in the library of the graph around, and so in the files of that
         self.builder.graph.files = outer.builder.graph.files
         self._file_numbers = outer._file_numbers
