@@ -425,6 +425,7 @@ class _Drawing:
         for number, known in enumerate(placed):
             of_name.update((name, number) for name in known.nodes)
         parent: dict[tuple[str, int], tuple[str, int]] = {}
+        callers: dict[int, int] = {}
 
         def root(key: tuple[str, int]) -> tuple[str, int]:
             parent.setdefault(key, key)
@@ -439,6 +440,8 @@ class _Drawing:
                 group = of_name.get(node.name) if node.is_own else None
                 other = ("fixed", devices_of[task]) if group is None else ("group", group)
                 parent[root(("task", task))] = root(other)
+                if group is not None and _calls(node):
+                    callers[group] = devices_of[task]
         found: dict[tuple[str, int], list[int]] = {}
         for task in range(len(members)):
             found.setdefault(root(("task", task)), []).append(task)
@@ -453,7 +456,8 @@ class _Drawing:
             names = tuple(name for number in numbers for name in placed[number].nodes)
             choices = set(range(len(self._devices)))
             for number in numbers:
-                choices &= set(placed[number].choices)
+                # where a body's nodes go follows from who calls it: both stay where they are
+                choices &= {callers[number]} if number in callers else set(placed[number].choices)
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
                 movable.append(Movable((), (devices_of[found[key][0]],)))
             else:
@@ -524,6 +528,11 @@ def keep_apart(drawn: Drawn, patterns: Sequence[str], handles: Mapping[str, Sequ
             raise UsageError(f"nothing to keep apart: got '{pattern}', which fits no node that the step runs")
         rows.append(row)
     return replace(drawn, problem=replace(drawn.problem, apart=tuple(rows)))
+
+
+def _calls(node: StepNode) -> bool:
+    """Whether a node calls functions, whose nodes run as others of the step."""
+    return any(execution.site is not None and execution.site.calls for execution in node.executions)
 
 
 def _is_gradient(name: str) -> bool:

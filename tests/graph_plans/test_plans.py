@@ -48,9 +48,9 @@ def check_places(
     placed = SessionPlacer(devices.device_set, devices.groups.soft).place(file.graph)
     assert placed.error is None
     where = {node.name: device.name for node, device in zip(placed.graph.nodes, placed.devices, strict=True) if device}
-    for run in study.plan.study.nodes:
-        if run.node in where:
-            assert where[run.node] == run.device, run.node
+    runs = {(run.node, run.device) for run in study.plan.study.nodes}
+    for node in {node for node, _ in runs} & where.keys():
+        assert (node, where[node]) in runs
     # every placement is simulated, and no bound is above any of them
     for other in study.placements:
         if not other.is_allowed:
@@ -97,6 +97,39 @@ TWO_TOWERS: dict[str, Any] = {
     ],
     "fetch": ["sum"],
 }
+
+
+LAYERS: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": 2},
+    "functions": [
+        {
+            "name": "layer",
+            "inputs": {"x": "float"},
+            "nodes": [
+                {"op": "MatMul", "id": "m", "inputs": ["x", "x"]},
+                {"op": "Mean", "id": "mean", "inputs": ["m", [0]], "device": "/cpu:0"},
+                {"op": "Sub", "id": "y", "inputs": ["m", "mean"]},
+            ],
+            "outputs": "y",
+        }
+    ],
+    "nodes": [
+        {"op": "Const", "name": "x", "value": [[1.0, 2.0], [3.0, 5.0]]},
+        {"op": "PartitionedCall", "name": "first", "inputs": ["x"], "attrs": {"f": "layer"}, "device": "/gpu:0"},
+        {"op": "PartitionedCall", "name": "second", "inputs": ["first"], "attrs": {"f": "layer"}, "device": "/gpu:1"},
+        {"op": "Neg", "name": "y", "inputs": ["second"]},
+    ],
+    "fetch": ["y"],
+}
+
+
+@pytest.mark.parametrize("free", [(), ("*",)])
+def test_a_call_stays_with_the_body_that_runs_for_it(free: tuple[str, ...]) -> None:
+    study = plan(LAYERS, free)
+    assert study.plan is not None
+    assert study.plan.study is not None
+    homes = {run.node: run.device for run in study.plan.study.nodes}
+    assert len({homes["first"], homes["second"]}) == (1 if free else 2)
 
 
 def test_two_towers_go_to_two_gpus() -> None:
