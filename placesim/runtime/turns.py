@@ -12,8 +12,8 @@ from placesim.errors import CancelledError
 
 _WAIT_SECONDS = 0.05
 """How long a step that waits sleeps at a time: something that is no step may have changed what it waits for."""
-_OWN_THREADS = "placesim"
-"""What the names of our own threads begin with: they begin no steps."""
+_OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
+"""What the names of threads begin with that begin no steps: our own, and those of Dask and of multiprocessing."""
 
 
 class Turns:

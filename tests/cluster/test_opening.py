@@ -24,6 +24,7 @@ from placesim.cluster.connecting import scheduler_address
 from placesim.cluster.connection import Connection, Tls
 from placesim.cluster.opening import open_cluster
 from placesim.errors import PlacesimError, UnavailableError, UsageError
+from placesim.runtime.turns import other_threads_may_run_steps
 from tests.cli.shell import ROOT, Shell
 from tests.cluster.commands import DaskCommands
 
@@ -44,6 +45,14 @@ def test_a_cluster_is_joined(cluster: Any) -> None:
     # it goes on without us
     assert len(cluster.scheduler.workers) == 2
     assert not cluster.scheduler.clients.keys() - {"fire-and-forget"}
+
+
+def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:
+    """What waits for other threads (a queue's elements, a chief) does not wait for these."""
+    with open_cluster(Connection(cluster.scheduler_address), [PS, W0]):
+        threads = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+        assert threads
+        assert not other_threads_may_run_steps(), threads
 
 
 def test_workers_are_too_few(cluster: Any) -> None:
