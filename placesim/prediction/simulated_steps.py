@@ -180,9 +180,13 @@ class SimulatedStep:
             elif execution.site is not None and cost.resource != NOWHERE:
                 device = execution.site.program.state.device.name
                 counts[device] = counts.get(device, 0) + 1
+        hosts: set[int] = set()
         for name, place in self.machine.places.items():
             gpu = place.gpu
             busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
+            if gpu is None and place.cores in hosts and name not in counts:
+                busy = 0.0  # what the task's host does is told of its first device, and of those that run nodes
+            hosts.add(place.cores)
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
             held = memory.get(name, Memory(None, None))
             moved = bytes_in.get(name, 0), bytes_out.get(name, 0)

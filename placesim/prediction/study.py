@@ -44,8 +44,8 @@ class Bound(NamedTuple):
 class DeviceTime(NamedTuple):
     """A device in the step: for how many seconds its nodes ran and its copies, the bytes in and out, and its memory.
 
-    `busy` is that of a GPU's compute stream; of a CPU, the seconds in which its task's host ran anything, launches among it.
-    `peak` is None where no memory was used, `limit` where there is none.
+    `busy` is that of a GPU's compute stream; of a CPU, the seconds in which its task's host ran anything, launches among it,
+    and none of a further one on which no node runs.  `peak` is None where no memory was used, `limit` where there is none.
     """
 
     device: str
