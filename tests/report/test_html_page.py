@@ -503,6 +503,15 @@ def test_between_lanes_is_what_is_copied(browser: Browser, tmp_path: Path) -> No
 
 
 @pytest.mark.browser
+def test_wires_follow_when_a_window_changes_its_height(browser: Browser, tmp_path: Path) -> None:
+    page = lanes(browser, picture(TOWERS, gpu=2), tmp_path)
+    ends = "JSON.stringify([...document.querySelectorAll('.wire')].map(wire => wire.getAttribute('d')))"
+    before = page.value(ends)
+    page.send("Emulation.setDeviceMetricsOverride", width=1440, height=1400, deviceScaleFactor=1, mobile=False)
+    page.wait(f"{ends} !== {json.dumps(before)}")
+    assert page.value("thePage.views.lanes.height") > 900
+
+
 def test_a_scope_opens_in_its_lanes_and_closes(browser: Browser, tmp_path: Path) -> None:
     page = lanes(browser, picture(TOWERS, gpu=2), tmp_path)
     page.press("/")

@@ -25,7 +25,8 @@ class LaneView {
       const item = this.at(event);
       if (typeof item === "number" && isScope(item)) actions.toggle(item);
     });
-    new ResizeObserver(() => this.width !== container.clientWidth && this.pieces.length && this.draw()).observe(container);
+    const isResized = () => this.width !== container.clientWidth || this.height !== container.clientHeight;
+    new ResizeObserver(() => isResized() && this.pieces.length && this.draw()).observe(container);
   }
 
   /** What was pressed: an item, a link, null for the ground; undefined for what acts by itself. */
@@ -118,6 +119,7 @@ class LaneView {
   draw() {
     const { model } = this;
     this.width = this.container.clientWidth;
+    this.height = this.container.clientHeight;
     const narrow = this.width < NARROW;
     const room = this.width - (narrow ? 0 : LANE_HEAD) - 24;
     const places = Math.max(0, ...this.pieces.map((piece) => piece.place)) + 1;
