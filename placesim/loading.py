@@ -79,6 +79,9 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
         content: str | bytes = run_script(source, options) if is_script(source) else read_bytes(source)
+    elif not hasattr(source, "read"):
+        got = type(source).__name__
+        raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
     else:
         file = name or str(getattr(source, "name", "<stream>"))
         content = read_stream(source, file)

@@ -143,6 +143,12 @@ def test_a_failing_step_keeps_the_results_before_it() -> None:
     assert caught.value.report.text() == "1\n"
 
 
+@pytest.mark.parametrize("source", [None, [1, 2], 3])
+def test_what_is_no_graph_is_said_to_be_none(source: Any) -> None:
+    with pytest.raises(placesim.UsageError, match=r"no graph: got (NoneType|list|int), expected a path"):
+        placesim.run(source)
+
+
 def test_a_wrong_file_is_a_graph_file_error() -> None:
     with pytest.raises(placesim.GraphFileError) as caught:
         placesim.run({"nodes": [{"op": "MatMull"}, {"op": "Negg"}]})

@@ -47,8 +47,7 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
     for _ in range(_ROUNDS):
         graph = read_graph_file(written, base.graph.file, base.graph.registry).graph
         found = SessionPlacer(planned.device_set, soft).place(graph)
-        asked_vainly = where if found.error is not None else ()
-        wrong = set(asked_vainly or misplaced(found, where)) - moved
+        wrong = set(where if found.error is not None else misplaced(found, where)) - moved
         if not wrong:
             return None if found.error is not None else written
         moved |= wrong

@@ -22,6 +22,7 @@ from placesim.graph.graph import Graph, Node
 from placesim.graph.steps import GraphFile
 from placesim.graph_plans.by_name import request, request_text
 from placesim.graph_plans.drawing import possible_devices
+from placesim.graph_plans.writing import misplaced
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 
@@ -146,10 +147,7 @@ class _Scoping:
 
     def _wrong(self, placement: Placement) -> list[str] | None:
         """The nodes that are elsewhere than planned; None where nothing is placed."""
-        if placement.error is not None:
-            return None
-        found = _devices(placement)
-        return [name for name, device in self._target.items() if found.get(name) != device]
+        return None if placement.error is not None else misplaced(placement, self._target)
 
     def _require(self, wrong: Sequence[str]) -> bool:
         """Have more asked for: of each group with a node that is elsewhere the first node, and then all."""
