@@ -57,7 +57,7 @@ ROOMS = {
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
-    "conversions": "files simulation report placement formats graph errors",
+    "conversions": "files runtime report placement formats graph errors",
     "inspections": (
         "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
         "deadlines errors placesim"
