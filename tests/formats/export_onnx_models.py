@@ -170,7 +170,7 @@ class Steps(nn.Module):
         total = torch.zeros_like(x)
         for i in range(int(count)):
             x = torch.tanh(x @ self.weight)
-            if bool(x.sum() > 0):
+            if bool(x.sum() > 0):  # noqa: SIM108 - TorchScript keeps it as a conditional
                 total = total + x * i
             else:
                 total = total - x
@@ -204,7 +204,9 @@ EXPORTS = {
     "lstm-dynamo": Export(Lstm, {"x": _random(2, 7, 8)}, ["y", "hidden"], 18, True),
     "unet": Export(UNet, {"x": _random(1, 3, 16, 16)}, ["y"], 16, False, {"x": {0: "batch", 2: "rows", 3: "columns"}}),
     "unet-dynamo": Export(UNet, {"x": _random(1, 3, 16, 16)}, ["y"], 22, True),
-    "scripted-steps": Export(lambda: torch.jit.script(Steps()), {"x": _random(3, 4), "count": torch.tensor(5)}, ["last", "total"], 15),
+    "scripted-steps": Export(
+        lambda: torch.jit.script(Steps()), {"x": _random(3, 4), "count": torch.tensor(5)}, ["last", "total"], 15
+    ),
 }
 
 
