@@ -252,7 +252,7 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
 
 def _always(node: OnnxNode) -> Value:
     """A condition that is known to hold."""
-    return cast("Value", node.reading.by_ref[node.constant(np.bool_(True))])
+    return node.reading.by_ref[node.constant(np.bool_(True))]
 
 
 def _known_length(node: OnnxNode, count: TensorRef | None) -> int | None:

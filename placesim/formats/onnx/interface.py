@@ -59,7 +59,7 @@ def _sequence(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, V
 def model_outputs(reading: GraphReading, name: str, value: Value) -> dict[str, TensorRef]:
     """What is fetched for an output, by the name that it has then: `y`, or `y[0]`, `y[1]` for members of `y`."""
     if value.items is not None:
-        found = {}
+        found: dict[str, TensorRef] = {}
         is_optional = value.type.WhichOneof("value") == "optional_type"
         for index, item in enumerate(value.items):
             found |= model_outputs(reading, name if is_optional else f"{name}[{index}]", item)

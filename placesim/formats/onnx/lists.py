@@ -1,7 +1,7 @@
 """Sequences and optionals of ONNX as tensors of type variant: TensorFlow's lists and optionals.
 
-A sequence whose members are known when it is read has them as `items` of its Value, so that nothing of it is in the graph; where
-it comes out of a body, or goes through a loop, it is a TensorList.  An optional is `items` of none or one, or an Optional.
+A sequence whose members are known when it is read has them as `items` of its Value, so that nothing of it is in the graph;
+where it comes out of a body or goes through a loop it is a TensorList.  An optional is `items` of none or one, or an Optional.
 """
 
 from __future__ import annotations

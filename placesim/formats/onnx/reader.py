@@ -72,7 +72,7 @@ def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None
         with _reported(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, model.tensors.read(tensor))
     reading.read_nodes(graph.node)
-    outputs = {}
+    outputs: dict[str, TensorRef] = {}
     for index, wanted in enumerate(graph.output):
         with _reported(problems, index, f"output '{wanted.name}'"):
             found = reading.lookup(wanted.name)

@@ -109,8 +109,9 @@ def _axis(node: OnnxNode, value: Value, axis: int) -> int:
 def _size(node: OnnxNode, value: Value, axis: int) -> TensorRef:
     """The size of an axis, an int64 scalar, whose content is known where the shape is."""
     shape = value.shape
-    if shape is not None and axis < len(shape) and shape[axis] is not None:
-        return node.constant(np.int64(shape[axis]), INT64, "length")
+    size = None if shape is None or axis >= len(shape) else shape[axis]
+    if size is not None:
+        return node.constant(np.int64(size), INT64, "length")
     sizes = node.emit("Shape", value.ref, out_type=INT64)
     return node.emit("GatherV2", sizes, node.constant(np.int64(axis)), node.constant(np.int32(0)))
 

@@ -1,6 +1,6 @@
 """Writes `tests/data/onnx`: small models with random weights as PyTorch exports them, and what ONNX Runtime makes of them.
 
-`python -m tests.formats.export_onnx_models [NAME ...]` where torch, onnx, onnxscript and onnxruntime are installed; none of
+`python -m tests.formats.onnx.exports [NAME ...]` where torch, onnx, onnxscript and onnxruntime are installed; none of
 them is needed to run the tests.  Each model is `NAME.onnx` and `NAME.npz`, which holds its inputs and outputs by their names.
 """
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-FOLDER = Path(__file__).parent.parent / "data" / "onnx"
+FOLDER = Path(__file__).parent.parent.parent / "data" / "onnx"
 
 
 class Export(NamedTuple):
