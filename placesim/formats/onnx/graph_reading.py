@@ -216,8 +216,8 @@ class GraphReading:
         row = self.model.find_row(domain, proto.op_type, since)
         if row is not None:
             made = _listed(row(node))
-        elif schema is not None and (body := self._body(schema, resolved, values)) is not None:
-            made = list(self.expand(body, values, {**_defaults(schema), **attrs}))
+        elif schema is not None and self._body(schema, resolved, values) is not None:
+            made = list(self.composition(node))
         else:
             raise Unsupported(self._unknown(proto, domain, since))
         return [self._value(node, index, item, known) for index, item in enumerate(made)]
@@ -300,22 +300,31 @@ class GraphReading:
                 found[name] = helper.make_tensor_type_proto(found[name].tensor_type.elem_type, dims)
         return found
 
+    def composition(self, node: OnnxNode) -> list[Value | None]:
+        """The outputs of a node by ONNX's own composition.  Raises Unsupported where it has none."""
+        domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
+        schema = self._schema(node.proto, domain)
+        body = None if schema is None else self._body(schema, node.proto, node.values)
+        if body is None:
+            raise Unsupported(f"op '{node.op}' has no composition of ONNX's own")
+        attrs = {attr.name: attr for attr in node.proto.attribute}
+        return self.expand(body, node.values, {**_defaults(schema), **attrs})
+
     def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
-        """ONNX's own composition of an op, as a FunctionProto; None where it has none."""
+        """ONNX's own composition of an op, as a FunctionProto, which says its opsets; None where it has none."""
         import onnx
 
-        version = self.opsets.get("" if schema.domain in DEFAULT_DOMAINS else schema.domain, 1)
-        text = b""
-        if schema.has_context_dependent_function:
-            # TypeProtos of inputs that are left out are empty
+        depends = schema.has_context_dependent_function
+        versions = schema.context_dependent_function_opset_versions if depends else schema.function_opset_versions
+        if not versions:
+            return None
+        current = self.opsets.get("" if schema.domain in DEFAULT_DOMAINS else schema.domain, 1)
+        version = max((one for one in versions if one <= current), default=min(versions))
+        if depends:  # an input that is left out has an empty type
             types = [b"" if value is None or value.type is None else value.type.SerializeToString() for value in values]
-            versions = schema.context_dependent_function_opset_versions
-            best = max((v for v in versions if v <= version), default=None)
-            if best is not None:
-                text = schema.get_context_dependent_function_with_opset_version(best, proto.SerializeToString(), types)
-        elif schema.has_function:
-            best = max((v for v in schema.function_opset_versions if v <= version), default=None)
-            text = b"" if best is None else schema.get_function_with_opset_version(best)
+            text = schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
+        else:
+            text = schema.get_function_with_opset_version(version)
         if not text:
             return None
         body = onnx.FunctionProto()
@@ -328,7 +337,7 @@ class GraphReading:
             raise Unsupported(f"function '{function.name}' within itself: expected functions that end")
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
-        inner = GraphReading(self.model, self.builder, None, opsets or self.opsets, {**defaults, **attrs}, self.depth + 1)
+        inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
         inner.by_ref, inner.maker = self.by_ref, self.maker
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
@@ -338,7 +347,7 @@ class GraphReading:
                 inner.names[name] = None
         inner.left_out = {name for index, name in enumerate(function.input) if index >= len(values) or values[index] is None}
         inner.read_nodes(function.node)
-        return [inner.lookup(name) if name else None for name in function.output]
+        return [inner.names.get(name) for name in function.output]
 
     left_out: frozenset[str] | set[str] = frozenset()
     """Inputs of a function that its caller left out: its nodes have none there either."""
