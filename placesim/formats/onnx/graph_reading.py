@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import ONNX_NUMBER
-from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
 from placesim.formats.onnx.ordering import in_order
 from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
@@ -29,6 +28,10 @@ _MOST_KNOWN = 4096
 """Elements of a constant that what reads it is told when its outputs are inferred."""
 
 
+FindRow = Callable[[str, str, int], Row | None]
+"""The row of an op: `(domain, op, version since which it is as it is here)`."""
+
+
 @dataclass
 class Model:
     """What all graphs of a model share: opsets by domain, functions by domain, name and overload, tensors, problems."""
@@ -37,6 +40,7 @@ class Model:
     functions: Mapping[tuple[str, str, str], Any]
     tensors: TensorReader
     problems: Problems
+    find_row: FindRow
     allows_unknown: bool = False
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
@@ -64,6 +68,8 @@ class GraphReading:
         self.opsets = model.opsets if opsets is None else opsets
         self.given_attrs = given_attrs or {}
         self.depth = depth
+        self.maker: Any = None
+        """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -168,7 +174,7 @@ class GraphReading:
             except GraphBuildError as error:
                 for name in proto.output:
                     self.names.setdefault(name, None)
-                if error is not _DEPENDENT:
+                if error is not REFUSED:
                     self._report(proto, index, error)
 
     def _report(self, proto: Any, index: int, error: GraphBuildError) -> None:
@@ -180,7 +186,7 @@ class GraphReading:
         names = ["" if name in self.left_out else name for name in proto.input]
         values = [self.lookup(name) if name else None for name in names]
         if any(value is None and name for value, name in zip(values, names, strict=True)):
-            raise _DEPENDENT
+            raise REFUSED
         attrs = {attr.name: self._given(attr) for attr in proto.attribute}
         attrs = {name: attr for name, attr in attrs.items() if attr is not None}
         domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
@@ -216,7 +222,7 @@ class GraphReading:
         self.inferred.update(types)
         node = OnnxNode(self, resolved, proto.name, since, values, attrs)
         known = known_outputs(node) if not domain else None
-        row = find_row(domain, proto.op_type, since)
+        row = self.model.find_row(domain, proto.op_type, since)
         if row is not None:
             made = _listed(row(node))
         elif schema is not None and self._body(schema, resolved, values) is not None:
@@ -347,7 +353,7 @@ class GraphReading:
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
         inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
-        inner.by_ref = self.by_ref
+        inner.by_ref, inner.maker = self.by_ref, self.maker
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
             if value is not None:
@@ -372,7 +378,8 @@ class GraphReading:
         return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx` lists"
 
 
-_DEPENDENT = Unsupported("an input was refused")
+REFUSED = Unsupported("an input was refused")
+"""What is wrong is reported already."""
 _DATA = {
     "float32": 1,
     "uint8": 2,
