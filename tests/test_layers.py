@@ -57,7 +57,7 @@ ROOMS = {
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
-    "conversions": "files simulation report placement formats graph errors",
+    "conversions": "files runtime report placement formats graph errors",
     "inspections": (
         "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
         "deadlines errors placesim"
@@ -134,7 +134,8 @@ THIRD_PARTY = {
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
     "distributed": ("cluster/", "engine/"),
-    "google": ("formats/tensorflow/",),
+    "google": ("formats/tensorflow/", "formats/onnx/messages"),
+    "onnx": ("formats/onnx/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

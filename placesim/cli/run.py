@@ -140,7 +140,7 @@ def run_command(
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.reports import ReportWriter
     from placesim.options import make_options
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     loaded = load_graph(graph, options)
@@ -198,7 +198,7 @@ def _traced(path: str | None) -> Iterator[Measurements | None]:
     from placesim.cli.output import check_writable, write_trace
     from placesim.interrupts import Unhurried
     from placesim.report.trace import events
-    from placesim.simulation import open_measurements
+    from placesim.simulation.simulating import open_measurements
 
     check_writable(Path(path))
     measurements = open_measurements()
