@@ -87,8 +87,10 @@ class HostedSession:
         self._reply = reply
         self._post = post
         self._memory = ProcessMemory(opening.config.memory_limit)
+        self._measurements = WorkerMeasurements() if opening.is_measured else None
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files) for device in opening.device_set.devices
+            device.name: DeviceState(device, self._memory, files=opening.files, measurements=self._measurements)
+            for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
         self._prepared: dict[int, HostedStep] = {}
@@ -105,6 +107,10 @@ class HostedSession:
     def do(self, job: Callable[[], None]) -> None:
         """Have the session's thread do something, after what it was given before."""
         self._jobs.put(job)
+
+    def news(self) -> Told | None:
+        """What was measured and not told yet; in any thread."""
+        return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
         """The thread ends, whatever it is at, and all state goes."""
@@ -176,6 +182,7 @@ class HostedSession:
         except Exception as error:
             ended.error, ended.position = _told(error), ()
         self._where, self._events = tuple, []
+        ended.measured = self.news()
         try:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
