@@ -41,7 +41,7 @@ ROOMS = {
         "memory ops dtypes errors traces"
     ),
     "cluster": "suggestions processes devices errors placesim",
-    "engine": "cluster runtime placement graph devices ops deadlines files errors",
+    "engine": "cluster runtime placement graph devices ops deadlines files traces errors",
     "planning": "suggestions processes cluster timelines errors",
     "prediction": "watching timelines traces runtime devices ops dtypes errors",
     "inspection": (

@@ -12,6 +12,7 @@ from typing import Any
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
 from placesim.engine.mail import Mail, Position
+from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
 from placesim.engine.scheduled import ScheduledPart
 from placesim.errors import DefectError, PlacesimError, UnimplementedError
@@ -158,6 +159,8 @@ class HostedSession:
             found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
         else:
             self._prepared[number] = HostedStep(work, programs, resources)
+            if self._measurements is not None:
+                self._measurements.join(programs, number)
             count = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
             found = Readiness(needs_dataflow(programs), count)
         self._reply({"is": "ready", "number": number}, found)
@@ -186,7 +189,7 @@ class HostedSession:
         try:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
-            self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
+            self._reply({"is": "ended", "step": step}, Ended(error=_told(error), measured=ended.measured))
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
         def send(device: str, key: Any, value: Any, generation: int) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
+from time import perf_counter_ns, time_ns
 from typing import NamedTuple
 
 import numpy as np
 
-from placesim.runtime.measuring import Measurements, ToldNode, Way
+from placesim.cluster.performance import COMPUTED, MOVED, Span
+from placesim.engine.mail import Arrival
+from placesim.runtime.measuring import RECEIVED, Measurements, ToldNode, Way, rows
+from placesim.runtime.partition import tensor_of
 from placesim.runtime.program import Program, TransferKey
+from placesim.traces import NANOSECONDS
 
 FROM_ELSEWHERE = 1
 """Marks a transfer whose beginning is a moment of the sender's clock."""
@@ -55,10 +60,6 @@ class WorkerMeasurements(Measurements):
             self.ways_of(programs)
         self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
 
-    def came(self, programs: Sequence[Program], name: TransferKey, sent: int, there: int) -> None:
-        """A tensor came from another worker; it was sent at a moment of that one's clock."""
-        self.transfers.extend((self.ways_of(programs)[name], sent, there, FROM_ELSEWHERE))
-
     def news(self) -> Told:
         """What was not told before."""
         with self._lock:
@@ -66,7 +67,7 @@ class WorkerMeasurements(Measurements):
             runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
             nodes, ways = self.nodes[self._told[2] :], self.ways[self._told[3] :]
             first = self._told[3]
-            sizes = map(len, (runs, transfers, nodes, ways))
+            sizes = len(runs), len(transfers), len(nodes), len(ways)
             self._told = [before + size for before, size in zip(self._told, sizes, strict=True)]
         return Told(
             [ToldNode(node.device, node.name, node.op, node.inputs) for node in nodes],
@@ -75,6 +76,25 @@ class WorkerMeasurements(Measurements):
             transfers,
             dict(self.threads),
         )
+
+
+class MeasuredPart:
+    """What tells measurements of the tensors of a part of a step: those between its programs, and those from elsewhere."""
+
+    def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
+        self.exchange = measurements.exchange(programs)
+        self._ways = measurements.ways_of(programs)
+        self._transfers = measurements.transfers
+
+    @classmethod
+    def of(cls, programs: Sequence[Program]) -> MeasuredPart | None:
+        """None where nobody measures."""
+        measurements = programs[0].state.measurements if programs else None
+        return None if measurements is None else cls(measurements, programs)
+
+    def came(self, name: TransferKey, arrival: Arrival) -> None:
+        """A tensor came from another worker."""
+        self._transfers.extend((self._ways[name], arrival.sent, arrival.there, FROM_ELSEWHERE))
 
 
 # --- in the client --------------------------------------------------------------------------------------------------
@@ -125,18 +145,29 @@ class Gathering:
         self._take_runs(address, told)
         self._take_transfers(address, told)
 
+    def spans(self) -> Iterator[Span]:
+        """What the workers were at."""
+        since_epoch = time_ns() - perf_counter_ns()
+        addresses = {number: address for (address, _), number in self._threads.items()}
+        for number, start, end, thread in rows(self._found.runs, 4):
+            node, name = self._found.nodes[number], f"{self._found.threads[thread]} {thread}"
+            yield Span(addresses[thread], name, node.op, node.name, COMPUTED, *_seconds(since_epoch, start, end))
+        for number, start, end, _ in rows(self._found.transfers, 4):
+            way = self._found.ways[number]
+            moments = _seconds(since_epoch, start, end)
+            yield Span(self._homes[way.receiver], "in", RECEIVED, tensor_of(way.tensor), MOVED, *moments)
+
     def _take_runs(self, address: str, told: Told) -> None:
-        rows = np.array(told.runs, np.int64).reshape(-1, 4)
+        runs = np.array(told.runs, np.int64).reshape(-1, 4)
         threads = {ident: self._thread(address, ident, name) for ident, name in told.threads.items()}
-        rows[:, 0] = np.array(self._nodes[address], np.int64)[rows[:, 0]]
-        rows[:, 1:3] -= self.clocks[address].ahead
-        rows[:, 3] = [threads[ident] for ident in rows[:, 3].tolist()]
-        self._found.runs.frombytes(rows.tobytes())
+        runs[:, 0] = np.array(self._nodes[address], np.int64)[runs[:, 0]]
+        runs[:, 1:3] -= self.clocks[address].ahead
+        runs[:, 3] = [threads[ident] for ident in runs[:, 3].tolist()]
+        self._found.runs.frombytes(runs.tobytes())
 
     def _take_transfers(self, address: str, told: Told) -> None:
         ahead = self.clocks[address].ahead
-        numbers = iter(told.transfers)
-        for way, start, end, mark in zip(numbers, numbers, numbers, numbers, strict=True):
+        for way, start, end, mark in rows(told.transfers, 4):
             number = self._ways[address][way]
             sender = self._homes[self._found.ways[number].sender] if mark == FROM_ELSEWHERE else address
             there = end - ahead
@@ -165,5 +196,9 @@ class Gathering:
         if key not in self._threads:
             number = self._threads[key] = len(self._threads)
             self._found.threads[number] = name
-            self._found.groups[number] = address
+            self._found.groups[number] = self._names[address]
         return self._threads[key]
+
+
+def _seconds(origin: int, start: int, end: int) -> tuple[float, float]:
+    return (origin + start) / NANOSECONDS, (origin + end) / NANOSECONDS

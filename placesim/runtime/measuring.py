@@ -90,9 +90,9 @@ class Measurements:
         """Number, start and end."""
         self.threads: dict[int, str] = {}
         self.processes: dict[str, str] = {}
-        """By device, the process that has it, where that is another one."""
+        """By device the process that has it, where that is another one."""
         self.groups: dict[int, str] = {}
-        """By thread, what tells its process from others, where that is another one."""
+        """By thread the process that it is in, where that is another one."""
         self.outputs: dict[tuple[int, int], tuple[Output, ...]] | None = {} if describes else None
         """By node and start, what that run gave."""
         self._ledger: Ledger | None = None
@@ -266,9 +266,9 @@ class _Records:
     def records(self) -> Iterator[TraceRecord]:
         yield STEP
         yield from self._tracks()
-        for number, start, end in _rows(self._steps, 3):
+        for number, start, end in rows(self._steps, 3):
             yield Slice(STEP, start - self._origin, end - self._origin, f"step {number}", "Step", {"step": number})
-        for number, start, end, thread in _rows(self._runs, 4):
+        for number, start, end, thread in rows(self._runs, 4):
             node = self._found.nodes[number]
             args = node_args(node.name, node.op, node.inputs)
             track = self._track(node.device, thread)
@@ -278,11 +278,10 @@ class _Records:
             yield from memory_counts(device, self._in_use(journal))
 
     def _track(self, device: str, thread: int) -> Track:
-        return self._place(device, " Compute", self._threads[thread])
+        return self._row(self._found.groups.get(thread), device, " Compute", self._threads[thread])
 
-    def _place(self, device: str, what: str, row: str) -> Track:
-        """A process for each device; of several processes each is one of the trace, with the rows of its devices."""
-        process = self._found.processes.get(device)
+    def _row(self, process: str | None, device: str, what: str, row: str) -> Track:
+        """A process for each device; where several processes ran, each of them with the rows of its devices."""
         if process is None:
             return Track(f"{device}{what}", row)
         task, _, own = device.partition("/device:")
@@ -293,7 +292,7 @@ class _Records:
         found: dict[str, dict[Track, None]] = {}
         for node in self._found.nodes:
             found.setdefault(node.device, {})
-        for number, _, _, thread in _rows(self._runs, 4):
+        for number, _, _, thread in rows(self._runs, 4):
             device = self._found.nodes[number].device
             found[device][self._track(device, thread)] = None
         for device in sorted(found):
@@ -303,10 +302,10 @@ class _Records:
         """Each transfer on a lane of its receiver, with arrows from what made the tensor and to those that read it."""
         starts, ends = self._spans_by_node()
         lanes: dict[str, Lanes] = {}
-        for number, start, end, _ in sorted(_rows(self._transfers, 4), key=lambda row: row[1:3]):
+        for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):
             tensor, sender, receiver, maker, readers = self._found.ways[number]
             lane = lanes.setdefault(receiver, Lanes()).take(start, end)
-            track = self._place(receiver, "/memcpy Compute", f"in {lane}")
+            track = self._row(self._found.processes.get(receiver), receiver, "/memcpy Compute", f"in {lane}")
             name = tensor_of(tensor)
             args = {"name": name, "op": RECEIVED, "from": sender, "to": receiver}
             way = (track, start - self._origin, end - self._origin)
@@ -330,7 +329,7 @@ class _Records:
         readers = {reader for way in self._found.ways for reader in way.readers}
         starts: dict[int, list[_Span]] = {}
         ends: dict[int, list[_Span]] = {}
-        for number, start, end, thread in _rows(self._runs, 4):
+        for number, start, end, thread in rows(self._runs, 4):
             if number in makers:
                 ends.setdefault(number, []).append((end, start, thread))
             if number in readers:
@@ -362,5 +361,6 @@ def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, 
     return found
 
 
-def _rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
+def rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
+    """Rows of so many numbers each."""
     return zip(*[iter(numbers)] * width, strict=True)
