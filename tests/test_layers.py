@@ -81,9 +81,8 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
-        "placement graph devices "
-        "memory ops dtypes errors"
+        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats engine "
+        "cluster runtime placement graph devices memory ops dtypes errors"
     ),
     "tf1": (
         "releases "

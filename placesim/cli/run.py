@@ -23,6 +23,7 @@ from placesim.cli.options import (
     source_options,
     trace_option,
 )
+from placesim.cluster.connection import ENGINES
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from placesim.cluster.homes import Moved
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.session import Session
-
-ENGINES = ("local", "dask")
 
 
 @command("run")
