@@ -126,8 +126,9 @@ class ClusterSession(Session):
 
     def close(self) -> None:
         """Forget all variables, on all workers."""
+        was_closed = self._closed
         super().close()
-        if self._links is not None:
+        if self._links is not None and not was_closed:
             self._gather_rest(self._links)
             self._links.close()
 
