@@ -1,13 +1,13 @@
 """Resize, and Upsample before it -> TensorFlow's resizing where that takes the same samples, else each axis by itself.
 
-Along an axis the samples' coordinates, their neighbours and weights are computed, as constants where sizes and scales are known,
-and the weighted neighbours gathered and added up.
+Along an axis the samples' coordinates, their neighbours and weights are computed, as constants where sizes and scales are
+known, and the weighted neighbours gathered and added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import channels_first, channels_last
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
-_NATIVE = {
+_NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
     ("linear", "half_pixel", ""): ("ResizeBilinear", {"half_pixel_centers": True}),
     ("linear", "align_corners", ""): ("ResizeBilinear", {"align_corners": True}),
     ("linear", "asymmetric", ""): ("ResizeBilinear", {}),
@@ -129,7 +129,12 @@ def _item(fold: Folding, vector: Value, index: int) -> Value:
 def _is_kept(axis: _Axis, ways: _Ways) -> bool:
     """Whether an axis is known to stay as it is."""
     if ways.coordinates == "tf_crop_and_resize":
-        return all(isinstance(end, np.ndarray) for end in (axis.start, axis.end)) and _same(axis) and axis.start == 0 and axis.end == 1
+        return (
+            all(isinstance(end, np.ndarray) for end in (axis.start, axis.end))
+            and _same(axis)
+            and axis.start == 0
+            and axis.end == 1
+        )
     return isinstance(axis.scale, np.ndarray) and axis.scale == 1
 
 
