@@ -13,6 +13,7 @@ from distributed.comm.core import Comm, CommClosedError, connect
 from distributed.core import Status
 
 from placesim.engine.hosting import HostedSession
+from placesim.engine.lending import Lender, Probe, can_borrow
 from placesim.engine.mail import Arrival, Limit, Mail, Stop
 from placesim.engine.messages import SESSION, TENSORS, Opening
 from placesim.engine.outbox import Outbox
@@ -57,9 +58,10 @@ class Host:
             post.close()
         return Status.dont_reply
 
-    async def serve_tensors(self, comm: Comm, session: str) -> Status:
-        """Another worker's connection: tensors for a session."""
+    async def serve_tensors(self, comm: Comm, session: str, probe: Any) -> Status:
+        """Another worker's connection: tensors for a session.  The answer is whether that worker can lend us memory."""
         try:
+            await comm.write(can_borrow(probe and Probe(*probe)))
             while True:
                 message = await comm.read()
                 post = self.sessions.get(session)
@@ -67,8 +69,8 @@ class Host:
                     break
                 key, value, generation = unpack(message["value"])
                 post.arrive(message["step"], Arrival(key, placed_well(value), generation))
-        except CommClosedError:
-            pass  # that worker has closed its part of the session
+        except (CommClosedError, OSError):
+            pass  # that worker has closed its part of the session, or is gone with what it has lent
         return Status.dont_reply
 
 
@@ -82,6 +84,8 @@ class Post:
         self._client = Outbox(self._loop, comm)
         self._client.start()
         self._peers: dict[str, Outbox] = {}
+        self._lender = Lender()
+        self._borrowers: set[str] = set()
         self._homes = opening.homes
         self._mails: defaultdict[int, Mail] = defaultdict(SimpleQueue)
         self._counts: dict[int, list[int]] = {}
@@ -130,6 +134,7 @@ class Post:
         self._client.abort()
         for peer in self._peers.values():
             peer.abort()
+        self._lender.close()
 
     # --- in the session's thread
 
@@ -137,6 +142,7 @@ class Post:
         if message["is"] == "ended":
             self._ended = max(self._ended, message["step"])
             self._mails.pop(message["step"], None)
+            self._lender.step_ended()
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
@@ -147,9 +153,12 @@ class Post:
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
-        peer.post({"step": step}, (key, compact(value), generation))
+        sent = self._lender.lend(value) if address in self._borrowers else value
+        peer.post({"step": step}, (key, compact(sent), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))
-        await comm.write({"op": TENSORS, "session": self._session, "reply": False})
+        await comm.write({"op": TENSORS, "session": self._session, "reply": False, "probe": self._lender.probe()})
+        if await comm.read():
+            self._borrowers.add(address)
         return comm
