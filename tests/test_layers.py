@@ -134,7 +134,8 @@ THIRD_PARTY = {
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
     "distributed": ("cluster/", "engine/"),
-    "google": ("formats/tensorflow/",),
+    "google": ("formats/tensorflow/", "formats/onnx/messages"),
+    "onnx": ("formats/onnx/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

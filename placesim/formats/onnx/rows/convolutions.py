@@ -1,0 +1,7 @@
+"""Convolutions, their transposes and deformations."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

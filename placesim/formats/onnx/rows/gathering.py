@@ -1,0 +1,7 @@
+"""Parts of tensors by indices: gathered and scattered."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

@@ -1,0 +1,7 @@
+"""Quantized tensors and products of them."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

@@ -1,0 +1,7 @@
+"""Tensors of another shape, and parts of tensors by ranges."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}
