@@ -67,8 +67,8 @@ class Host:
                 post = self.sessions.get(session)
                 if post is None:
                     break
-                key, value, generation = unpack(message["value"])
-                post.arrive(message["step"], Arrival(key, placed_well(value), generation))
+                post.arrive(message["step"], unpack(message["value"]))
+                del message, post  # nothing is held while the next one is waited for
         except (CommClosedError, OSError):
             pass  # that worker has closed its part of the session, or is gone with what it has lent
         return Status.dont_reply
@@ -115,11 +115,12 @@ class Post:
             elif what == "stop":
                 mail.put(Stop())
 
-    def arrive(self, step: int, tensor: Arrival) -> None:
-        """A tensor has come; one of a step that has ended here is dropped."""
+    def arrive(self, step: int, tensor: tuple[Any, Any, int]) -> None:
+        """A tensor has come, with its key and generation; one of a step that has ended here is dropped."""
         self._count(step)[1] += 1
         if step > self._ended:
-            self._mails[step].put(tensor)
+            key, value, generation = tensor
+            self._mails[step].put(Arrival(key, placed_well(value), generation))
 
     def _count(self, step: int) -> list[int]:
         """How many tensors of a step were sent from here, and how many have come."""

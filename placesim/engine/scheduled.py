@@ -15,7 +15,7 @@ from typing import Any
 from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
 from placesim.engine.turns import turn_takers
 from placesim.errors import OpError, PlacesimError
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import SENDS
 from placesim.runtime.node_steps import StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect
@@ -51,29 +51,28 @@ class ScheduledPart:
         self.steps = [compilers[part].compile(found, ()) for (part, _), found in zip(order, instructions, strict=True)]
         self.edges = Edges(programs, order, instructions, is_here)
         self.reads = Reads(programs, order, instructions)
-        self._run: _PartRun | None = None
+        self.at = -1
+        """The number of the node that runs, or that failed."""
 
     @property
     def position(self) -> Position:
-        """Where the node stands that runs, or that failed."""
-        at = -1 if self._run is None else self._run.at
-        return (self.positions[at] if at >= 0 else -1,)
+        """Where that node stands in the order of the whole step."""
+        return (self.positions[self.at] if self.at >= 0 else -1,)
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
         """Values by `_Arg` index -> values by `_Retval` index.
 
         Raises the error of the first of the nodes that fail here, and Stopped once an earlier one failed elsewhere.
         """
-        self.feeds.clear()
         self.feeds.update(feeds)
-        self.results.clear()
         self.rendezvous.send = send
-        self._run = _PartRun(self, mail)
+        self.at = -1
         try:
-            self._run.run()
+            _PartRun(self, mail).run()
             return dict(self.results)
         finally:  # nothing of a step outlives it
-            self.rendezvous.clear()
+            for held in (self.feeds, self.results, self.rendezvous):
+                held.clear()
             for store in self.stores:
                 store[:] = [None] * len(store)
 
@@ -168,7 +167,6 @@ class _PartRun:
         self._end = self._left = len(self._waits)  # nodes from `_end` on are not wanted; of the others so many are left
         self._unseen = 0
         self._error: PlacesimError | None = None
-        self.at = -1
 
     def run(self) -> None:
         mail, ready = self._mail, self._ready
@@ -179,10 +177,10 @@ class _PartRun:
                 self._start(heappop(ready) % len(self._waits))
             elif self._left:
                 self._take(mail.get())
-        if self._error is None:
-            self._look()
+        if self._error is None and self._part.at >= 0:
+            self._guard(self._part.at, self._look)
         if self._error is not None:
-            self.at = self._end
+            self._part.at = self._end
             raise self._error
         if self._end < len(self._waits):
             raise Stopped
@@ -192,20 +190,28 @@ class _PartRun:
         return number - len(self._waits) if number in self._part.edges.urgent else number
 
     def _start(self, number: int) -> None:
-        self.at = number
-        try:
-            self._part.steps[number]()
-            self._unseen += 1
-            if self._unseen >= LOOK_AFTER:
-                self._look()
-        except Exception as error:
-            self._fail(number, error)
+        self._part.at = number
+        if not self._guard(number, self._part.steps[number]):
+            return
+        self._unseen += 1
+        if self._unseen >= LOOK_AFTER and not self._guard(number, self._look):
             return
         self._done[number] = 1
         self._left -= number < self._end
         self._drop(number)
         for follower in self._part.edges.followers[number]:
             self._let(follower)
+
+    def _guard(self, number: int, work: Callable[[], None]) -> bool:
+        """Do something for a node, and say whether that worked: an error ends the step at that node."""
+        try:
+            work()
+        except Exception as error:
+            if number < self._end:
+                self._error = self._part.blamed(error, number)
+                self._want(number)
+            return False
+        return True
 
     def _look(self) -> None:
         self._part.memory.worked(self._unseen)
@@ -229,11 +235,6 @@ class _PartRun:
                 store[place] = None
 
     # --- how it ends before its end
-
-    def _fail(self, number: int, error: Exception) -> None:
-        if number < self._end:
-            self._error = self._part.blamed(error, number)
-            self._want(number)
 
     def _want(self, end: int) -> None:
         """Only what comes before this one."""
