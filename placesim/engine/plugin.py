@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from functools import partial
 from queue import SimpleQueue
+from time import perf_counter_ns
 from typing import Any
 
 from distributed import Worker, WorkerPlugin
@@ -67,7 +68,7 @@ class Host:
                 post = self.sessions.get(session)
                 if post is None:
                     break
-                post.arrive(message["step"], unpack(message["value"]))
+                post.arrive(message["step"], unpack(message["value"]), message["sent"])
                 del message, post  # nothing is held while the next one is waited for
         except (CommClosedError, OSError):
             pass  # that worker has closed its part of the session, or is gone with what it has lent
@@ -108,6 +109,10 @@ class Post:
             hosted.do(lambda: run(unpack(message["value"])))
         elif what == "probe":
             self._client.post({"is": "count", "step": message["step"]}, tuple(self._count(message["step"])))
+        elif what == "clock":
+            self._client.post({"is": "clock", "asked": message["asked"]}, perf_counter_ns())
+        elif what == "tell":
+            self._client.post({"is": "told"}, hosted.news())
         elif message["step"] > self._ended:
             mail = self._mails[message["step"]]
             if what == "limit":
@@ -115,12 +120,13 @@ class Post:
             elif what == "stop":
                 mail.put(Stop())
 
-    def arrive(self, step: int, tensor: tuple[Any, Any, int]) -> None:
+    def arrive(self, step: int, tensor: tuple[Any, Any, int], sent: int) -> None:
         """A tensor has come, with its key and generation; one of a step that has ended here is dropped."""
+        there = perf_counter_ns()
         self._count(step)[1] += 1
         if step > self._ended:
             key, value, generation = tensor
-            self._mails[step].put(Arrival(key, placed_well(value), generation))
+            self._mails[step].put(Arrival(key, placed_well(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
         """How many tensors of a step were sent from here, and how many have come."""
@@ -154,8 +160,9 @@ class Post:
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
-        sent = self._lender.lend(value) if address in self._borrowers else value
-        peer.post({"step": step}, (key, compact(sent), generation))
+        sent = perf_counter_ns()
+        given = self._lender.lend(value) if address in self._borrowers else value
+        peer.post({"step": step, "sent": sent}, (key, compact(given), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
+from placesim.engine.measured import MeasuredPart
 from placesim.engine.turns import turn_takers
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import SENDS
@@ -41,7 +42,7 @@ class ScheduledPart:
         self.positions = positions
         self.feeds: dict[int, Any] = {}
         self.results: dict[int, Any] = {}
-        self.rendezvous = PartRendezvous(is_here)
+        self.rendezvous = PartRendezvous(is_here, MeasuredPart.of(programs))
         self.stores: list[list[Any]] = [[None] * program.store_size for program in programs]
         self.memory = programs[0].state.memory
         self._programs = programs
@@ -244,7 +245,7 @@ class _PartRun:
     def _take(self, found: Any) -> None:
         """Something came from outside."""
         if isinstance(found, Arrival):
-            self._part.rendezvous.arrived(found.key, found.value)
+            self._part.rendezvous.arrived(found)
             self._let(self._part.edges.receives[found.key])
         elif isinstance(found, Limit):
             end = bisect_left(self._part.positions, found.position[0])
@@ -258,17 +259,27 @@ class _PartRun:
 class PartRendezvous(dict[Any, Any]):
     """Tensors on their way between programs, by keys; what is for programs that run elsewhere is sent there."""
 
-    def __init__(self, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, is_here: Callable[[str], bool], measured: MeasuredPart | None) -> None:
         super().__init__()
         self._is_here = is_here
+        self._measured = measured
         self.send: Sender
 
     def __setitem__(self, key: TransferKey, value: Any) -> None:
-        if self._is_here(key[1]):
-            super().__setitem__(key, value)
-        else:
+        if not self._is_here(key[1]):
             self.send(key[1], key, value, 0)
-
-    def arrived(self, key: TransferKey, value: Any) -> None:
-        """A tensor has come from elsewhere."""
+            return
+        if self._measured is not None:
+            self._measured.exchange.sent(key, key)
         super().__setitem__(key, value)
+
+    def pop(self, key: TransferKey, *default: Any) -> Any:
+        if self._measured is not None and self._is_here(key[0]):
+            self._measured.exchange.received(key, key)
+        return super().pop(key, *default)
+
+    def arrived(self, found: Arrival) -> None:
+        """A tensor has come from elsewhere."""
+        if self._measured is not None:
+            self._measured.came(found.key, found)
+        super().__setitem__(found.key, found.value)

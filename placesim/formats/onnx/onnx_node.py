@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import INT64, DType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.values import Dims, Value
@@ -103,6 +103,13 @@ class OnnxNode:
         value = None if tensor is None else self.reading.by_ref.get(tensor)
         return None if value is None else value.content
 
+    def sizes_known(self, vector: TensorRef) -> list[int | None] | None:
+        """The elements of a shape as far as they are known, None for one that is not; None where not even their number is."""
+        value = self.reading.by_ref.get(vector)
+        if value is None or value.known is None:
+            return None
+        return [None if size is None else int(size) for size in value.known.reshape(-1).tolist()]
+
     def output_type(self, index: int = 0) -> Any:
         """ONNX's TypeProto of an output as far as it can be inferred, else None."""
         return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
@@ -143,6 +150,81 @@ class OnnxNode:
         """A scalar Const of a tensor's type."""
         dtype = self.dtype(tensor)
         return self.constant(np.asarray(value).astype(dtype.numpy), dtype)
+
+    def vector(self, values: Sequence[int], name: str | None = None) -> TensorRef:
+        """A Const of numbers as `int64`, which is what ONNX has for shapes and axes."""
+        return self.constant(np.asarray(values, np.int64).reshape(-1), INT64, name)
+
+    def sizes(self, tensor: TensorRef) -> TensorRef:
+        """A tensor's shape as a vector of `int64`: a Const where it is known, else by Shape."""
+        shape = self.shape(tensor)
+        if shape is not None and None not in shape:
+            return self.vector([size for size in shape if size is not None], "shape")
+        found = self.emit("Shape", tensor, out_type=INT64)
+        return found if shape is None else self.know_shape(found, (len(shape),))
+
+    def size(self, tensor: TensorRef, axis: int) -> int | TensorRef:
+        """One size of a tensor: a number where it is known, else a scalar of `int64`."""
+        shape = self.shape(tensor)
+        known = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
+        if known is not None:
+            return known
+        return self.part(self.emit("Shape", tensor, out_type=INT64), axis)
+
+    def part(self, vector: TensorRef, index: int) -> TensorRef:
+        """A scalar of a vector."""
+        end = self.vector([0 if index == -1 else index + 1])
+        mask: dict[str, Any] = {"end_mask": 1} if index == -1 else {}
+        return self.emit("StridedSlice", vector, self.vector([index]), end, self.vector([1]), shrink_axis_mask=1, **mask)
+
+    def range_of(self, vector: TensorRef, start: int | None, end: int | None) -> TensorRef:
+        """`vector[start:end]`."""
+        masks: dict[str, Any] = {**({"begin_mask": 1} if start is None else {}), **({"end_mask": 1} if end is None else {})}
+        bounds = [self.vector([start or 0]), self.vector([end or 0]), self.vector([1])]
+        return self.emit("StridedSlice", vector, *bounds, **masks)
+
+    def scalar(self, size: int | TensorRef) -> TensorRef:
+        """A size as a scalar tensor of `int64`."""
+        return self.constant(size, INT64) if isinstance(size, int) else size
+
+    def pack(self, sizes: Sequence[int | TensorRef]) -> TensorRef:
+        """A vector of sizes: a Const where all are numbers."""
+        numbers = [size for size in sizes if isinstance(size, int)]
+        if len(numbers) == len(sizes):
+            return self.vector(numbers, "shape")
+        return self.emit("Pack", [self.scalar(size) for size in sizes], axis=0)
+
+    def permuted(self, tensor: TensorRef, order: Sequence[int]) -> TensorRef:
+        """Transpose; the tensor itself where the order is as it is."""
+        if list(order) == list(range(len(order))):
+            return tensor
+        made = self.emit("Transpose", tensor, self.constant(np.asarray(order, np.int32), name="perm"))
+        shape = self.shape(tensor)
+        return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
+
+    def axis(self, axis: int, tensor: TensorRef) -> int:
+        """An axis as a number from 0 on.  Raises Unsupported where it is none of the tensor's, or is negative for a rank that
+        is not known."""
+        if axis >= 0 and self.rank(tensor) is None:
+            return axis
+        rank = self.known_rank(tensor)
+        if not -rank <= axis < rank:
+            raise Unsupported(f"no such axis: got {axis}, expected one of {rank} dimensions")
+        return axis % rank
+
+    def aligned(self) -> tuple[TensorRef, TensorRef]:
+        """Both inputs so that they are broadcast as since opset 7: before, `axis` says where the second one's axes belong."""
+        a, b = self[0], self[1]
+        axis = self.attr("axis")
+        if self.since >= 7 or axis is None or not self.attr("broadcast", 0):
+            return a, b
+        for _ in range(self.known_rank(a) - self.axis(axis, a) - self.known_rank(b)):
+            b = self.emit("ExpandDims", b, -1)
+        return a, b
+
+    def composition(self) -> Outputs:
+        """The outputs by ONNX's own composition of the op.  Raises Unsupported where it has none."""
+        return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DType) -> bool:
         """Whether an op has a kernel on a CPU for these types."""
