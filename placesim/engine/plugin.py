@@ -85,7 +85,8 @@ class Post:
         self._client = Outbox(self._loop, comm)
         self._client.start()
         self._peers: dict[str, Outbox] = {}
-        self._lender = Lender()
+        # a limit counts what a process holds, and what it has lent as well
+        self._lender = Lender() if opening.config.memory_limit is None else None
         self._borrowers: set[str] = set()
         self._homes = opening.homes
         self._mails: defaultdict[int, Mail] = defaultdict(SimpleQueue)
@@ -141,7 +142,8 @@ class Post:
         self._client.abort()
         for peer in self._peers.values():
             peer.abort()
-        self._lender.close()
+        if self._lender is not None:
+            self._lender.close()
 
     # --- in the session's thread
 
@@ -149,7 +151,8 @@ class Post:
         if message["is"] == "ended":
             self._ended = max(self._ended, message["step"])
             self._mails.pop(message["step"], None)
-            self._lender.step_ended()
+            if self._lender is not None:
+                self._lender.step_ended()
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
@@ -161,12 +164,13 @@ class Post:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
         sent = perf_counter_ns()
-        given = self._lender.lend(value) if address in self._borrowers else value
+        given = self._lender.lend(value) if self._lender is not None and address in self._borrowers else value
         peer.post({"step": step, "sent": sent}, (key, compact(given), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))
-        await comm.write({"op": TENSORS, "session": self._session, "reply": False, "probe": self._lender.probe()})
+        probe = None if self._lender is None else self._lender.probe()
+        await comm.write({"op": TENSORS, "session": self._session, "reply": False, "probe": probe})
         if await comm.read():
             self._borrowers.add(address)
         return comm
