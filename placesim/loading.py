@@ -18,6 +18,7 @@ from placesim.options import Options
 from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from placesim.formats.onnx.reader import OnnxFile
     from placesim.formats.recognition import FileKind
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
@@ -35,7 +36,8 @@ class Loaded:
 
     `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
     TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
-    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has.
+    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has;
+    `onnx` is what was read of an ONNX model.
     """
 
     file: GraphFile | None
@@ -48,6 +50,7 @@ class Loaded:
     folder: Path = Path()
     text: str | None = None
     signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
+    onnx: OnnxFile | None = None
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
@@ -154,6 +157,7 @@ def run_script(path: str | Path, options: Options, tell: Callable[[str], None] |
     from placesim.scripts import record_script
 
     _check_no_model(options, "a Python script")
+    _check_no_layers(options, "a Python script")
     read_bytes(path)
     return record_script(path, options, tell)
 
@@ -227,11 +231,18 @@ def source_name(source: Any) -> str:
 
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     _check_no_model(options, "a graph file")
+    _check_no_layers(options, "a graph file")
     if options.checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
         file = with_checkpoint(file, options.checkpoint)
     return Loaded(file, directory)
+
+
+def _check_no_layers(options: Options, got: str) -> None:
+    """UsageError for an option that speaks of the layers of an ONNX model."""
+    if options.layer_assignment:
+        raise UsageError(f"--layer-assignment has no meaning here: got {got}, expected an ONNX model, whose nodes name layers")
 
 
 def _check_no_model(options: Options, got: str) -> None:
@@ -279,11 +290,13 @@ def _device_text(pattern: str, device: str) -> str:
 
 
 def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> Loaded:
+    from placesim.formats.onnx.devices import layer_rules
     from placesim.formats.onnx.reader import read_onnx
 
     _check_no_model(options, "an ONNX model")
-    found = read_onnx(content, name, directory, _registry_of(options))
-    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations)
+    layers = None if options.clear_devices else layer_rules(options.layer_assignment)
+    found = read_onnx(content, name, directory, _registry_of(options), layers)
+    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------
@@ -302,6 +315,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         registry=_registry_of(options),
         kind=kind,
     )
+    _check_no_layers(options, found.format.value)
     if options.tags and found.format is not Format.SAVED_MODEL:
         raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
     meta_graph = found.meta_graph

@@ -66,6 +66,12 @@ _SOURCE = (
         help="Ask for a device for all nodes with such a name; may be repeated.",
         group=SOURCE,
     ),
+    option(
+        "--layer-assignment",
+        metavar="RULES",
+        help="Ask for devices by the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
+        group=SOURCE,
+    ),
     option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`.", group=SOURCE),
 )
 _PLACEMENT = (
