@@ -13,6 +13,8 @@ from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
+from placesim.formats.onnx.ordering import in_order
+from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.values import Value, dims_of
 from placesim.formats.problems import Problems, shown
@@ -43,13 +45,14 @@ class Model:
     device_of: DeviceOf = no_devices
     allows_unknown: bool = False
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
+    schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
 
 
 class GraphReading:
     """Reads the nodes of one graph: `names` are the values that can be read so far, those of `outer` graphs beside them.
 
-    `inferred` are the types of values as far as they are known; `by_ref` what is known of tensors of the built graph;
-    `given_attrs` the attributes that a function was called with.
+    `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
+    what is known of tensors of the built graph, `given_attrs` are the attributes that a function was called with.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class GraphReading:
         """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
+        self.declared: dict[str, Any] = {}
         self.by_ref: dict[TensorRef, Value] = {} if outer is None or outer.builder is not builder else outer.by_ref
 
     # --- values -----------------------------------------------------------------------------------------------------
@@ -166,8 +170,11 @@ class GraphReading:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
-        """Add what the nodes mean, in their order.  What is wrong goes into the model's problems."""
-        for index, proto in enumerate(nodes):
+        """Add what the nodes mean, each behind those that it reads.  What is wrong goes into the model's problems.
+
+        Raises Unsupported where nodes read each other in a circle, and for what is wrong in a body.
+        """
+        for index, proto in in_order(list(nodes)):
             try:
                 self._read_node(proto)
             except GraphBuildError as error:
@@ -223,6 +230,8 @@ class GraphReading:
         schema = self._schema(proto, domain)
         since = schema.since_version if schema is not None else self.opsets.get(domain, 1)
         resolved = self._resolved(proto, attrs)
+        if schema is not None:
+            check_node(schema, resolved, values, attrs)
         types = {} if schema is None else self._infer(schema, resolved, values)
         self.inferred.update(types)
         node = OnnxNode(self, resolved, proto.name, since, values, attrs)
@@ -253,6 +262,9 @@ class GraphReading:
         value = made if isinstance(made, Value) else Value(made)
         if value.type is None:
             value.type = node.output_type(index)
+        declared = self.declared.get(node.proto.output[index]) if index < node.outputs else None
+        if declared is not None and value.type is not None:
+            value.type = _refined(value.type, declared)
         if value.known is None and known is not None and index < len(known):
             value.known = known[index]
         if value.ref is not None:
@@ -280,10 +292,13 @@ class GraphReading:
         version = self.opsets.get(domain)
         if version is None:
             raise Unsupported(f"no opset of domain {shown(domain)}: expected one among the model's opset_import")
-        try:
-            return defs.get_schema(proto.op_type, version, domain)
-        except defs.SchemaError:
-            return None
+        key = (domain, proto.op_type, version)
+        if key not in self.model.schemas:
+            try:
+                self.model.schemas[key] = defs.get_schema(proto.op_type, version, domain)
+            except defs.SchemaError:
+                self.model.schemas[key] = None
+        return self.model.schemas[key]
 
     def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
         """The types of a node's outputs, as ONNX infers them; none where it cannot."""
@@ -398,6 +413,19 @@ _DATA = {
 
 def _defaults(schema: Any) -> dict[str, Any]:
     return {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.name}
+
+
+def _refined(inferred: Any, declared: Any) -> Any:
+    """An inferred type with what a declared one says of a shape that could not be inferred."""
+    dims, said = dims_of(inferred), dims_of(declared)
+    if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
+        return inferred
+    from onnx import helper
+
+    merged = said if dims is None else [own if own is not None else other for own, other in zip(dims, said, strict=True)]
+    if dims is not None and tuple(merged) == dims:
+        return inferred
+    return helper.make_tensor_type_proto(inferred.tensor_type.elem_type, merged)
 
 
 def _listed(made: Outputs) -> list[Any]:

@@ -30,6 +30,8 @@ def model_input(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef,
         return _sequence(reading, name, kind)
     if which != "tensor_type":
         raise Unsupported(f"no tensor: got {which or 'no type'}, expected an input that is one, a sequence or an optional")
+    if not kind.tensor_type.elem_type:
+        raise Unsupported("no element type: got an input without one, expected a type")
     dtype: DType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
     if dtype is None:
         got = kind.tensor_type.elem_type

@@ -75,6 +75,8 @@ def _read(
     layers: Sequence[LayerRule] | None,
 ) -> OnnxFile:
     problems = Problems(name, MAX_PROBLEMS)
+    _check_model(proto, problems)
+    problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
     model = Model(opsets, functions, TensorReader(views, directory), problems, find_row)
@@ -95,7 +97,9 @@ def _read(
     for index, tensor in enumerate(graph.initializer):
         with _reported(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, model.tensors.read(tensor))
-    reading.read_nodes(graph.node)
+    reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
+    with _reported(problems, 0, "graph"):
+        reading.read_nodes(graph.node)
     outputs: dict[str, TensorRef] = {}
     for index, wanted in enumerate(graph.output):
         with _reported(problems, index, f"output '{wanted.name}'"):
@@ -108,6 +112,21 @@ def _read(
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
     return OnnxFile(file, fed, texts, device_annotations(file), reading.made)
+
+
+def _check_model(proto: Any, problems: Problems) -> None:
+    """What a model must say for its nodes to mean anything."""
+    from onnx import defs
+
+    if not proto.HasField("graph"):
+        problems.add(0, "no graph: got a model without one")
+    if not proto.opset_import:
+        problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
+    newest = defs.onnx_opset_version()
+    for entry in proto.opset_import:
+        if entry.domain in DEFAULT_DOMAINS and entry.version > newest:
+            wanted = f"expected one up to {newest}, which the installed onnx package knows"
+            problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
 
 
 def _domain(function: Any) -> str:
