@@ -157,7 +157,7 @@ def run_script(path: str | Path, options: Options, tell: Callable[[str], None] |
     from placesim.scripts import record_script
 
     _check_no_model(options, "a Python script")
-    _check_no_layers(options, "a Python script")
+    _check_no_onnx(options, "a Python script")
     read_bytes(path)
     return record_script(path, options, tell)
 
@@ -231,7 +231,7 @@ def source_name(source: Any) -> str:
 
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     _check_no_model(options, "a graph file")
-    _check_no_layers(options, "a graph file")
+    _check_no_onnx(options, "a graph file")
     if options.checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
@@ -239,17 +239,18 @@ def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     return Loaded(file, directory)
 
 
-def _check_no_layers(options: Options, got: str) -> None:
-    """UsageError for an option that speaks of the layers of an ONNX model."""
-    if options.layer_assignment:
-        raise UsageError(f"--layer-assignment has no meaning here: got {got}, expected an ONNX model, whose nodes name layers")
-
-
 def _check_no_model(options: Options, got: str) -> None:
     """UsageError for options that choose among what a model holds."""
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
             raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
+
+
+def _check_no_onnx(options: Options, got: str) -> None:
+    """UsageError for options of ONNX models."""
+    for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:
@@ -294,8 +295,10 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> 
     from placesim.formats.onnx.reader import read_onnx
 
     _check_no_model(options, "an ONNX model")
+    if options.checkpoint is not None:
+        raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
-    found = read_onnx(content, name, directory, _registry_of(options), layers)
+    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
     return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
 
 
@@ -306,6 +309,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
+    _check_no_onnx(options, "a file of TensorFlow's")
     found = read_tensorflow_file(
         name,
         data=content,
@@ -315,7 +319,6 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         registry=_registry_of(options),
         kind=kind,
     )
-    _check_no_layers(options, found.format.value)
     if options.tags and found.format is not Format.SAVED_MODEL:
         raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
     meta_graph = found.meta_graph

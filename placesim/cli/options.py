@@ -69,7 +69,15 @@ _SOURCE = (
     option(
         "--layer-assignment",
         metavar="RULES",
+        default="",
         help="Ask for devices by the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
+        group=SOURCE,
+    ),
+    option(
+        "--allow-unknown",
+        metavar="DEVICES",
+        default="",
+        help="Place ops of an ONNX model that placesim doesn't know on such devices, as `cpu,gpu`.",
         group=SOURCE,
     ),
     option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`.", group=SOURCE),

@@ -180,7 +180,7 @@ def no_devices(node: Any) -> str | None:
 
 
 def ask_where_possible(graph: Graph, start: int, device: str) -> None:
-    """Have nodes from a number on ask for a device, unless they ask for one, or have no kernel there, as some of a row's ops."""
+    """Have nodes from a number on ask for a device, unless they ask for one, or have no kernel there, as some of a row."""
     kind = parse_python_spec(device).type
     for node in graph.nodes[start:]:
         if not node.device and (kind is None or _has_kernel(graph, node, kind)):

@@ -16,6 +16,7 @@ from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
+from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.weights import lift_weights
 from placesim.formats.problems import Problems
@@ -49,12 +50,14 @@ def read_onnx(
     name: str,
     directory: Path | None = None,
     registry: Registry | None = None,
+    unknown_devices: Sequence[str] = (),
     layers: Sequence[LayerRule] | None = (),
 ) -> OnnxFile:
     """A ModelProto's bytes; large weights become views of them.
 
-    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  Nodes ask for the devices
-    of their `layers`, else of the model's own annotations; with None for no device.  Raises GraphFileError with
+    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  With `unknown_devices`,
+    such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Nodes ask for the devices of their `layers`, else
+    of the model's own annotations; with None for no device.  Raises GraphFileError with
     all that is wrong, UsageError where the `onnx` package is not installed.
     """
     try:
@@ -62,8 +65,8 @@ def read_onnx(
     except WireError as error:
         raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
     with collector_paused():
-        found = _read(parse_model(rest, name), views, name, directory, registry or load_registry(), layers)
-        return replace(found, data=data)
+        opaque_ops = OpaqueOps(registry or load_registry(), unknown_devices)
+        return replace(_read(parse_model(rest, name), views, name, directory, opaque_ops, layers), data=data)
 
 
 def _read(
@@ -71,7 +74,7 @@ def _read(
     views: list[memoryview],
     name: str,
     directory: Path | None,
-    registry: Registry,
+    opaque_ops: OpaqueOps,
     layers: Sequence[LayerRule] | None,
 ) -> OnnxFile:
     problems = Problems(name, MAX_PROBLEMS)
@@ -79,11 +82,11 @@ def _read(
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
-    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row)
+    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, opaque_ops)
     if layers is not None:
         with _reported(problems, 0, "annotations of devices"):
             model.device_of = asked_devices(proto, layers)
-    builder = GraphBuilder(registry, {}, name)
+    builder = GraphBuilder(opaque_ops.registry, {}, name)
     reading = GraphReading(model, builder)
     graph = proto.graph
     initializers = {tensor.name for tensor in graph.initializer}

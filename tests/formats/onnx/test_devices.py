@@ -132,7 +132,8 @@ def test_layers_come_before_configurations_and_bodies_ask_for_what_their_node_do
     assert asked(proto, "gpu:1(enc); npu(head)") == {"a": "/device:GPU:1", "b": "/device:GPU:1", "c": ""}
     assert asked(proto) == {"a": "/device:GPU:0", "b": "/device:GPU:1", "c": ""}
     bodies = [
-        onnx.helper.make_graph([node(op, "x", f"{op}_out", name=op)], op, [], [info(f"{op}_out", [2])]) for op in ("Tanh", "Abs")
+        onnx.helper.make_graph([node(op, "x", f"{op}_out", name=op)], op, [], [info(f"{op}_out", [2])])
+        for op in ("Tanh", "Abs")
     ]
     chosen = node("If", "c", "y", name="either", then_branch=bodies[0], else_branch=bodies[1])
     proto = model([chosen], [info("x", [2]), info("c", [], "BOOL")], [info("y", [2])])
