@@ -239,7 +239,7 @@ class GraphReading:
         known = known_outputs(node) if not domain else None
         row = self.model.find_row(domain, proto.op_type, since)
         if row is not None:
-            made = _listed(row(node))
+            made = _listed(_applied(row, node))
         elif schema is not None and self._body(schema, resolved, values) is not None:
             made = list(self.composition(node))
         elif self.model.opaque_ops:
@@ -392,7 +392,7 @@ class GraphReading:
         if versions:
             have = ", ".join(map(str, versions))
             return f"op '{full}' since version {since} has no row: expected a version since {have}{_WAY_OUT}"
-        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx` lists{_WAY_OUT}"
+        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx-ops` lists{_WAY_OUT}"
 
 
 REFUSED = Unsupported("an input was refused")
@@ -413,6 +413,16 @@ _DATA = {
     "uint64": 13,
 }
 """ONNX's numbers of the types whose content inference may be told, by numpy's names."""
+
+
+def _applied(row: Row, node: OnnxNode) -> Outputs:
+    """What a row gives; Unsupported where the node's attributes and constants make no sense to it."""
+    try:
+        return row(node)
+    except GraphBuildError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unsupported(f"no sense in its attributes or constants: {type(error).__name__}: {error}") from error
 
 
 def _defaults(schema: Any) -> dict[str, Any]:
