@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import placesim
+from placesim.cli import main
 from placesim.errors import GraphFileError, PlacesimError, UsageError
 from placesim.formats.onnx.devices import layer_rules, rule_of
 from placesim.formats.onnx.reader import read_onnx
@@ -227,6 +228,10 @@ def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
 def test_only_an_onnx_model_becomes_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no ONNX model"):
         placesim.convert({"nodes": [{"op": "NoOp"}]}, tmp_path / "x.onnx")
+    assert (
+        main(["plan", str(ENCODER.parent.parent.parent.parent / "graphs" / "towers.yaml"), "-o", str(tmp_path / "x.onnx")]) == 2
+    )
+    assert not (tmp_path / "x.onnx").exists()
 
 
 @pytest.mark.parametrize("ending", ["yaml", "pb"])
