@@ -27,7 +27,7 @@ from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import Partition
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
-from placesim.runtime.resources import ResourceManager
+from placesim.runtime.saving.devices import DeviceRecord, Kept, record_of
 from placesim.runtime.shared_buffers import show_ends
 from placesim.runtime.threads import ThreadPools, runs_ops_in_parallel
 
@@ -124,10 +124,19 @@ class HostedSession:
 
     # --- what the client asks for; in the session's thread
 
-    def adopt(self, resources: Mapping[str, ResourceManager]) -> None:
-        """Take over what variables of this worker's devices hold."""
-        for device, manager in resources.items():
-            self._states[device].resources.adopt(manager)
+    def adopt(self, kept: Mapping[str, Kept]) -> None:
+        """Take over what this worker's devices kept elsewhere."""
+        for device, found in kept.items():
+            found.give(self._states[device])
+
+    def save(self, step: int) -> None:
+        """Say what this worker's devices keep between two steps."""
+        found: tuple[DeviceRecord, ...] | PlacesimError
+        try:
+            found = tuple(record_of(self._states[device]) for device in self._opening.homes if self.is_here(device))
+        except Exception as error:
+            found = _told(error)
+        self._reply({"is": "saved", "step": step}, found)
 
     def prepare(self, number: int, work: Work) -> None:
         """Make the programs of a part of a step, and say whether that worked."""
