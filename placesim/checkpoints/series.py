@@ -36,7 +36,7 @@ class Series:
         self._keep = keep
         self._members: list[Member] = []
 
-    def open(self) -> None:
+    def prepare(self) -> None:
         """Make the folder.  Raises UsageError where nothing can be written there, and as `listed_checkpoints` does."""
         try:
             self._prefix.parent.mkdir(parents=True, exist_ok=True)

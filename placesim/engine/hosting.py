@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pickle import PicklingError
@@ -23,6 +24,7 @@ from placesim.runtime.console import taken_by
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.kernels import load_kernels
+from placesim.runtime.kernels.file_errors import is_missing_file
 from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import Partition
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
@@ -179,7 +181,7 @@ class HostedSession:
                     ended.results = self._run(runner, step, feeds, mail)
                     show_ends(ended.results, prepared.work.buffers, self._states)
                 except PlacesimError as error:
-                    ended.error, ended.position = error, runner.position
+                    ended.error, ended.position = self._with_place(error), runner.position
         except Interrupted:
             pass  # nobody waits for what it gave
         except Exception as error:
@@ -189,6 +191,13 @@ class HostedSession:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
             self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
+
+    def _with_place(self, error: PlacesimError) -> PlacesimError:
+        """A file that is missing is missing where this worker looks for it."""
+        if is_missing_file(error):
+            where = f"the worker at {self._opening.address} has no such file"
+            error.help = (*error.help, f"{where}: names are of its own machine, and begin in its folder, {os.getcwd()}")
+        return error
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
         def send(device: str, key: Any, value: Any, generation: int) -> None:

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,11 @@ from placesim.checkpoints.state import listed_checkpoints
 from placesim.cluster.opening import Cluster
 from tests.cli.shell import ROOT, Ended, Shell, start
 from tests.cluster.commands import DaskCommands
-from tests.engine.test_faults import is_clean, until
+from tests.engine.test_faults import in_thread, is_clean, own_workers, until
 from tests.engine.workers import two_workers
 from tests.runtime.saving.graphs import write_training
+
+__all__ = ["own_workers"]
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def dask(tmp_path: Path) -> Iterator[DaskCommands]:
 def arguments(shell: Shell, graph: str, scheduler: str, *more: str) -> list[str]:
     prefix = str(shell.directory / "out" / "model")
     cluster = ("--engine", "dask", "--scheduler", scheduler, "--worker-per", "device", "--scheduler-timeout", "30")
-    return ["run", graph, "--checkpoint", prefix, "--checkpoint-every", "2", *cluster, *more]
+    return ["run", graph, "--checkpoint", prefix, "--checkpoint-every", "2", "--checkpoint-keep", "0", *cluster, *more]
 
 
 def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int, Ended]:
@@ -67,57 +69,72 @@ def test_a_checkpoint_is_that_of_one_process(workers: Cluster, shell: Shell) -> 
     assert until(lambda: is_clean(workers))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.3], ids=["between steps", "inside a step"])
-def test_a_worker_that_is_killed(seconds: float, dask: DaskCommands, shell: Shell) -> None:
-    """At most the steps since the last checkpoint are lost; the rest comes out as in an undisturbed run."""
-    graph = write_training(shell.directory, 8 if seconds else 400, seconds)
-    whole = shell("run", graph, "--no-log-placement").output
-    where = ("--worker", "/gpu:0=a", "--worker", "/cpu:0=b")
-    with start(*arguments(shell, graph, dask.address, *where), stdout=subprocess.PIPE) as client:
-        assert client.stdout is not None
-        assert client.stderr is not None
-        out = shell.directory / "out"
-        assert until(lambda: (out / "checkpoint").exists() and len(listed_checkpoints(out)) >= 2, 60)
-        time.sleep(seconds / 2)
-        dask.workers[0].send_signal(signal.SIGKILL)
-        printed, complaint = client.communicate(timeout=60)
-    assert client.returncode == 1
-    assert b"device:GPU:0 is gone" in complaint
-    done = printed.decode().count("train:") + 1
-    # on the worker that is left
-    first, ended = restarted(shell, graph, dask.address, "--soft-placement", "--no-log-placement")
-    assert done - 2 <= first <= done
-    assert whole.endswith(ended.output)
-    assert whole.startswith(printed.decode())
+def killed(shell: Shell, graph: str, scheduler: str, kill: Callable[[], object], *where: str) -> str:
+    """What a run printed whose worker of the GPU was killed once it had written two checkpoints."""
+    out = shell.directory / "out"
+
+    def watch() -> None:
+        if until(lambda: (out / "checkpoint").exists() and len(listed_checkpoints(out)) >= 2, 60):
+            kill()
+
+    thread, _ = in_thread(watch)
+    ended = shell(*arguments(shell, graph, scheduler, *where))
+    thread.join()
+    assert ended.code == 1
+    assert "device:GPU:0 is gone" in ended.complaint
+    return ended.output
 
 
-def test_a_worker_that_comes_back(dask: DaskCommands, shell: Shell) -> None:
-    """Under its name, at another address: a restart finds it there."""
-    graph = write_training(shell.directory, 400)
-    whole = shell("run", graph, "--no-log-placement").output
-    where = ("--worker", "/gpu:0=a", "--worker", "/cpu:0=b")
-    with start(*arguments(shell, graph, dask.address, *where), stdout=subprocess.PIPE) as client:
-        assert until(lambda: (shell.directory / "out" / "checkpoint").exists(), 60)
-        dask.workers[0].kill()
-        client.communicate(timeout=60)
-    ended = shell(*arguments(shell, graph, dask.address, "--restart", *where))
+WHERE = ("--worker", "/gpu:0=a", "--worker", "/cpu:0=b")
+
+
+def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell) -> None:
+    """At most the steps since the last checkpoint are lost; the rest comes out as in an undisturbed run, wherever."""
+    graph = write_training(shell.directory, 60)
+    whole = shell("run", graph).output
+    printed = killed(shell, graph, dask.address, dask.workers[0].kill, *WHERE)
+    done = printed.count("train:") + 1
+    assert whole.startswith(printed)
+    state = (shell.directory / "out" / "checkpoint").read_text()
+    ended = shell(*arguments(shell, graph, dask.address, "--restart", *WHERE, "--scheduler-timeout", "0.5"))
     assert ended.code == 2
     assert "wrong --worker: got '/gpu:0=a', expected a worker of the cluster" in ended.complaint
+    # on the worker that is left
+    first, ended = restarted(shell, graph, dask.address, "--soft-placement")
+    assert done - 2 <= first <= done
+    assert ended.output.count("train:") == 61 - first
+    assert whole.endswith(ended.output)
+    # and on one that comes back under the name, at another address
+    (shell.directory / "out" / "checkpoint").write_text(
+        state.splitlines()[-1].replace("all_model_checkpoint_paths", "model_checkpoint_path")
+    )
     dask.worker("--no-nanny", "--name", "a", PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]]))
     assert until(lambda: shell("devices", "--scheduler", dask.address).output.count("tcp://") >= 2, 60)
-    _, ended = restarted(shell, graph, dask.address, *where, "--no-log-placement")
+    assert restarted(shell, graph, dask.address, *WHERE)[1].output == ended.output
+
+
+def test_a_worker_that_is_killed_inside_a_step(own_workers: Cluster, shell: Shell) -> None:
+    graph = write_training(shell.directory, 6, rounds=100)
+    whole = shell("run", graph).output
+    victim, pid = next(iter(own_workers.client.run(os.getpid).items()))
+    kill = partial(os.kill, pid, signal.SIGKILL)
+    printed = killed(shell, graph, own_workers.scheduler, kill, "--worker", f"/gpu:0={victim}")
+    done = printed.count("train:") + 1
+    assert done < 7
+    first, ended = restarted(shell, graph, own_workers.scheduler, "--soft-placement")
+    assert done - 2 <= first <= done
     assert whole.endswith(ended.output)
 
 
 def test_a_client_that_is_killed(workers: Cluster, shell: Shell) -> None:
-    graph = write_training(shell.directory, 400)
-    whole = shell("run", graph, "--no-log-placement").output
+    graph = write_training(shell.directory, 60)
+    whole = shell("run", graph).output
     with start(*arguments(shell, graph, workers.scheduler), stdout=subprocess.PIPE) as client:
         assert until(lambda: (shell.directory / "out" / "checkpoint").exists(), 60)
         client.kill()
         client.communicate(timeout=60)
     assert until(lambda: is_clean(workers))
-    _, ended = restarted(shell, graph, workers.scheduler, "--no-log-placement")
+    _, ended = restarted(shell, graph, workers.scheduler)
     assert whole.endswith(ended.output)
     assert until(lambda: is_clean(workers))
 
@@ -126,10 +143,9 @@ def test_iterators_go_on_in_their_workers(shell: Shell) -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
     graph = str(ROOT / "graphs" / "dataset.yaml")
     with two_workers() as cluster:
-        whole = shell(*arguments(shell, graph, cluster.scheduler))
-        assert whole.code == 0, whole.complaint
+        assert shell(*arguments(shell, graph, cluster.scheduler)).code == 0
         (shell.directory / "out" / "checkpoint").write_text('model_checkpoint_path: "model-4"\n')
-        first, ended = restarted(shell, graph, cluster.scheduler)
+        first, ended = restarted(shell, graph, cluster.scheduler, "--no-log-placement")
         assert first == 4
         assert ended.output
-        assert shell("run", graph).output.endswith(ended.output)
+        assert shell("run", graph, "--no-log-placement").output.endswith(ended.output)

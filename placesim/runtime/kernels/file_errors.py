@@ -39,3 +39,10 @@ def file_error(name: str, error: OSError) -> OpError:
     if isinstance(error, NoFileError):
         return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
     return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")
+
+
+def is_missing_file(error: Exception) -> bool:
+    """Whether an error says that a file is not there, also one of a checkpoint."""
+    if not isinstance(error, NotFoundError):
+        return False
+    return error.message.endswith(os.strerror(errno.ENOENT)) or "Failed to find any matching files" in error.message

@@ -32,7 +32,7 @@ class RunSaver:
         self._prefix = str(prefix)
         self._told = False
         if every:
-            self._series.open()
+            self._series.prepare()
         if restarts:
             self._find()
 

@@ -1,7 +1,7 @@
 """Objects that outlive a step <-> plain values, as JSON has them, and tensors beside them.
 
-What is no plain value is a list that begins with what it is: `["tuple", 1, 2]`, `["tensor", 0]`.  Of objects only those of
-`_CLASSES` are taken and made: what a file says never decides what runs.
+What is no plain value is a list that begins with what it is: `["tuple", 1, 2]`, `["tensor", 0]`.  Of objects only those of the
+classes below are taken and made: what a file says never decides what runs.
 """
 
 from __future__ import annotations
@@ -17,35 +17,34 @@ import numpy as np
 
 from placesim.dtypes import DTYPES, STRING, DType, parse_dtype
 from placesim.errors import DataLossError
-from placesim.runtime.resources import Variable
+from placesim.ops.attributes import Shape
+from placesim.runtime.resources import ResourceHandle, Variable
 
 Tensor = np.ndarray[Any, Any]
 
-_RESOURCES = "placesim.runtime.kernels.resources"
+_KERNELS = f"{__name__.rpartition('.saving')[0]}.kernels"
+_KNOWN: dict[str, type] = {"Variable": Variable, "ResourceHandle": ResourceHandle, "Shape": Shape}
 _CLASSES = {
-    "Variable": "placesim.runtime.resources",
-    "ResourceHandle": "placesim.runtime.resources",
-    "Shape": "placesim.ops.attributes",
-    "Philox": "placesim.runtime.kernels.philox",
-    "WordStream": "placesim.runtime.kernels.philox",
-    "IteratorResource": "placesim.runtime.kernels.data.iterators",
-    "Queue": f"{_RESOURCES}.queue_attempts",
-    "FirstInFirstOut": f"{_RESOURCES}.queue_attempts",
-    "Shuffled": f"{_RESOURCES}.queue_attempts",
-    "ByPriority": f"{_RESOURCES}.queue_attempts",
-    "Prioritized": f"{_RESOURCES}.queue_attempts",
-    "FixedTable": f"{_RESOURCES}.table_storage",
-    "ChangingTable": f"{_RESOURCES}.table_storage",
-    "DenseTable": f"{_RESOURCES}.table_storage",
-    "Accumulator": f"{_RESOURCES}.accumulators",
-    "DenseGradients": f"{_RESOURCES}.accumulators",
-    "SparseGradients": f"{_RESOURCES}.sparse_accumulators",
-    "Barrier": f"{_RESOURCES}.barriers",
-    "Waiting": f"{_RESOURCES}.barriers",
-    "Buffer": f"{_RESOURCES}.staging",
-    "StagingMap": f"{_RESOURCES}.staging",
+    "Philox": "philox",
+    "WordStream": "philox",
+    "IteratorResource": "data.iterators",
+    "Queue": "resources.queue_attempts",
+    "FirstInFirstOut": "resources.queue_attempts",
+    "Shuffled": "resources.queue_attempts",
+    "ByPriority": "resources.queue_attempts",
+    "Prioritized": "resources.queue_attempts",
+    "FixedTable": "resources.table_storage",
+    "ChangingTable": "resources.table_storage",
+    "DenseTable": "resources.table_storage",
+    "Accumulator": "resources.accumulators",
+    "DenseGradients": "resources.accumulators",
+    "SparseGradients": "resources.sparse_accumulators",
+    "Barrier": "resources.barriers",
+    "Waiting": "resources.barriers",
+    "Buffer": "resources.staging",
+    "StagingMap": "resources.staging",
 }
-"""Each class whose objects are saved, by its name, and its module."""
+"""Each class of kernels whose objects are saved, by its name, and its module: many, of which a session has few."""
 _PLAIN = (type(None), bool, int, float, str)
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(DTYPES.values()) if dtype.size}
 _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError, OverflowError, RecursionError)
@@ -95,7 +94,7 @@ class Packer:
 
     def _object(self, value: Any) -> Any:
         name = type(value).__name__
-        if _CLASSES.get(name) != type(value).__module__:
+        if type(value) is not _KNOWN.get(name) and f"{_KERNELS}.{_CLASSES.get(name)}" != type(value).__module__:
             raise UnsavableError(name)
         if isinstance(value, tuple):
             return ["object", name, *map(self._packed, value)]
@@ -184,7 +183,7 @@ def _read_objects(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Tensor:
 
 def _read_object(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     name, *parts = rest
-    made = getattr(import_module(_CLASSES[name]), name)
+    made = _KNOWN.get(name) or getattr(import_module(f"{_KERNELS}.{_CLASSES[name]}"), name)
     if issubclass(made, tuple):
         return tuple.__new__(made, _read_items(parts, tensors))
     state = {key: _unpacked(value, tensors) for key, value in parts}

@@ -10,10 +10,10 @@ import yaml
 CPU, GPU = "/cpu:0", "/gpu:0"
 
 
-def training(steps: int = 6, seconds: float = 0) -> dict[str, Any]:
-    """A variable on a GPU, noise and a queue on a CPU; of it `init` runs once and then each step.
+def training(steps: int = 6, rounds: int = 0) -> dict[str, Any]:
+    """A variable on a GPU, and noise on a CPU; `init` runs once, and then each step.
 
-    With `seconds` a step takes about that long: a loop that goes over both devices is in it.
+    With `rounds` each has a loop of so many that goes over both devices, so that it takes its time.
     """
     drawn = {"dtype": "float", "seed": 7}
     nodes: list[dict[str, Any]] = [
@@ -24,18 +24,18 @@ def training(steps: int = 6, seconds: float = 0) -> dict[str, Any]:
         {"op": "AssignSub", "name": "train", "inputs": ["w", "change"], "device": GPU},
         {"initializer": "init"},
     ]
-    if seconds:
-        rounds = {"op": "Less", "inputs": ["x", seconds * 1500]}
+    if rounds:
+        more = {"op": "Less", "inputs": ["x", float(rounds)]}
         body = [{"id": "x", "op": "AddV2", "inputs": ["x", 1.0], "device": GPU}]
         nodes.append({"op": "Const", "name": "one", "value": 1.0, "device": CPU})
-        nodes.append({"while": {"loop_vars": {"x": "one"}, "cond": rounds, "body": body}, "name": "long"})
-    fetches = ["train", "noise", *(["long"] if seconds else [])]
+        nodes.append({"while": {"loop_vars": {"x": "one"}, "cond": more, "body": body}, "name": "long"})
+    fetches = ["train", "noise", *(["long"] if rounds else [])]
     run = [{"fetch": ["init"]}, {"fetch": fetches, "repeat": steps}]
     return {"devices": {"cpu": 1, "gpu": 1}, "nodes": nodes, "run": run}
 
 
-def write_training(folder: Path, steps: int = 6, seconds: float = 0) -> str:
+def write_training(folder: Path, steps: int = 6, rounds: int = 0) -> str:
     """The same as a file; its name."""
     path = folder / "train.yaml"
-    path.write_text(yaml.safe_dump(training(steps, seconds)))
+    path.write_text(yaml.safe_dump(training(steps, rounds)))
     return str(path)

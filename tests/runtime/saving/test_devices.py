@@ -143,6 +143,7 @@ def test_what_is_saved_is_named_here() -> None:
     from importlib import import_module
 
     for name, module in _CLASSES.items():
+        module = f"placesim.runtime.kernels.{module}"
         assert getattr(import_module(module), name).__module__ == module
 
 
