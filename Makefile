@@ -7,13 +7,14 @@ BROWSER := $(shell command -v chromium || command -v chromium-browser || command
 BROWSED = $(if $(BROWSER),,-m "not browser")
 SAY_BROWSER = $(if $(BROWSER),,@echo "no Chromium on this machine: the tests that drive one are left out (apt-get install chromium)")
 SECONDS ?= 60
+TENSORFLOW_PYTHON ?= .venv/tensorflow/bin/python
 CORPUS := $(wildcard tests/*/test_*corpus*.py)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/run ## run placesim; ARGS="place graphs/towers.yaml" for other than the first example
 	@$(BIN)/placesim $(ARGS)
@@ -54,6 +55,9 @@ tables: .venv/dev ## write what is generated: tables of ops, kernel families, th
 bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
+bench-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## measure steps of models beside TensorFlow's own, which gets a Python of its own: ONLY=alexnet
+	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.beside_tensorflow $(if $(ONLY),--only "$(ONLY)")
+
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(KEEP),--keep $(KEEP))
@@ -66,6 +70,10 @@ $(BIN)/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit("placesim needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	"$(PYTHON)" -m venv .venv
 
+.venv/tensorflow/bin/python: | $(BIN)/python
+	"$(PYTHON)" -m venv .venv/tensorflow
+	.venv/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check tensorflow-cpu==2.21.0 || (rm -rf .venv/tensorflow; exit 1)
+
 .venv/run: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@$(BIN)/python -m compileall -q placesim
@@ -76,4 +84,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-corpus recordings check format golden tables bench fuzz clean
+.PHONY: help run test test-corpus recordings check format golden tables bench bench-tensorflow fuzz clean

@@ -4,8 +4,8 @@
     print(report.text(), report.results["MatMul:0"])
 
 `placesim.devices(cpu=3, gpu=2)` and `placesim.memory("graph.yaml")` are functions, although packages of these names hold the
-rules for devices and for their memory: importing `placesim.simulation` loads those packages first, so that the functions are
-what stays bound here.
+rules for devices and for their memory: `placesim.simulation.calls` loads those packages first, so that the functions are what
+stays bound here.
 """
 
 from placesim.interrupts import end_on_interrupt, is_own_process
@@ -42,7 +42,7 @@ from placesim.errors import (
 from placesim.forecasts import plan, simulate, sweep
 from placesim.inspections import check, convert, diff, explain, show
 from placesim.machines import machine
-from placesim.simulation import devices, memory, place, run
+from placesim.simulation.calls import devices, memory, place, run
 
 __version__ = "1.0.0"
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.errors import UsageError
+from placesim.errors import GraphFileError, UsageError
 from placesim.files.writing import gathered
 
 if TYPE_CHECKING:
@@ -26,10 +26,20 @@ class Content(NamedTuple):
 
 def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
     from placesim.formats.graph_file.scoped_writer import scoped_lines
-    from placesim.simulation import is_as_python_builds
 
-    written = scoped_lines(file, leaves_defaults=leaves_defaults, accepts=is_as_python_builds)
+    written = scoped_lines(file, leaves_defaults=leaves_defaults, accepts=_is_as_python_builds)
     return None if written is None else iter(written)
+
+
+def _is_as_python_builds(file: GraphFile) -> bool:
+    """Whether no shape function refuses a node of a graph that is written as Python builds one."""
+    from placesim.runtime.shape_check import check_shapes
+
+    try:
+        check_shapes(file)
+    except GraphFileError:
+        return False
+    return True
 
 
 def _raw(file: GraphFile) -> Iterator[str]:

@@ -195,7 +195,7 @@ def convert(
     from placesim.conversions import NODES, WRITERS, content_of, form_of, placed_file
     from placesim.files.writing import WholeFiles
     from placesim.formats.graph_file.writer import with_feeds_from
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     form = format if format is not None else "yaml" if out is None else form_of(out)
     for what, given, known in (("format", form, tuple(WRITERS)), ("nodes", nodes, NODES)):

@@ -91,6 +91,8 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
             from placesim.formats.script_graph import read_script_graph
 
             return _loaded(read_script_graph(content, registry), directory, options)
+        if kind.format is Format.ONNX:
+            return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
     text = content if isinstance(content, str) else decode_utf8(content, file)
@@ -271,6 +273,17 @@ def _device_text(pattern: str, device: str) -> str:
         return format_spec(parse_python_spec(device))
     except GraphBuildError as error:
         raise UsageError(f"{error.message} (in --device '{pattern}={device}')") from None
+
+
+# --- models of ONNX -------------------------------------------------------------------------------------------------
+
+
+def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> Loaded:
+    from placesim.formats.onnx.reader import read_onnx
+
+    _check_no_model(options, "an ONNX model")
+    found = read_onnx(content, name, directory, _registry_of(options))
+    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations)
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

@@ -222,12 +222,8 @@ def make_options(values: Mapping[str, Any]) -> Options:
         _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
-    if options.log_style not in STYLES:
-        near = did_you_mean(options.log_style, STYLES, SIMILAR_AMONG_FEW)
-        raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
-    if options.until not in UNTIL:
-        near = did_you_mean(options.until, UNTIL, SIMILAR_AMONG_FEW)
-        raise UsageError(f"unknown end of a script's run: got '{options.until}', expected {' or '.join(UNTIL)}{near}")
+    check_named("log style", options.log_style, STYLES)
+    check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
         raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of texts")
     if isinstance(options.device, str):
@@ -302,6 +298,13 @@ def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
             raise UsageError(f"wrong shape of {name}: got '{text}', expected dimensions of 0 or more")
         found.append(int(text))
     return tuple(found)
+
+
+def check_named(what: str, given: str, known: Sequence[str]) -> None:
+    """Raise UsageError for a text that is none of those that are known."""
+    if given not in known:
+        near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
+        raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")
 
 
 def _check_integer(name: str, value: Any, low: int, high: int) -> None:

@@ -11,7 +11,8 @@ from placesim.errors import InternalError, PlacesimError, UsageError
 from placesim.files.writing import gathered
 from placesim.formats.annotations import assign_devices
 from placesim.graph_plans.writing import freed
-from placesim.simulation import Stage, machine_of, session_config, simulate
+from placesim.simulation.settings import machine_of, session_config
+from placesim.simulation.simulating import Stage, simulate
 
 if TYPE_CHECKING:
     from placesim.graph.steps import Config, GraphFile

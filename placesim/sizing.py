@@ -18,7 +18,7 @@ from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.guesses import Guesses
 from placesim.runtime.walking import check_batch
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from placesim.walks import Walked, check_executed, walk, walk_once
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def open_snapshot(
     what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
     """
     from placesim.inspection.snapshot import snapshot_of
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     found = _written(written, name, wishes, takes_prediction=takes_prediction) if written else None
     if found is not None:

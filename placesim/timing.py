@@ -19,7 +19,8 @@ from placesim.runtime.accounting.lifetimes import lifetimes
 from placesim.runtime.guesses import Guesses
 from placesim.runtime.recording import Execution, Recorder
 from placesim.runtime.walking import check_batch
-from placesim.simulation import Stage, session_config, simulate, steps_of
+from placesim.simulation.settings import session_config, steps_of
+from placesim.simulation.simulating import Stage, simulate
 from placesim.walks import Walked, check_executed, walk, walk_once
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from placesim.runtime.guesses import CONTEXT, Choice, Guesses, is_loop_name
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import loop_frames, ways_to_know
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:

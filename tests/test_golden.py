@@ -22,7 +22,7 @@ from placesim.cli.reports import write_report
 from placesim.loading import load
 from placesim.options import Options
 from placesim.report.report import Report
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"

@@ -41,7 +41,7 @@ ROOMS = {
         "memory ops dtypes errors traces"
     ),
     "cluster": "suggestions processes devices errors placesim",
-    "engine": "cluster runtime placement graph devices ops deadlines files errors",
+    "engine": "cluster runtime placement graph devices ops deadlines files traces errors",
     "planning": "suggestions processes cluster timelines errors",
     "prediction": "watching timelines traces runtime devices ops dtypes errors",
     "inspection": (
@@ -57,7 +57,7 @@ ROOMS = {
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "subjects": "known sizing timing simulation loading options inspection prediction files errors",
-    "conversions": "files simulation report placement formats graph errors",
+    "conversions": "files runtime report placement formats graph errors",
     "inspections": (
         "subjects conversions simulation timing graph_plans loading options inspection prediction report formats files "
         "deadlines errors placesim"
@@ -81,9 +81,8 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
-        "placement graph devices "
-        "memory ops dtypes errors"
+        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats engine "
+        "cluster runtime placement graph devices memory ops dtypes errors"
     ),
     "tf1": (
         "releases "
@@ -134,7 +133,8 @@ THIRD_PARTY = {
     "threadpoolctl": ("runtime/intra_op",),
     "ortools": ("planning/methods/exact",),
     "distributed": ("cluster/", "engine/"),
-    "google": ("formats/tensorflow/",),
+    "google": ("formats/tensorflow/", "formats/onnx/messages"),
+    "onnx": ("formats/onnx/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

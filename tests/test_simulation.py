@@ -195,7 +195,7 @@ def test_nodes_of_a_step_are_added_before_it_and_all_is_logged_again() -> None:
 def test_progress_is_told_to_the_end() -> None:
     from placesim.loading import load
     from placesim.options import Options
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     told: list[tuple[int, int, int, int]] = []
     graph = {**GRAPH, "run": [{**GRAPH["run"][0], "repeat": 3}]}

@@ -23,7 +23,7 @@ from placesim.report.text.timing import time_document
 from placesim.runtime.guesses import Choice
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from placesim.timing import study_time
 from placesim.walks import Walked, walk
 from tests.runtime.test_dataflow import cond, loop

@@ -23,7 +23,7 @@ from placesim.runtime.program import Instruction
 from placesim.runtime.recording import Recorder
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 
 SEED = 0
 NUMBERS = 100_003

@@ -304,7 +304,7 @@ def _placed(ctx: click.Context, begun: str) -> Iterable[str]:
 def _devices(ctx: click.Context) -> Iterable[str]:
     """As nodes ask for them: in short where there is one task."""
     from placesim.errors import PlacesimError
-    from placesim.simulation import devices
+    from placesim.simulation.calls import devices
 
     machine: dict[str, Any] = {name: ctx.params.get(name) for name in ("cpu", "gpu", "gpu_model", "inventory")}
     graph = _graph()

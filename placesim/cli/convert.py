@@ -60,7 +60,7 @@ def convert_command(
     from placesim.cli.output import complain, write_files
     from placesim.cli.progress import staged
     from placesim.options import make_options
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")

@@ -60,7 +60,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices --scheduler tcp://10.0.0.1:8786
     """
     from placesim.cli.output import complain, write_rows
-    from placesim.simulation import devices
+    from placesim.simulation.calls import devices
 
     connection = take_connection(values)
     if connection.scheduler is not None:

@@ -55,7 +55,7 @@ def place_graphs(
     from placesim.cli.progress import staged
     from placesim.cli.reports import write_report
     from placesim.options import make_options
-    from placesim.simulation import Stage, simulate
+    from placesim.simulation.simulating import Stage, simulate
 
     options = make_options({"log_placement": True, "environment": shell_environment(), **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from placesim.cli.progress import TerminalProgress
     from placesim.report.report import Report
     from placesim.report.results import Result
-    from placesim.simulation import SoFar
+    from placesim.simulation.simulating import SoFar
 
 PATIENCE_SECONDS = 0.2
 """How long what could be written may wait for more while a progress bar stands where it is to be written."""
@@ -273,7 +273,7 @@ class _Text:
         if self._has_log is None:
             report = so_far.report()
             self._has_log, self._is_classic = report.shows_log, report.style == "classic"
-        from placesim.simulation import Growth
+        from placesim.simulation.simulating import Growth
 
         return not self._has_log or so_far.growth < Growth.NODES or waiting > MAX_WAITING
 
@@ -322,7 +322,7 @@ class _Json:
 
     def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
         """Whether all placements and transfers are there: they stand before results."""
-        from placesim.simulation import Growth
+        from placesim.simulation.simulating import Growth
 
         return so_far.growth is Growth.NOTHING
 

@@ -13,6 +13,7 @@ from typing import Any
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
 from placesim.engine.mail import Mail, Position
+from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
 from placesim.engine.scheduled import ScheduledPart
 from placesim.errors import DefectError, PlacesimError, UnimplementedError
@@ -89,8 +90,10 @@ class HostedSession:
         self._reply = reply
         self._post = post
         self._memory = ProcessMemory(opening.config.memory_limit)
+        self._measurements = WorkerMeasurements() if opening.is_measured else None
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files) for device in opening.device_set.devices
+            device.name: DeviceState(device, self._memory, files=opening.files, measurements=self._measurements)
+            for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
         self._prepared: dict[int, HostedStep] = {}
@@ -107,6 +110,10 @@ class HostedSession:
     def do(self, job: Callable[[], None]) -> None:
         """Have the session's thread do something, after what it was given before."""
         self._jobs.put(job)
+
+    def news(self) -> Told | None:
+        """What was measured and not told yet; in any thread."""
+        return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
         """The thread ends, whatever it is at, and all state goes."""
@@ -163,6 +170,8 @@ class HostedSession:
             found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
         else:
             self._prepared[number] = HostedStep(work, programs, resources)
+            if self._measurements is not None:
+                self._measurements.join(programs, number)
             count = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
             found = Readiness(needs_dataflow(programs), count)
         self._reply({"is": "ready", "number": number}, found)
@@ -187,10 +196,11 @@ class HostedSession:
         except Exception as error:
             ended.error, ended.position = _told(error), ()
         self._where, self._events = tuple, []
+        ended.measured = self.news()
         try:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
-            self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
+            self._reply({"is": "ended", "step": step}, Ended(error=_told(error), measured=ended.measured))
 
     def _with_place(self, error: PlacesimError) -> PlacesimError:
         """A file that is missing is missing where this worker looks for it."""

@@ -22,6 +22,11 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OP_NAME = re.compile(rb"[A-Za-z0-9_.>/\-]{1,1000}")
 _FIRST_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*([a-z_]+)[ \t]*(:?)[ \t\r\n]*([{<\[\"'0-9-]?)")
 _META_GRAPHS_TAG = 2 << 3 | BYTES
+_ONNX_VERSION = 1
+_ONNX_FIELDS = {1: VARINT, 5: VARINT, **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), BYTES)}
+"""The fields of a ModelProto and their wire types."""
+_ONNX_ESSENTIALS = (7, 8)
+"""Its graph and its opsets."""
 _DOUBLE_MEANINGS = ("versions", "version")
 """Names of text format that are keys of a graph file too; there a colon follows."""
 
@@ -36,6 +41,7 @@ class Format(Enum):
     CHECKPOINT = "a checkpoint's index"
     CHECKPOINT_STATE = "a checkpoint state file"
     SCRIPT_GRAPH = "what a script built"
+    ONNX = "an ONNX model"
 
 
 class FileKind(NamedTuple):
@@ -104,6 +110,8 @@ def _recognise_text(sample: bytes) -> Format:
 
 
 def _recognise_binary(data: bytes | memoryview) -> Format:
+    if _is_onnx(data):
+        return Format.ONNX
     try:
         first = next(fields(data))
     except WireError:
@@ -123,6 +131,24 @@ def _recognise_binary(data: bytes | memoryview) -> Format:
     except WireError:
         is_graph = True
     return Format.GRAPH_DEF if is_graph else Format.META_GRAPH
+
+
+def _is_onnx(data: bytes | memoryview) -> bool:
+    """Whether bytes are a ModelProto: its fields alone, and its graph or opsets among them.
+
+    A file that is cut off is one where the graph has begun.  Source of the numbers: `onnx.proto`.
+    """
+    seen = set()
+    try:
+        for field in fields(data):
+            if _ONNX_FIELDS.get(field.number) != field.wire_type:
+                return False
+            seen.add(field.number)
+            if len(seen) > 1 and not seen.isdisjoint(_ONNX_ESSENTIALS) and _ONNX_VERSION in seen:
+                return True
+    except WireError:
+        return _ONNX_VERSION in seen and len(seen) > 1
+    return False
 
 
 def _holds_meta_graphs(data: bytes | memoryview, position: int) -> bool:

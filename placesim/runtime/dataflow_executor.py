@@ -7,6 +7,7 @@ from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any
 
 from placesim.runtime.dataflow import Run
+from placesim.runtime.overwriting import ops_side_by_side
 from placesim.runtime.program import Program
 from placesim.runtime.wiring import Wiring
 
@@ -50,9 +51,11 @@ class DataflowExecutor:
 
         `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
         """
-        if self._accounted is not None and is_accounted:
-            return self._accounted(feeds, progress).run()
-        return Run(self, feeds, progress).run()
+        run = self._accounted(feeds, progress) if self._accounted is not None and is_accounted else Run(self, feeds, progress)
+        if self.pool is None:
+            return run.run()
+        with ops_side_by_side():
+            return run.run()
 
     def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], Run]:
         """What makes a run that accounts for memory, and tells the ledger's recorder where it has one."""

@@ -92,9 +92,7 @@ class Executor:
         `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node
         and device, where a kernel fails.
         """
-        self._feeds.clear()
         self._feeds.update(feeds)
-        self._results.clear()
         accounts = self._accounts if is_accounted else None
         steps = self._steps(accounts)
         done = 0
@@ -122,10 +120,11 @@ class Executor:
         except Exception as error:
             raise defect(error, *self._at(self.position)) from error
         finally:
+            results = dict(self._results)
             self._clear()
         if accounts is not None:
             accounts.end()
-        return dict(self._results)
+        return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
         """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
@@ -149,6 +148,8 @@ class Executor:
     def _clear(self) -> None:
         """Nothing of a step outlives it."""
         self._rendezvous.clear()
+        self._feeds.clear()
+        self._results.clear()
         for store in self._stores:
             store[:] = [None] * len(store)
 

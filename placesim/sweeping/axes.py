@@ -12,7 +12,7 @@ from placesim.devices.inventory import MAX_COUNT
 from placesim.errors import UsageError
 from placesim.options import MAX_DIM, THREADS_LIMIT
 from placesim.prediction.sweeps import Value
-from placesim.simulation import find_gpu_model
+from placesim.simulation.settings import find_gpu_model
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 MOST_COMBINATIONS = 10_000

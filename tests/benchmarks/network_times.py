@@ -15,8 +15,8 @@ from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.simulated_steps import SimulatedStep
 from placesim.prediction.steps import Placed, StepCosts
 from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation import Stage
-from placesim.simulation import simulate as walk
+from placesim.simulation.simulating import Stage
+from placesim.simulation.simulating import simulate as walk
 from tests.benchmarks.network_rows import NetworkRow, NetworkRun, ScaledRow
 from tests.benchmarks.networks import build
 from tests.benchmarks.scaling import Sharing, TrainingStep, scale_of, step_seconds, training_step

@@ -27,8 +27,8 @@ from placesim.options import make_options
 from placesim.prediction.machines import SimulatedMachine
 from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation import Stage
-from placesim.simulation import simulate as walk
+from placesim.simulation.simulating import Stage
+from placesim.simulation.simulating import simulate as walk
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
 from placesim.timelines.workload import Cores, Resource, Stream, Task

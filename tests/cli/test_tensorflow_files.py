@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.simulation import run
+from placesim.simulation.calls import run
 from tests.cli.shell import ROOT, Shell, start
 
 FILES = ROOT / "tests" / "data" / "tensorflow-files"

@@ -30,7 +30,7 @@ from placesim.options import make_options
 from placesim.runtime.kernels.data.values import Dataset
 from placesim.runtime.requests import default_fetches
 from placesim.runtime.session import Session
-from placesim.simulation import machine_of, session_config
+from placesim.simulation.settings import machine_of, session_config
 from tests.engine.workers import open_session, two_workers
 
 ROOT = Path(__file__).parent.parent.parent

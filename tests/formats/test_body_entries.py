@@ -13,7 +13,7 @@ import placesim.tf1 as tf
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Function, Graph
-from placesim.simulation import run
+from placesim.simulation.calls import run
 
 _MARKS = ("_has_manual_control_dependencies", "debug_name")
 

@@ -12,7 +12,7 @@ import placesim.tf1 as tf
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Function
-from placesim.simulation import run
+from placesim.simulation.calls import run
 from placesim.tf1.functions.defun import DefinedFunction, Defun
 
 

@@ -17,7 +17,7 @@ from placesim.options import make_options
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planned import planned_file, study_plan
 from placesim.planning.portfolio import Effort
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from placesim.timing import study_time
 
 GRAPHS = Path(__file__).parents[2] / "graphs"

@@ -20,7 +20,7 @@ from placesim.graph_plans.writing import annotate
 from placesim.loading import Loaded
 from placesim.options import make_options
 from placesim.placement.placer import Placement
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 
 GRAPHS = sorted((Path(__file__).parents[2] / "graphs").glob("*.yaml"))
 LAYERS = """\

@@ -9,7 +9,7 @@ from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 
 
 def towers_text(towers: int, layers: int) -> str:

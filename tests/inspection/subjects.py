@@ -12,7 +12,7 @@ from placesim.inspection.explaining.inquiry import Inquiry, inquire
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from tests.placement.corpus import read_cases
 
 ROOT = Path(__file__).parent.parent.parent

@@ -15,7 +15,7 @@ from placesim.inspection.checking.policy import describe_rules, read_policy, rea
 from placesim.inspection.checking.rules import RULES, check_snapshot
 from placesim.inspection.snapshot import Snapshot
 from placesim.report.document import json_line
-from placesim.simulation import place
+from placesim.simulation.calls import place
 from tests.inspection.subjects import ROOT, snapshot
 
 TOWERS = ROOT / "graphs" / "towers.yaml"

@@ -8,7 +8,7 @@ from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.patterns import matcher
 from placesim.inspection.amounts import Amount
 from placesim.inspection.summary import held_bytes, operations, summarise_outcome
-from placesim.simulation import place
+from placesim.simulation.calls import place
 from tests.inspection.subjects import CPU, GPU, ROOT, snapshot
 
 

@@ -9,7 +9,7 @@ import pytest
 from placesim.graph.graph import Node
 from placesim.placement import deep_calls
 from placesim.placement.colocation import ColocationGraph
-from placesim.simulation import place
+from placesim.simulation.calls import place
 
 CALL = "PartitionedCall"
 

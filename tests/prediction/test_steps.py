@@ -25,7 +25,7 @@ from placesim.runtime import session
 from placesim.runtime.partition import Partitions, partition
 from placesim.runtime.pruning import ClientGraph
 from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation import Stage, simulate
+from placesim.simulation.simulating import Stage, simulate
 from placesim.timelines.events import simulate as run_tasks
 from placesim.timelines.workload import Task
 from placesim.timing import study_time

@@ -9,7 +9,7 @@ import pytest
 
 from placesim.errors import ResourceExhaustedError
 from placesim.runtime.kernels.random import candidate_sampling
-from placesim.simulation import run
+from placesim.simulation.calls import run
 
 
 def only(node: dict[str, Any], *others: dict[str, Any], fetch: str = "o:0") -> Any:

@@ -13,7 +13,7 @@ from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError, PlacesimError
 from placesim.graph.steps import Generated
 from placesim.runtime.requests import generate
-from placesim.simulation import run
+from placesim.simulation.calls import run
 from tests.runtime.graphs import fetch, make_session
 
 

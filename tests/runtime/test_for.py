@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placesim.errors import InvalidArgumentError
-from placesim.simulation import run
+from placesim.simulation.calls import run
 
 BODY = {
     "name": "body",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow.compat.v1 as tf  # type: ignore[import-untyped]
+import tensorflow.compat.v1 as tf
 
 STEPS = 10
 Program = Callable[[np.random.RandomState], list[Any]]

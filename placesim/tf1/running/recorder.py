@@ -120,7 +120,7 @@ class Recorder:
         name = PurePath(self._path).stem
         if recorded is None:
             machine = current_machine()
-            from placesim.simulation import machine_of
+            from placesim.simulation.settings import machine_of
 
             tasks, links = machine_of(None, machine.options)
             return GraphFile(name, core, inventory=tasks, links=links, config=Config(), steps=default_steps(graph))

@@ -22,7 +22,7 @@ def list_local_devices(session_config: Any = None, process: GpuProcess | None = 
 
     They stay this process's devices, unless another `process` is given.
     """
-    from placesim.simulation import open_machine
+    from placesim.simulation.programs import open_machine
 
     machine = current_machine()
     config = Config() if session_config is None else config_of(session_config)

@@ -22,7 +22,7 @@ from placesim.report.text.log import (
 if TYPE_CHECKING:
     from placesim.options import Options
     from placesim.runtime.session import Session
-    from placesim.simulation import OpenedMachine
+    from placesim.simulation.programs import OpenedMachine
 
 shows_node: Shows | None = None
 """Which nodes are logged, by their names; None: all."""

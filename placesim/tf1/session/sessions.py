@@ -26,7 +26,7 @@ from placesim.tf1.tensor import Tensor
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.session import Session as RuntimeSession
-    from placesim.simulation import OpenedMachine
+    from placesim.simulation.programs import OpenedMachine
 
 
 class DeviceAttributes:
@@ -80,7 +80,7 @@ class BaseSession:
         watching.opened(self)
 
     def _open(self) -> OpenedMachine:
-        from placesim.simulation import open_machine
+        from placesim.simulation.programs import open_machine
 
         if self._target:
             from placesim.tf1.session.targets import find_target

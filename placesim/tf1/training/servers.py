@@ -48,7 +48,7 @@ class _Cluster:
         """The cluster as the machine of a session that talks to a task."""
         from dataclasses import replace
 
-        from placesim.simulation import open_machine
+        from placesim.simulation.programs import open_machine
 
         sizes = [(job, max(self.spec.task_indices(job)) + 1) for job in self.spec.jobs]
         opened = open_machine(

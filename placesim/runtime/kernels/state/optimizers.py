@@ -16,6 +16,7 @@ from placesim.runtime.kernels.memory_rules import writes_variables
 from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.state import update_rules
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, value_of
+from placesim.runtime.overwriting import may_overwrite
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 
@@ -157,32 +158,49 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     """The kernel of a rule: (variables, ...) -> the first variable's ref where it is one; raises what the checks do."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        is_free = _overwritable(inputs[: rule.variables], context)
         named = training_values(rule, inputs, context)
         # all checks come before the first change: a refused op leaves its variables as they were
         for check in rule.checks:
             check(named)
-        set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values())), context)
+        set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values()), is_free), context)
         return ref_output(inputs[0])
 
     return apply
 
 
-def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The variables' new values: a rule looks at each element by itself, so large variables are updated part by part."""
+def _overwritable(holders: Sequence[Variable | ResourceHandle], context: KernelContext) -> list[bool]:
+    """For each variable whether its memory may take its new value; what is wrong with a holder is said later."""
+    try:
+        found = [find_variable(holder, context) for holder in holders]
+    except (InvalidArgumentError, NotFoundError):
+        return [False] * len(holders)
+    return [found.count(variable) == 1 and may_overwrite(variable) for variable in found]
+
+
+def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free: Sequence[bool]) -> Sequence[Tensor]:
+    """The variables' new values: a rule looks at each element by itself, so large variables are updated part by part.
+
+    The values that are free are overwritten, and given back.
+    """
     shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
     size = prod(shape)
     if size * dtype.itemsize <= PART_BYTES:
         return rule.update(attrs, *values)
     rows = [np.reshape(value, -1) if np.shape(value) == shape else None for value in values]
-    results: list[Tensor] = [np.empty(size, dtype) for _ in range(rule.variables)]
+    results: list[Tensor] = [
+        value if free and value.shape == shape else np.empty(shape, dtype)
+        for value, free in zip(values, is_free, strict=False)  # the variables stand first
+    ]
+    flat = [result.reshape(-1) for result in results]
 
     def update(part: slice) -> None:
         some = (value if row is None else row[part] for value, row in zip(values, rows, strict=True))
-        for result, updated in zip(results, rule.update(attrs, *some), strict=True):
+        for result, updated in zip(flat, rule.update(attrs, *some), strict=True):
             result[part] = updated
 
     spread(update, list(parts(size, dtype.itemsize, PART_BYTES)))
-    return [result.reshape(shape) for result in results]
+    return results
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ the array: whoever read the old value keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
 from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
 from placesim.runtime.kernels.sketch import own_copy
+from placesim.runtime.overwriting import may_overwrite
 from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import (
     Dims,
@@ -235,7 +236,15 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return ()
 
 
-def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Kernel]:
+def _change(ufunc: np.ufunc, variable: Variable, update: Tensor) -> None:
+    """Put `ufunc(value, update)` in a variable's place, or into its memory where only it has that."""
+    if may_overwrite(variable):
+        ufunc(variable.value, update, out=variable.value)
+    else:
+        variable.value = ufunc(variable.value, update)
+
+
+def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
     """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
 
     InvalidArgumentError where the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
@@ -246,7 +255,8 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
         value = value_of(variable, context)
         if value.shape != np.shape(update):
             raise InvalidArgumentError("Parameters and update must be the same size")
-        variable.value = ufunc(value, update)
+        del value
+        _change(ufunc, variable, update)
         return (variable,)
 
     def update_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -257,7 +267,8 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
                 f"Cannot update variable with shape {format_dims(value.shape)} "
                 f"using a Tensor with shape {format_dims(np.shape(update))}, shapes must be equal."
             )
-        find_variable(handle, context).value = ufunc(value, update)
+        del value
+        _change(ufunc, find_variable(handle, context), update)
         return ()
 
     return (

@@ -1,0 +1,36 @@
+"""ONNX's element types <-> TensorFlow's.  Source of the numbers: `TensorProto.DataType` of `onnx.proto`."""
+
+from __future__ import annotations
+
+from placesim.dtypes import DTYPES, DType
+
+_NAMES = {
+    1: "float",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: "string",
+    9: "bool",
+    10: "half",
+    11: "double",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    25: "uint2",
+    26: "int2",
+}
+"""24 is FLOAT8E8M0, which TensorFlow does not have."""
+BY_ONNX_NUMBER: dict[int, DType] = {number: DTYPES[name] for number, name in _NAMES.items()}
+ONNX_NUMBER: dict[DType, int] = {dtype: number for number, dtype in BY_ONNX_NUMBER.items()}

@@ -1,0 +1,77 @@
+"""The rows of all families: which turns an ONNX op, since a version, into ops of TensorFlow."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from placesim.formats.onnx.onnx_node import Row
+from placesim.formats.onnx.rows import (
+    attention,
+    casts,
+    comparisons,
+    constants,
+    control_flow,
+    convolutions,
+    elementwise,
+    gathering,
+    losses,
+    matrices,
+    normalizations,
+    pools,
+    quantization,
+    random,
+    recurrent,
+    reductions,
+    resizing,
+    selections,
+    sequences,
+    shapes,
+    strings,
+    transforms,
+)
+
+_FAMILIES = (
+    attention.ROWS,
+    casts.ROWS,
+    comparisons.ROWS,
+    constants.ROWS,
+    control_flow.ROWS,
+    convolutions.ROWS,
+    elementwise.ROWS,
+    gathering.ROWS,
+    losses.ROWS,
+    matrices.ROWS,
+    normalizations.ROWS,
+    pools.ROWS,
+    quantization.ROWS,
+    random.ROWS,
+    recurrent.ROWS,
+    reductions.ROWS,
+    resizing.ROWS,
+    selections.ROWS,
+    sequences.ROWS,
+    shapes.ROWS,
+    strings.ROWS,
+    transforms.ROWS,
+)
+
+
+@cache
+def rows() -> dict[tuple[str, str], dict[int, Row]]:
+    """By domain and op, then by the version since which the op is as its row takes it."""
+    found: dict[tuple[str, str], dict[int, Row]] = {}
+    for family in _FAMILIES:
+        for (op, *versions), row in family.items():
+            domain, _, name = op.rpartition("::")
+            found.setdefault((domain, name), {}).update(dict.fromkeys(versions, row))
+    return found
+
+
+def find_row(domain: str, op: str, since: int) -> Row | None:
+    """The row of an op; None where it has none, or none for that version."""
+    return rows().get((domain, op), {}).get(since)
+
+
+def known_versions(domain: str, op: str) -> list[int]:
+    """The versions of an op that have rows."""
+    return sorted(rows().get((domain, op), ()))

@@ -1,0 +1,94 @@
+"""Ops that are computed while the graph is read, where all that they take is known: sizes, coordinates, weights of samples.
+
+What is known is a numpy array, what is not a tensor of the graph; `Folding` takes either and gives an array as long as it can.
+Its types are the operands': nothing is promoted, as TensorFlow promotes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DType
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor
+
+Known = np.ndarray[Any, Any]
+Value = Known | Tensor
+
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "AddV2": np.add,
+    "Ceil": np.ceil,
+    "Equal": np.equal,
+    "Floor": np.floor,
+    "FloorDiv": np.floor_divide,
+    "FloorMod": np.mod,
+    "GatherV2": lambda values, indices, axis: np.take(values, indices, int(axis)),
+    "GreaterEqual": np.greater_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+    "LogicalAnd": np.logical_and,
+    "LogicalOr": np.logical_or,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Prod": lambda values, axis: np.prod(values, axis=int(axis), dtype=values.dtype),
+    "Range": np.arange,
+    "RealDiv": np.divide,
+    "Reshape": np.reshape,
+    "Rint": np.rint,
+    "SelectV2": np.where,
+    "Sub": np.subtract,
+    "Sum": lambda values, axis: np.sum(values, axis=int(axis), dtype=values.dtype),
+}
+
+
+class Folding:
+    """The ops of a node that is being read: called with an op's name and its inputs, arrays or tensors."""
+
+    def __init__(self, node: OnnxNode) -> None:
+        self.node = node
+
+    def __call__(self, op: str, *inputs: Value) -> Value:
+        """The op's one output."""
+        if all(isinstance(given, np.ndarray) for given in inputs):
+            with np.errstate(all="ignore"):
+                return np.asarray(_COMPUTED[op](*inputs))
+        return self.node.emit(op, *inputs)
+
+    def value(self, tensor: Tensor) -> Value:
+        """A tensor's elements where they are known, else the tensor."""
+        content = self.node.content(tensor)
+        return tensor if content is None else np.asarray(content)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """`Cast`, left out where the type is that already."""
+        return value.astype(dtype.numpy) if isinstance(value, np.ndarray) else self.node.cast(value, dtype)
+
+    def pack(self, values: Sequence[Value], axis: int = 0) -> Value:
+        """`Pack`: the values, of one shape and type, stacked along a new axis."""
+        if all(isinstance(value, np.ndarray) for value in values):
+            return np.stack([np.asarray(value) for value in values], axis)
+        return self.node.emit("Pack", list(values), axis=axis)
+
+    def concat(self, values: Sequence[Value], axis: int = 0) -> Value:
+        """`ConcatV2` of values of one type."""
+        if all(isinstance(value, np.ndarray) for value in values):
+            return np.concatenate([np.asarray(value) for value in values], axis)
+        return self.node.emit("ConcatV2", list(values), np.int32(axis)) if len(values) > 1 else values[0]
+
+    def sizes(self, tensor: Tensor) -> list[Value]:
+        """Each axis's size, an int32 scalar.  Raises Unsupported where the rank is not known."""
+        self.node.known_rank(tensor)
+        shape: Tensor | None = None
+        found: list[Value] = []
+        for axis, dim in enumerate(self.node.shape(tensor) or ()):
+            if dim is not None:
+                found.append(np.array(dim, np.int32))
+                continue
+            shape = self.node.emit("Shape", tensor) if shape is None else shape
+            found.append(self.node.emit("GatherV2", shape, np.int32(axis), np.int32(0)))
+        return found

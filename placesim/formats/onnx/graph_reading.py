@@ -1,0 +1,433 @@
+"""The nodes of an ONNX graph, or of a function, one after the other, into a graph that is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from placesim.dtypes import DType
+from placesim.errors import GraphBuildError
+from placesim.formats.onnx.element_types import ONNX_NUMBER
+from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
+from placesim.formats.onnx.names import scope_name
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
+from placesim.formats.onnx.ordering import in_order
+from placesim.formats.onnx.schema_checks import check_node
+from placesim.formats.onnx.tensors import TensorReader
+from placesim.formats.onnx.values import Value, dims_of
+from placesim.formats.problems import Problems, shown
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import TensorRef
+from placesim.ops.attributes import TensorValue
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+_MOST_NESTED = 50
+"""Functions within functions: a function that calls itself is no ONNX."""
+_MOST_KNOWN = 4096
+"""Elements of a constant that what reads it is told when its outputs are inferred."""
+
+
+FindRow = Callable[[str, str, int], Row | None]
+"""The row of an op: `(domain, op, version since which it is as it is here)`."""
+
+
+@dataclass
+class Model:
+    """What all graphs of a model share: opsets by domain, functions by domain, name and overload, tensors, problems."""
+
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str, str], Any]
+    tensors: TensorReader
+    problems: Problems
+    find_row: FindRow
+    allows_unknown: bool = False
+    kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
+    schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
+
+
+class GraphReading:
+    """Reads the nodes of one graph: `names` are the values that can be read so far, those of `outer` graphs beside them.
+
+    `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
+    what is known of tensors of the built graph, `given_attrs` are the attributes that a function was called with.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        builder: GraphBuilder,
+        outer: GraphReading | None = None,
+        opsets: Mapping[str, int] | None = None,
+        given_attrs: Mapping[str, Any] | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.model = model
+        self.builder = builder
+        self.outer = outer
+        self.opsets = model.opsets if opsets is None else opsets
+        self.given_attrs = given_attrs or {}
+        self.depth = depth
+        self.maker: Any = None
+        """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
+        self.names: dict[str, Value | None] = {}
+        self.inferred: dict[str, Any] = {}
+        self.declared: dict[str, Any] = {}
+        self.by_ref: dict[TensorRef, Value] = {} if outer is None or outer.builder is not builder else outer.by_ref
+
+    # --- values -----------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value | None:
+        """The value of a name, here or in a graph around this one; None for one whose node was refused.
+
+        Raises Unsupported where there is none.  A body that is a function of its own overrides `captured`.
+        """
+        if name in self.names:
+            return self.names[name]
+        if self.outer is not None:
+            return self.captured(name)
+        raise Unsupported(f"no value '{name}': got an input that no graph input, initializer or earlier node gives")
+
+    def captured(self, name: str) -> Value | None:
+        """A value of the graph around this one."""
+        assert self.outer is not None
+        return self.outer.lookup(name)
+
+    def define(self, name: str, value: Value) -> None:
+        """What a name stands for from here on.  Raises Unsupported where it stands for something already."""
+        if name in self.names:
+            raise Unsupported(f"value '{name}' given twice: expected each name to be given once")
+        self.names[name] = value
+        if value.ref is not None:
+            self.by_ref.setdefault(value.ref, value)
+        if value.type is not None:
+            self.inferred[name] = value.type
+
+    def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
+        """Note the content of a constant."""
+        from onnx import helper
+
+        number = ONNX_NUMBER.get(tensor.dtype, 0)
+        value = Value(ref, helper.make_tensor_type_proto(number, tensor.array.shape), tensor.array)
+        self.by_ref[ref] = value
+        return value
+
+    def add_initializer(self, name: str, tensor: TensorValue) -> None:
+        """A Const of an initializer's name."""
+        full = self.builder.claim_name("Const", scope_name(name, "Const"))
+        made = self.builder.add_constant(full, tensor, {}, (), 0)
+        self.define(name, self.know(TensorRef(made.id, 0), tensor))
+
+    def has_kernel(self, op: str, attrs: Mapping[str, DType]) -> bool:
+        """Whether an op is defined, and has a kernel on a CPU, for these types."""
+        key = (op, *sorted((name, dtype.name) for name, dtype in attrs.items()))
+        found = self.model.kernels.get(key)
+        if found is None:
+            registry = self.builder.registry
+            kernels = registry.kernels(op)
+            found = self.model.kernels[key] = any(
+                kernel.device_type in ("CPU", "DEFAULT")
+                and all(dtype in kernel.constraint.get(name, (dtype,)) for name, dtype in attrs.items())
+                for kernel in kernels
+            )
+        return found
+
+    def attribute(self, proto: Any) -> Any:
+        """An AttributeProto's value as rows take it."""
+        from onnx import AttributeProto
+
+        kind = proto.type
+        if kind == AttributeProto.INT:
+            return proto.i
+        if kind == AttributeProto.FLOAT:
+            return proto.f
+        if kind == AttributeProto.STRING:
+            return _text(proto.s)
+        if kind == AttributeProto.INTS:
+            return tuple(proto.ints)
+        if kind == AttributeProto.FLOATS:
+            return tuple(proto.floats)
+        if kind == AttributeProto.STRINGS:
+            return tuple(map(_text, proto.strings))
+        if kind == AttributeProto.TENSOR:
+            return self.model.tensors.read(proto.t)
+        if kind == AttributeProto.TENSORS:
+            return tuple(map(self.model.tensors.read, proto.tensors))
+        if kind == AttributeProto.GRAPH:
+            return proto.g
+        if kind == AttributeProto.GRAPHS:
+            return tuple(proto.graphs)
+        if kind == AttributeProto.TYPE_PROTO:
+            return proto.tp
+        raise Unsupported(f"no such attribute: got '{proto.name}' of type {kind}")
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    def read_nodes(self, nodes: Iterable[Any]) -> None:
+        """Add what the nodes mean, each behind those that it reads.  What is wrong goes into the model's problems.
+
+        Raises Unsupported where nodes read each other in a circle, and for what is wrong in a body.
+        """
+        for index, proto in in_order(list(nodes)):
+            try:
+                self._read_node(proto)
+            except GraphBuildError as error:
+                for name in proto.output:
+                    self.names.setdefault(name, None)
+                if error is not REFUSED:
+                    self._report(proto, index, error)
+
+    def _report(self, proto: Any, index: int, error: GraphBuildError) -> None:
+        if self.depth:
+            raise Unsupported(f"{_place(proto, index)}: {error.message}") from error
+        self.model.problems.add(index + 1, f"{_place(proto, index)}: {error.message}")
+
+    def _read_node(self, proto: Any) -> None:
+        names = ["" if name in self.left_out else name for name in proto.input]
+        values = [self.lookup(name) if name else None for name in names]
+        if any(value is None and name for value, name in zip(values, names, strict=True)):
+            raise REFUSED
+        attrs = {attr.name: self._given(attr) for attr in proto.attribute}
+        attrs = {name: attr for name, attr in attrs.items() if attr is not None}
+        domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
+        base = scope_name(proto.name, scope_name(proto.op_type, "Node"))
+        with self.builder.attempt(), self.builder.name_scope(base):
+            outputs = self._outputs(proto, domain, values, attrs)
+        for name, value in zip(proto.output, outputs, strict=False):
+            if name and value is not None:
+                self.define(name, value)
+
+    def _given(self, attr: Any) -> Any:
+        """An attribute, which in a function may stand for one that the function was called with."""
+        if not attr.ref_attr_name:
+            return attr
+        found = self.given_attrs.get(attr.ref_attr_name)
+        if found is None:
+            return None
+        renamed = type(attr)()
+        renamed.CopyFrom(found)
+        renamed.name = attr.name
+        return renamed
+
+    def _outputs(self, proto: Any, domain: str, values: Sequence[Value | None], attrs: dict[str, Any]) -> list[Value | None]:
+        function = self.model.functions.get((domain, proto.op_type, proto.overload))
+        if function is not None:
+            return self.expand(function, values, attrs)
+        schema = self._schema(proto, domain)
+        since = schema.since_version if schema is not None else self.opsets.get(domain, 1)
+        resolved = self._resolved(proto, attrs)
+        if schema is not None:
+            check_node(schema, resolved, values, attrs)
+        types = {} if schema is None else self._infer(schema, resolved, values)
+        self.inferred.update(types)
+        node = OnnxNode(self, resolved, proto.name, since, values, attrs)
+        known = known_outputs(node) if not domain else None
+        row = self.model.find_row(domain, proto.op_type, since)
+        if row is not None:
+            made = _listed(row(node))
+        elif schema is not None and self._body(schema, resolved, values) is not None:
+            made = list(self.composition(node))
+        else:
+            raise Unsupported(self._unknown(proto, domain, since))
+        return [self._value(node, index, item, known) for index, item in enumerate(made)]
+
+    def _resolved(self, proto: Any, attrs: dict[str, Any]) -> Any:
+        """The node with the attributes that its function was called with."""
+        if not any(attr.ref_attr_name for attr in proto.attribute):
+            return proto
+        found = type(proto)()
+        found.CopyFrom(proto)
+        del found.attribute[:]
+        found.attribute.extend(attrs.values())
+        return found
+
+    def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
+        """What a row gave for an output, with what is known of it."""
+        if made is None:
+            return None
+        value = made if isinstance(made, Value) else Value(made)
+        if value.type is None:
+            value.type = node.output_type(index)
+        declared = self.declared.get(node.proto.output[index]) if index < node.outputs else None
+        if declared is not None and value.type is not None:
+            value.type = _refined(value.type, declared)
+        if value.known is None and known is not None and index < len(known):
+            value.known = known[index]
+        if value.ref is not None:
+            earlier = self.by_ref.get(value.ref)
+            if earlier is not None:
+                value.known = earlier.known if value.known is None else value.known
+                value.type = earlier.type if value.shape is None else value.type
+            self.by_ref[value.ref] = value
+            self._check_type(node, index, value)
+        return value
+
+    def _check_type(self, node: OnnxNode, index: int, value: Value) -> None:
+        assert value.ref is not None
+        expected = node.output_dtype(index)
+        found = node.dtype(value.ref)
+        if expected is not None and found is not expected:
+            raise Unsupported(f"wrong type of output {index}: got {found.name}, expected {expected.name}")
+
+    # --- what ONNX says of an op ------------------------------------------------------------------------------------
+
+    def _schema(self, proto: Any, domain: str) -> Any:
+        """ONNX's definition of the op in the version that the model imports; None for an op of another's domain."""
+        from onnx import defs
+
+        version = self.opsets.get(domain)
+        if version is None:
+            raise Unsupported(f"no opset of domain {shown(domain)}: expected one among the model's opset_import")
+        key = (domain, proto.op_type, version)
+        if key not in self.model.schemas:
+            try:
+                self.model.schemas[key] = defs.get_schema(proto.op_type, version, domain)
+            except defs.SchemaError:
+                self.model.schemas[key] = None
+        return self.model.schemas[key]
+
+    def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
+        """The types of a node's outputs, as ONNX infers them; none where it cannot."""
+        from onnx import helper, shape_inference
+
+        pairs = [(name, value) for name, value in zip(proto.input, values, strict=True) if value is not None]
+        types = {name: value.type for name, value in pairs if value.type is not None}
+        data = {}
+        for name, value in pairs:
+            content = value.content
+            if (
+                content is not None
+                and content.size <= _MOST_KNOWN
+                and content.dtype.kind in "iufb"
+                and content.dtype.name in _DATA
+            ):
+                kind = _DATA[content.dtype.name]
+                data[name] = helper.make_tensor(name, kind, content.shape, content.tobytes(), raw=True)
+        if len(types) < len({name for name, _ in pairs}):
+            return {}
+        opsets = [helper.make_opsetid(name, version) for name, version in self.opsets.items()]
+        try:
+            found: dict[str, Any] = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opsets)
+        except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
+            return {}
+        for name, dims in shape_of_outputs(proto, values).items():
+            if name in found and dims_of(found[name]) is None:
+                found[name] = helper.make_tensor_type_proto(found[name].tensor_type.elem_type, dims)
+        return found
+
+    def composition(self, node: OnnxNode) -> list[Value | None]:
+        """The outputs of a node by ONNX's own composition.  Raises Unsupported where it has none."""
+        domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
+        schema = self._schema(node.proto, domain)
+        body = None if schema is None else self._body(schema, node.proto, node.values)
+        if body is None:
+            raise Unsupported(f"op '{node.op}' has no composition of ONNX's own")
+        attrs = {attr.name: attr for attr in node.proto.attribute}
+        return self.expand(body, node.values, {**_defaults(schema), **attrs})
+
+    def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
+        """ONNX's own composition of an op, as a FunctionProto, which says its opsets; None where it has none."""
+        import onnx
+
+        depends = schema.has_context_dependent_function
+        versions = schema.context_dependent_function_opset_versions if depends else schema.function_opset_versions
+        if not versions:
+            return None
+        current = self.opsets.get("" if schema.domain in DEFAULT_DOMAINS else schema.domain, 1)
+        version = max((one for one in versions if one <= current), default=min(versions))
+        if depends:  # an input that is left out has an empty type
+            types = [b"" if value is None or value.type is None else value.type.SerializeToString() for value in values]
+            text = schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
+        else:
+            text = schema.get_function_with_opset_version(version)
+        if not text:
+            return None
+        body = onnx.FunctionProto()
+        body.ParseFromString(text)
+        return body
+
+    def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
+        """Add the nodes of a FunctionProto; gives its outputs."""
+        if self.depth >= _MOST_NESTED:
+            raise Unsupported(f"function '{function.name}' within itself: expected functions that end")
+        defaults = {attr.name: attr for attr in function.attribute_proto}
+        opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
+        inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
+        inner.by_ref, inner.maker = self.by_ref, self.maker
+        for index, name in enumerate(function.input):
+            value = values[index] if index < len(values) else None
+            if value is not None:
+                inner.define(name, value)
+            else:
+                inner.names[name] = None
+        inner.left_out = {name for index, name in enumerate(function.input) if index >= len(values) or values[index] is None}
+        inner.read_nodes(function.node)
+        return [inner.names.get(name) for name in function.output]
+
+    left_out: frozenset[str] | set[str] = frozenset()
+    """Inputs of a function that its caller left out: its nodes have none there either."""
+
+    def _unknown(self, proto: Any, domain: str, since: int) -> str:
+        from placesim.formats.onnx.families import known_versions
+
+        full = f"{domain}::{proto.op_type}" if domain else proto.op_type
+        versions = known_versions(domain, proto.op_type)
+        if versions:
+            have = ", ".join(map(str, versions))
+            return f"op '{full}' since version {since} has no row: expected a version since {have}"
+        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx` lists"
+
+
+REFUSED = Unsupported("an input was refused")
+"""What is wrong is reported already."""
+_DATA = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+}
+"""ONNX's numbers of the types whose content inference may be told, by numpy's names."""
+
+
+def _defaults(schema: Any) -> dict[str, Any]:
+    return {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.name}
+
+
+def _refined(inferred: Any, declared: Any) -> Any:
+    """An inferred type with what a declared one says of a shape that could not be inferred."""
+    dims, said = dims_of(inferred), dims_of(declared)
+    if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
+        return inferred
+    from onnx import helper
+
+    merged = said if dims is None else [own if own is not None else other for own, other in zip(dims, said, strict=True)]
+    if dims is not None and tuple(merged) == dims:
+        return inferred
+    return helper.make_tensor_type_proto(inferred.tensor_type.elem_type, merged)
+
+
+def _listed(made: Outputs) -> list[Any]:
+    if made is None or isinstance(made, TensorRef | Value):
+        return [made]
+    return list(made)
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _place(proto: Any, index: int) -> str:
+    """`node 'conv1' (Conv, node 3)`."""
+    name = f"node {shown(proto.name)}" if proto.name else "node without a name"
+    return f"{name} ({proto.op_type}, node {index})"

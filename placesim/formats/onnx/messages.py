@@ -1,0 +1,31 @@
+"""The `onnx` package, which an extra brings, and a model's bytes as its message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.errors import GraphFileError, Location, Problem, UsageError
+
+Message = Any
+
+
+def import_onnx() -> Any:
+    """The package.  Raises UsageError where it is not installed."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise UsageError(f"cannot read an ONNX model: {error}; install it with pip install 'placesim[onnx]'") from None
+    return onnx
+
+
+def parse_model(data: bytes, name: str) -> Message:
+    """A ModelProto.  Raises GraphFileError for bytes that are none."""
+    onnx = import_onnx()
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError, RecursionError) as error:
+        raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
+    return model

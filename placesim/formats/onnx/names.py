@@ -1,0 +1,15 @@
+"""Names of ONNX, which may hold anything, -> names that TensorFlow allows."""
+
+from __future__ import annotations
+
+import re
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
+_SLASHES = re.compile(r"/{2,}")
+_NO_START = re.compile(r"^[^A-Za-z0-9.]+")
+
+
+def scope_name(name: str, otherwise: str) -> str:
+    """`/layer1/conv/Conv` -> `layer1/conv/Conv`: what a name may not hold becomes `_`; `otherwise` where nothing is left."""
+    kept = _NO_START.sub("", _SLASHES.sub("/", _NOT_ALLOWED.sub("_", name))).rstrip("/")
+    return kept or otherwise

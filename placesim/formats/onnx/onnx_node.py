@@ -1,0 +1,312 @@
+"""A node of an ONNX graph as its row meets it: its inputs as tensors of the graph that is built, and what adds ops to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placesim.dtypes import INT64, DType
+from placesim.errors import GraphBuildError
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
+from placesim.formats.onnx.values import Dims, Value
+from placesim.graph.graph import TensorRef
+from placesim.ops.attributes import TensorValue
+
+if TYPE_CHECKING:
+    from placesim.formats.onnx.graph_reading import GraphReading
+
+Tensor = TensorRef
+Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
+Row = Callable[["OnnxNode"], Outputs]
+"""What turns a node into ops: it gives the node's outputs, None for one that nobody can read."""
+Rows = dict[tuple[Any, ...], Row]
+"""`{("Gemm", 7, 9, 11, 13): gemm}`: an op of ONNX (with its domain, `com.x::Op`, where it is another than ONNX's own), the
+versions since which it is as the row takes it, and the row."""
+
+
+class Unsupported(GraphBuildError):
+    """What a row can't turn into ops, said in a sentence."""
+
+
+class OnnxNode:
+    """A node: `op`, `since` (the version since which its op is as it is here), `inputs`, None where one is left out."""
+
+    __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
+
+    def __init__(
+        self, reading: GraphReading, proto: Any, name: str, since: int, values: Sequence[Value | None], attrs: dict[str, Any]
+    ) -> None:
+        self.reading = reading
+        self.proto = proto
+        self.op: str = proto.op_type
+        self.name = name
+        self.since = since
+        self.values = tuple(values)
+        self.inputs: tuple[TensorRef | None, ...] = tuple(None if value is None else value.ref for value in values)
+        self._attrs = attrs
+
+    # --- what the node says -----------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: int) -> TensorRef:
+        """An input that must be there.  Raises Unsupported where it is not, or is no tensor."""
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise Unsupported(f"no input {index}: got {len(self.inputs)} inputs, expected a tensor there")
+        return found
+
+    def input(self, index: int) -> TensorRef | None:
+        """An input; None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute: an int, a float, a str (bytes where it is no UTF-8), a tuple of these, a TensorValue, a GraphProto."""
+        found = self._attrs.get(name)
+        return default if found is None else self.reading.attribute(found)
+
+    def has_output(self, index: int) -> bool:
+        """Whether an output is asked for."""
+        return index < len(self.proto.output) and bool(self.proto.output[index])
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs are listed."""
+        return len(self.proto.output)
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    def dtype(self, tensor: TensorRef) -> DType:
+        """A tensor's element type."""
+        found: DType = self.reading.builder.graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]
+        return found
+
+    def shape(self, tensor: TensorRef) -> Dims | None:
+        """A tensor's shape as far as it is known, None where its rank is not; of what rows emit only constants are known."""
+        value = self.reading.by_ref.get(tensor)
+        return None if value is None else value.shape
+
+    def rank(self, tensor: TensorRef) -> int | None:
+        """How many dimensions a tensor has; None where that is not known."""
+        shape = self.shape(tensor)
+        return None if shape is None else len(shape)
+
+    def known_rank(self, tensor: TensorRef) -> int:
+        """The same, where the row has no ops for a rank that is not known.  Raises Unsupported."""
+        rank = self.rank(tensor)
+        if rank is None:
+            raise Unsupported("rank not known before it runs: expected an input whose rank can be inferred")
+        return rank
+
+    def content(self, tensor: TensorRef | None) -> np.ndarray[Any, Any] | None:
+        """A tensor's elements where they are known before anything runs."""
+        value = None if tensor is None else self.reading.by_ref.get(tensor)
+        return None if value is None else value.content
+
+    def sizes_known(self, vector: TensorRef) -> list[int | None] | None:
+        """The elements of a shape as far as they are known, None for one that is not; None where not even their number is."""
+        value = self.reading.by_ref.get(vector)
+        if value is None or value.known is None:
+            return None
+        return [None if size is None else int(size) for size in value.known.reshape(-1).tolist()]
+
+    def output_type(self, index: int = 0) -> Any:
+        """ONNX's TypeProto of an output as far as it can be inferred, else None."""
+        return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
+
+    def output_dtype(self, index: int = 0) -> DType | None:
+        """The element type of an output that is a tensor, where it can be inferred."""
+        found = self.output_type(index)
+        return None if found is None else BY_ONNX_NUMBER.get(found.tensor_type.elem_type)
+
+    # --- what is added ----------------------------------------------------------------------------------------------
+
+    def emit(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> TensorRef:
+        """Add an op; gives its first output.  Inputs are tensors, lists of them (for args of many) and literals.
+
+        Attrs are as `ops/attributes.py` holds them; types and counts that inputs tell may be left out.  The name is the op's,
+        in the node's scope, unless given.
+        """
+        return self.emit_all(op, *inputs, name=name, **attrs)[0]
+
+    def emit_all(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> tuple[TensorRef, ...]:
+        """The same; gives all outputs."""
+        made = self.reading.builder.add(op, list(_flat(inputs)), name=name, attrs=attrs)
+        return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
+
+    def constant(self, value: Any, dtype: DType | None = None, name: str | None = None) -> TensorRef:
+        """A Const of a literal, an array or a TensorValue; its content is known."""
+        made = self.reading.builder.constant(value, dtype, name=name)
+        ref = TensorRef(made.id, 0)
+        tensor: TensorValue = made.attrs["value"]
+        self.reading.know(ref, tensor)
+        return ref
+
+    def cast(self, tensor: TensorRef, dtype: DType) -> TensorRef:
+        """A tensor as another type; the tensor itself where it has that."""
+        return tensor if self.dtype(tensor) is dtype else self.emit("Cast", tensor, DstT=dtype)
+
+    def like(self, value: Any, tensor: TensorRef) -> TensorRef:
+        """A scalar Const of a tensor's type."""
+        dtype = self.dtype(tensor)
+        return self.constant(np.asarray(value).astype(dtype.numpy), dtype)
+
+    def vector(self, values: Sequence[int], name: str | None = None) -> TensorRef:
+        """A Const of numbers as `int64`, which is what ONNX has for shapes and axes."""
+        return self.constant(np.asarray(values, np.int64).reshape(-1), INT64, name)
+
+    def sizes(self, tensor: TensorRef) -> TensorRef:
+        """A tensor's shape as a vector of `int64`: a Const where it is known, else by Shape."""
+        shape = self.shape(tensor)
+        if shape is not None and None not in shape:
+            return self.vector([size for size in shape if size is not None], "shape")
+        found = self.emit("Shape", tensor, out_type=INT64)
+        return found if shape is None else self.know_shape(found, (len(shape),))
+
+    def size(self, tensor: TensorRef, axis: int) -> int | TensorRef:
+        """One size of a tensor: a number where it is known, else a scalar of `int64`."""
+        shape = self.shape(tensor)
+        known = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
+        if known is not None:
+            return known
+        return self.part(self.emit("Shape", tensor, out_type=INT64), axis)
+
+    def part(self, vector: TensorRef, index: int) -> TensorRef:
+        """A scalar of a vector."""
+        end = self.vector([0 if index == -1 else index + 1])
+        mask: dict[str, Any] = {"end_mask": 1} if index == -1 else {}
+        return self.emit("StridedSlice", vector, self.vector([index]), end, self.vector([1]), shrink_axis_mask=1, **mask)
+
+    def range_of(self, vector: TensorRef, start: int | None, end: int | None) -> TensorRef:
+        """`vector[start:end]`."""
+        masks: dict[str, Any] = {**({"begin_mask": 1} if start is None else {}), **({"end_mask": 1} if end is None else {})}
+        bounds = [self.vector([start or 0]), self.vector([end or 0]), self.vector([1])]
+        return self.emit("StridedSlice", vector, *bounds, **masks)
+
+    def scalar(self, size: int | TensorRef) -> TensorRef:
+        """A size as a scalar tensor of `int64`."""
+        return self.constant(size, INT64) if isinstance(size, int) else size
+
+    def pack(self, sizes: Sequence[int | TensorRef]) -> TensorRef:
+        """A vector of sizes: a Const where all are numbers."""
+        numbers = [size for size in sizes if isinstance(size, int)]
+        if len(numbers) == len(sizes):
+            return self.vector(numbers, "shape")
+        return self.emit("Pack", [self.scalar(size) for size in sizes], axis=0)
+
+    def permuted(self, tensor: TensorRef, order: Sequence[int]) -> TensorRef:
+        """Transpose; the tensor itself where the order is as it is."""
+        if list(order) == list(range(len(order))):
+            return tensor
+        made = self.emit("Transpose", tensor, self.constant(np.asarray(order, np.int32), name="perm"))
+        shape = self.shape(tensor)
+        return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
+
+    def axis(self, axis: int, tensor: TensorRef) -> int:
+        """An axis as a number from 0 on.  Raises Unsupported where it is none of the tensor's, or is negative for a rank that
+        is not known."""
+        if axis >= 0 and self.rank(tensor) is None:
+            return axis
+        rank = self.known_rank(tensor)
+        if not -rank <= axis < rank:
+            raise Unsupported(f"no such axis: got {axis}, expected one of {rank} dimensions")
+        return axis % rank
+
+    def aligned(self) -> tuple[TensorRef, TensorRef]:
+        """Both inputs so that they are broadcast as since opset 7: before, `axis` says where the second one's axes belong."""
+        a, b = self[0], self[1]
+        axis = self.attr("axis")
+        if self.since >= 7 or axis is None or not self.attr("broadcast", 0):
+            return a, b
+        for _ in range(self.known_rank(a) - self.axis(axis, a) - self.known_rank(b)):
+            b = self.emit("ExpandDims", b, -1)
+        return a, b
+
+    def composition(self) -> Outputs:
+        """The outputs by ONNX's own composition of the op.  Raises Unsupported where it has none."""
+        return self.reading.composition(self)
+
+    def computes(self, op: str, **attrs: DType) -> bool:
+        """Whether an op has a kernel on a CPU for these types."""
+        return self.reading.has_kernel(op, attrs)
+
+    def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
+        """As `emit`, computed in a wider type where no CPU has a kernel for that of the inputs, and cast back.
+
+        All tensors among the inputs have the one type, that of `type_attr`.
+        """
+        tensors = [item for item in _flat(inputs) if isinstance(item, TensorRef)]
+        own = self.dtype(tensors[0])
+        wide = self.wider(op, own, type_attr)
+        if wide is own:
+            return self.emit(op, *inputs, **attrs)
+        widened = [self.cast(item, wide) if isinstance(item, TensorRef) else item for item in _flat(inputs)]
+        made = self.emit(op, *widened, **attrs)
+        return self.cast(made, own) if self.dtype(made) is wide else made
+
+    def wider(self, op: str, dtype: DType, type_attr: str = "T") -> DType:
+        """The type itself, or the nearest that holds all its values and for which an op has a CPU kernel.
+
+        Raises Unsupported where there is none.
+        """
+        for wide in (dtype, *_WIDER.get(dtype.name, ())):
+            if self.computes(op, **{type_attr: wide}):
+                return wide
+        raise Unsupported(f"no kernel of {op} for {dtype.name}: expected a type that it computes")
+
+    def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
+        """Note that a tensor has the shape that another is known to have; gives the tensor."""
+        value = self.reading.by_ref.get(like)
+        if value is not None and value.shape is not None:
+            self.know_shape(tensor, value.shape)
+        return tensor
+
+    def know_shape(self, tensor: TensorRef, dims: Dims) -> TensorRef:
+        """Note what shape a tensor that the row emitted has, for other rows' helpers; gives the tensor."""
+        from onnx import helper
+
+        number = ONNX_NUMBER.get(self.dtype(tensor), 0)
+        self.reading.by_ref.setdefault(tensor, Value(tensor, helper.make_tensor_type_proto(number, dims)))
+        return tensor
+
+
+def _flat(items: Iterable[Any]) -> Iterable[Any]:
+    for item in items:
+        if (
+            isinstance(item, list | tuple)
+            and any(isinstance(part, TensorRef) for part in item)
+            and not isinstance(item, TensorRef)
+        ):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+def _wider() -> dict[str, tuple[DType, ...]]:
+    from placesim.dtypes import DTYPES
+
+    rows = {
+        "half": "float double",
+        "bfloat16": "float double",
+        "float": "double",
+        "int8": "int16 int32 int64 float double",
+        "int16": "int32 int64 float double",
+        "int32": "int64 double",
+        "uint8": "int16 int32 int64 float double",
+        "uint16": "int32 int64 float double",
+        "uint32": "int64 double",
+        "uint64": "int64 double",
+        "bool": "int32 int64 float",
+        "float8_e4m3fn": "half float",
+        "float8_e5m2": "half float",
+        "float8_e4m3fnuz": "half float",
+        "float8_e5m2fnuz": "half float",
+        "int4": "int8 int32",
+        "uint4": "uint8 int32",
+        "int64": "double",
+    }
+    return {name: tuple(DTYPES[wide] for wide in text.split()) for name, text in rows.items()}
+
+
+_WIDER = _wider()
+"""The last resorts of `int64` and `uint64`, whose largest values `double` does not tell apart, are better than nothing runs."""

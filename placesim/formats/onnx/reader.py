@@ -1,0 +1,128 @@
+"""An ONNX model's bytes -> a graph file, and what its inputs and outputs are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from placesim.collector import collector_paused
+from placesim.errors import GraphBuildError, GraphFileError, Location, Problem
+from placesim.escapes import escape_line
+from placesim.formats.annotations import device_annotations
+from placesim.formats.onnx.families import find_row
+from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
+from placesim.formats.onnx.interface import model_input, model_outputs
+from placesim.formats.onnx.messages import parse_model
+from placesim.formats.onnx.tensors import TensorReader
+from placesim.formats.onnx.weights import lift_weights
+from placesim.formats.problems import Problems
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import TensorRef
+from placesim.graph.steps import Fetch, GraphFile, Step
+from placesim.ops.registry import Registry, load_registry
+from placesim.wire import WireError
+
+MAX_PROBLEMS = 100
+"""A model with more is not read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFile:
+    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes."""
+
+    file: GraphFile
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_onnx(data: bytes, name: str, directory: Path | None = None, registry: Registry | None = None) -> OnnxFile:
+    """A ModelProto's bytes; large weights become views of them.
+
+    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  Raises GraphFileError with
+    all that is wrong, UsageError where the `onnx` package is not installed.
+    """
+    try:
+        rest, views = lift_weights(data)
+    except WireError as error:
+        raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
+    with collector_paused():
+        return _read(parse_model(rest, name), views, name, directory, registry or load_registry())
+
+
+def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None, registry: Registry) -> OnnxFile:
+    problems = Problems(name, MAX_PROBLEMS)
+    _check_model(proto, problems)
+    problems.raise_if_any()
+    opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
+    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
+    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row)
+    builder = GraphBuilder(registry, {}, name)
+    reading = GraphReading(model, builder)
+    graph = proto.graph
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = {}
+    for index, given in enumerate(graph.input):
+        if given.name not in initializers:
+            with _reported(problems, index, f"input '{given.name}'"):
+                ref, value = model_input(reading, given.name, given.type)
+                inputs[given.name] = ref
+                reading.define(given.name, value)
+    for index, tensor in enumerate(graph.initializer):
+        with _reported(problems, index, f"initializer '{tensor.name}'"):
+            reading.add_initializer(tensor.name, model.tensors.read(tensor))
+    reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
+    with _reported(problems, 0, "graph"):
+        reading.read_nodes(graph.node)
+    outputs: dict[str, TensorRef] = {}
+    for index, wanted in enumerate(graph.output):
+        with _reported(problems, index, f"output '{wanted.name}'"):
+            found = reading.lookup(wanted.name)
+            if found is not None:
+                outputs |= model_outputs(reading, wanted.name, found)
+    problems.raise_if_any()
+    texts = {given: _text(builder, ref) for given, ref in outputs.items()}
+    steps = (Step(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
+    file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
+    return OnnxFile(file, {given: _text(builder, ref) for given, ref in inputs.items()}, texts, device_annotations(file))
+
+
+def _check_model(proto: Any, problems: Problems) -> None:
+    """What a model must say for its nodes to mean anything."""
+    from onnx import defs
+
+    if not proto.HasField("graph"):
+        problems.add(0, "no graph: got a model without one")
+    if not proto.opset_import:
+        problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
+    newest = defs.onnx_opset_version()
+    for entry in proto.opset_import:
+        if entry.domain in DEFAULT_DOMAINS and entry.version > newest:
+            wanted = f"expected one up to {newest}, which the installed onnx package knows"
+            problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
+
+
+def _domain(function: Any) -> str:
+    return "" if function.domain in DEFAULT_DOMAINS else function.domain
+
+
+def _text(builder: GraphBuilder, ref: TensorRef) -> str:
+    return f"{builder.graph.nodes[ref.node].name}:{ref.slot}"
+
+
+class _reported:  # noqa: N801 - a context manager, as a function would be
+    """Turns GraphBuildError into a problem of the model."""
+
+    def __init__(self, problems: Problems, index: int, what: str) -> None:
+        self._problems, self._index, self._what = problems, index, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if not isinstance(error, GraphBuildError):
+            return False
+        self._problems.add(self._index, f"{self._what}: {error.message}")
+        return True

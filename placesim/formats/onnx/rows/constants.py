@@ -1,0 +1,47 @@
+"""Constants, and values as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placesim.dtypes import FLOAT, INT64, STRING
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, Unsupported
+from placesim.ops.attributes import TensorValue
+
+
+def constant(node: OnnxNode) -> Tensor:
+    """A Const of whichever attribute holds the value."""
+    value = node.attr("value")
+    if value is not None:
+        return node.constant(value, name="Const")
+    for name, dtype in (("value_float", FLOAT), ("value_int", INT64), ("value_floats", FLOAT), ("value_ints", INT64)):
+        if (found := node.attr(name)) is not None:
+            return node.constant(np.asarray(found, dtype.numpy), dtype, name="Const")
+    for name in ("value_string", "value_strings"):
+        if (found := node.attr(name)) is not None:
+            return node.constant(found if isinstance(found, str | bytes) else list(found), STRING, name="Const")
+    raise Unsupported("no constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'")
+
+
+def constant_of_shape(node: OnnxNode) -> Tensor:
+    """Fill with the one element of `value`, float zero where there is none."""
+    value = node.attr("value")
+    given = TensorValue(FLOAT, np.zeros((), np.float32)) if value is None else value
+    return node.emit("Fill", node[0], node.constant(TensorValue(given.dtype, given.array.reshape(())), name="value"))
+
+
+def identity(node: OnnxNode) -> Outputs:
+    """Identity; a sequence or an optional as it is."""
+    value = node.values[0] if node.values else None
+    return (
+        value
+        if value is not None and value.type is not None and not value.type.HasField("tensor_type")
+        else node.emit("Identity", node[0])
+    )
+
+
+ROWS: Rows = {
+    ("Constant", 1, 9, 11, 12, 13, 19, 21, 23, 24, 25): constant,
+    ("ConstantOfShape", 9, 20, 21, 23, 24, 25): constant_of_shape,
+    ("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25): identity,
+}

@@ -1,0 +1,241 @@
+"""Arithmetic, functions and activations of elements, and running sums."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import BOOL, DOUBLE
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
+
+
+def _same(op: str) -> Row:
+    """The op of that name, of all inputs, which have one type and are broadcast."""
+
+    def row(node: OnnxNode) -> Tensor:
+        return node.emit_widened(op, *(node[i] for i in range(len(node.inputs))))
+
+    return row
+
+
+def _folded(op: str) -> Row:
+    """The op of that name of the first two inputs, then of that and the third, and so on."""
+
+    def row(node: OnnxNode) -> Tensor:
+        tensors = [node[i] for i in range(len(node.inputs))]
+        return reduce(lambda so_far, tensor: node.emit_widened(op, so_far, tensor), tensors)
+
+    return row
+
+
+def _of_two(op: str) -> Row:
+    """The op of that name, of two inputs that are broadcast."""
+
+    def row(node: OnnxNode) -> Tensor:
+        return node.emit_widened(op, *node.aligned())
+
+    return row
+
+
+def divide(node: OnnxNode) -> Tensor:
+    """RealDiv; TruncateDiv of integers."""
+    return node.emit_widened("TruncateDiv" if node.dtype(node[0]).is_integer else "RealDiv", *node.aligned())
+
+
+def modulo(node: OnnxNode) -> Tensor:
+    """FloorMod, whose sign is the divisor's; TruncateMod with `fmod`, whose sign is the dividend's."""
+    return node.emit_widened("TruncateMod" if node.attr("fmod", 0) else "FloorMod", node[0], node[1])
+
+
+def power(node: OnnxNode) -> Tensor:
+    """Pow in the base's type; an integer to a power that is none is computed as `double`."""
+    base, exponent = node.aligned()
+    dtype = node.dtype(base)
+    if dtype.is_integer:
+        wide = [node.cast(base, DOUBLE), node.cast(exponent, DOUBLE)]
+        return node.cast(node.emit("Pow", *wide), dtype)
+    return node.emit_widened("Pow", base, node.cast(exponent, dtype))
+
+
+def mean(node: OnnxNode) -> Tensor:
+    """AddV2 of all inputs, divided by how many there are."""
+    total = _folded("AddV2")(node)
+    assert isinstance(total, tuple)
+    return node.emit_widened("RealDiv", total, node.like(len(node.inputs), node[0]))
+
+
+def clip(node: OnnxNode) -> Tensor:
+    """Maximum and Minimum, as far as there are bounds."""
+    found = node[0]
+    low, high = node.input(1), node.input(2)
+    if node.since < 11:
+        bounds = np.finfo(np.float32)
+        low = node.like(node.attr("min", float(bounds.min)), found)
+        high = node.like(node.attr("max", float(bounds.max)), found)
+    if low is not None:
+        found = node.emit_widened("Maximum", found, low)
+    if high is not None:
+        found = node.emit_widened("Minimum", found, high)
+    return node.emit("Identity", found) if found == node[0] else found
+
+
+def prelu(node: OnnxNode) -> Tensor:
+    """SelectV2 of `x` where it is not negative, and of `slope x`."""
+    x, slope = node[0], node[1]
+    if node.since < 7 and node.rank(slope) == 1 and node.known_rank(x) > 2:  # a slope for each channel, which stands second
+        slope = node.emit("Reshape", slope, node.vector([-1] + [1] * (node.known_rank(x) - 2)))
+    negative = node.emit_widened("Less", x, node.like(0, x))
+    return node.emit("SelectV2", negative, node.emit_widened("Mul", slope, x), x)
+
+
+def leaky_relu(node: OnnxNode) -> Tensor:
+    """LeakyRelu."""
+    return node.emit_widened("LeakyRelu", node[0], alpha=node.attr("alpha", 0.01))
+
+
+def elu(node: OnnxNode) -> Outputs:
+    """Elu where `alpha` is 1, which is all that TensorFlow's has; else ONNX's composition."""
+    return node.emit_widened("Elu", node[0]) if node.attr("alpha", 1.0) == 1 else node.composition()
+
+
+def selu(node: OnnxNode) -> Outputs:
+    """Selu where its figures are those of TensorFlow's, ONNX's defaults; else ONNX's composition."""
+    figures = (node.attr("alpha", _ALPHA), node.attr("gamma", _GAMMA))
+    return node.emit_widened("Selu", node[0]) if np.allclose(figures, (_ALPHA, _GAMMA), 1e-6) else node.composition()
+
+
+_ALPHA, _GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+"""Defaults of `Selu` in ONNX's operators."""
+
+
+def _of_last_axis(op: str) -> Row:
+    """Softmax, LogSoftmax: of the last axis, which another is brought to; before version 13 of all axes from one on."""
+
+    def row(node: OnnxNode) -> Tensor:
+        x = node[0]
+        if node.since < 13:
+            return _of_flattened(node, op)
+        axis = node.attr("axis", -1)
+        if axis == -1 or axis == (node.rank(x) or 0) - 1:
+            return node.emit_widened(op, x)
+        rank = node.known_rank(x)
+        order = list(range(rank))
+        order[axis], order[-1] = order[-1], order[axis]
+        return node.permuted(node.emit_widened(op, node.permuted(x, order)), order)
+
+    return row
+
+
+def _of_flattened(node: OnnxNode, op: str) -> Tensor:
+    x = node[0]
+    axis = node.attr("axis", 1)
+    if node.rank(x) is not None:
+        axis = node.axis(axis, x) if node.known_rank(x) else 0
+        if axis == node.known_rank(x) - 1:
+            return node.emit_widened(op, x)
+    sizes = node.sizes(x)
+    before = node.emit("Prod", node.range_of(sizes, 0, axis), node.vector([0]), keep_dims=True)
+    flat = node.emit("Reshape", x, node.emit("ConcatV2", [before, node.vector([-1])], 0))
+    return node.emit("Reshape", node.emit_widened(op, flat), sizes)
+
+
+def _running(op: str) -> Row:
+    """Cumsum, Cumprod along an axis."""
+
+    def row(node: OnnxNode) -> Tensor:
+        x, axis = node[0], node[1]
+        if node.rank(axis) != 0:
+            axis = node.emit("Reshape", axis, node.constant(np.zeros(0, np.int32)))
+        flags: dict[str, Any] = {"exclusive": bool(node.attr("exclusive", 0)), "reverse": bool(node.attr("reverse", 0))}
+        wide = node.wider(op, node.dtype(x))
+        return node.cast(node.emit(op, node.cast(x, wide), axis, **flags), node.dtype(x))
+
+    return row
+
+
+def dropout(node: OnnxNode) -> Outputs:
+    """Identity, and a mask that is true; where the model says that it trains, elements are kept by RandomUniform."""
+    x = node[0]
+    training = node.input(2)
+    mode = node.content(training)
+    if training is None or (mode is not None and not mode.any()):
+        mask = node.emit("Fill", node.sizes(x), node.constant(True)) if node.has_output(1) else None
+        if mask is not None and node.since < 10:
+            mask = node.cast(mask, node.dtype(x))
+        return node.emit("Identity", x), mask
+    ratio = node.input(1)
+    dtype = node.dtype(x)
+    given = node.like(0.5, x) if ratio is None else node.cast(ratio, dtype)
+    seed = node.attr("seed", 0)
+    drawn = node.emit("RandomUniform", node.sizes(x), dtype=dtype, seed=seed, seed2=seed)
+    kept = node.emit("GreaterEqual", drawn, given)
+    share = node.emit("Sub", node.like(1, x), given)
+    scaled = node.emit("RealDiv", node.emit("Mul", x, node.cast(kept, dtype)), share)
+    everything = node.emit("Fill", node.sizes(x), node.constant(True))
+    return node.emit("SelectV2", training, scaled, x), node.emit("SelectV2", training, kept, everything)
+
+
+def is_infinite(node: OnnxNode) -> Tensor:
+    """IsInf; Equal to the infinity of the one sign that is looked for."""
+    positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
+    x = node[0]
+    if positive and negative:
+        return node.emit_widened("IsInf", x)
+    if not positive and not negative:
+        return node.emit("Fill", node.sizes(x), node.constant(False, BOOL))
+    return node.emit_widened("Equal", x, node.like(np.inf if positive else -np.inf, x))
+
+
+ROWS: Rows = {
+    ("Abs", 6, 13): _same("Abs"),
+    ("Acos", 7, 22): _same("Acos"),
+    ("Acosh", 9, 22): _same("Acosh"),
+    ("Add", 6, 7, 13, 14): _of_two("AddV2"),
+    ("Asin", 7, 22): _same("Asin"),
+    ("Asinh", 9, 22): _same("Asinh"),
+    ("Atan", 7, 22): _same("Atan"),
+    ("Atanh", 9, 22): _same("Atanh"),
+    ("Ceil", 6, 13): _same("Ceil"),
+    ("Clip", 6, 11, 12, 13): clip,
+    ("Cos", 7, 22): _same("Cos"),
+    ("Cosh", 9, 22): _same("Cosh"),
+    ("CumProd", 26): _running("Cumprod"),
+    ("CumSum", 11, 14): _running("Cumsum"),
+    ("Div", 6, 7, 13, 14): divide,
+    ("Dropout", 6, 7, 10, 12, 13, 22): dropout,
+    ("Elu", 6, 22): elu,
+    ("Erf", 9, 13): _same("Erf"),
+    ("Exp", 6, 13): _same("Exp"),
+    ("Floor", 6, 13): _same("Floor"),
+    ("IsInf", 10, 20): is_infinite,
+    ("IsNaN", 9, 13, 20): _same("IsNan"),
+    ("LeakyRelu", 6, 16): leaky_relu,
+    ("Log", 6, 13): _same("Log"),
+    ("LogSoftmax", 1, 11, 13): _of_last_axis("LogSoftmax"),
+    ("Max", 6, 8, 12, 13): _folded("Maximum"),
+    ("Mean", 6, 8, 13): mean,
+    ("Min", 6, 8, 12, 13): _folded("Minimum"),
+    ("Mod", 10, 13, 28): modulo,
+    ("Mul", 6, 7, 13, 14): _of_two("Mul"),
+    ("Neg", 6, 13): _same("Neg"),
+    ("PRelu", 6, 7, 9, 16): prelu,
+    ("Pow", 1, 7, 12, 13, 15): power,
+    ("Reciprocal", 6, 13): _same("Reciprocal"),
+    ("Relu", 6, 13, 14): _same("Relu"),
+    ("Round", 11, 22): _same("Round"),
+    ("Selu", 6, 22): selu,
+    ("Sigmoid", 6, 13): _same("Sigmoid"),
+    ("Sign", 9, 13): _same("Sign"),
+    ("Sin", 7, 22): _same("Sin"),
+    ("Sinh", 9, 22): _same("Sinh"),
+    ("Softmax", 1, 11, 13): _of_last_axis("Softmax"),
+    ("Softplus", 1, 22): _same("Softplus"),
+    ("Softsign", 1, 22): _same("Softsign"),
+    ("Sqrt", 6, 13): _same("Sqrt"),
+    ("Sub", 6, 7, 13, 14): _of_two("Sub"),
+    ("Sum", 6, 8, 13): _folded("AddV2"),
+    ("Tan", 7, 22): _same("Tan"),
+    ("Tanh", 6, 13): _same("Tanh"),
+}

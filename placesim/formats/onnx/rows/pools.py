@@ -1,0 +1,314 @@
+"""Pools -> TensorFlow's, where they have the kernel; else the windows' elements are gathered axis by axis and reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DTYPES
+from placesim.formats.onnx.folding import Folding, Known, Value
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.rows.windows import (
+    Window,
+    channels_first,
+    channels_last,
+    kernel_shape,
+    pads_of,
+    spatial_attr,
+    windows_of,
+)
+
+INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
+UNIT = Window(1, 1, 1, 0, 0)
+
+
+def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[Window, ...], tuple[int, ...]]:
+    """The windows, padded as far as the last of them reaches, and how much of `after` is beyond the padding asked for."""
+    windows = windows_of(node, tensor, kernel_shape(node))
+    if not node.attr("ceil_mode", 0):
+        return windows, (0,) * len(windows)
+    dims = (node.shape(tensor) or (None,) * (len(windows) + 2))[2:]
+    made = tuple(_rounded_up(window, dim) for window, dim in zip(windows, dims, strict=True))
+    return made, tuple(max(now.after - was.after, 0) for now, was in zip(made, windows, strict=True))
+
+
+def _rounded_up(window: Window, dim: int | None) -> Window:
+    """`ceil_mode`: a last window that is not all there, if it begins before the padding behind."""
+    if dim is None:
+        if window.stride == 1:
+            return window
+        raise Unsupported("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+    padded = dim + window.before + window.after
+    count = -(-(padded - window.reach) // window.stride) + 1
+    if (count - 1) * window.stride >= dim + window.before:
+        count -= 1
+    return window._replace(after=(count - 1) * window.stride + window.reach - dim - window.before)
+
+
+def max_pool(node: OnnxNode) -> list[Tensor | None]:
+    """MaxPool, with the places of the largest where they are asked for."""
+    images = node[0]
+    windows, _ = pool_windows(node, images)
+    if node.has_output(1):
+        return list(_max_with_places(node, images, windows))
+    spatial, dtype = len(windows), node.dtype(images)
+    native = spatial < 4 and all(w.rate == 1 and min(w.before, w.after) >= 0 for w in windows)
+    if not native or not node.computes("MaxPool3D" if spatial == 3 else "MaxPool", T=dtype):
+        return [_reduced(node, _padded(node, images, windows, _lowest(node, images)), windows, "Max")]
+    last, planes = _planes(node, images, windows)
+    if spatial == 3:
+        padded = _padded_last(node, last, planes, _lowest(node, images))
+        return [_first(node, node.emit("MaxPool3D", padded, **_window_attrs(planes), padding="VALID"), spatial)]
+    pads = pads_of(planes)
+    padding = {"padding": "EXPLICIT", "explicit_paddings": pads} if any(pads) else {"padding": "VALID"}
+    return [_first(node, node.emit("MaxPool", last, **_window_attrs(planes), **padding), spatial)]
+
+
+def average_pool(node: OnnxNode) -> Tensor:
+    """AveragePool; what was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never."""
+    images = node[0]
+    windows, beyond = pool_windows(node, images)
+    total = _summed(node, images, windows)
+    pads = [(window.before, window.after - more) for window, more in zip(windows, beyond, strict=True)]
+    counted = pads if node.attr("count_include_pad", 0) else [(0, 0)] * len(windows)
+    if not any(beyond) and counted == pads:
+        return total(None)
+    return total(counted)
+
+
+def lp_pool(node: OnnxNode) -> Tensor:
+    """LpPool: the p-norm of each window, whose padding is zero."""
+    images, p = node[0], float(node.attr("p", 2))
+    powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
+    windows, _ = pool_windows(node, images)
+    size = prod(window.taps for window in windows)
+    mean = _summed(node, powers, windows)(None)
+    return node.emit("Pow", node.emit("Mul", mean, node.like(size, images)), node.like(1 / p, images))
+
+
+class _Averaging:
+    """Means of padded windows; called with how much of the padding on each side counts, None where all of it does."""
+
+    def __init__(self, node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> None:
+        self.node = node
+        self.images = images
+        self.windows = windows
+
+    def __call__(self, counted: Sequence[tuple[int, int]] | None) -> Tensor:
+        node, spatial = self.node, len(self.windows)
+        mean = self._means(self.images)
+        if counted is None:
+            return mean
+        shares = np.ones((1,) * (spatial + 2), np.float64)
+        dims = (node.shape(self.images) or ())[2:]
+        if None in dims or len(dims) != spatial:
+            raise Unsupported("number of padded elements not known before it runs: expected axes of known size")
+        for axis, (window, dim, pads) in enumerate(zip(self.windows, dims, counted, strict=True)):
+            share = _share(window, dim or 0, pads)
+            shares = shares * share.reshape([-1 if other == axis + 2 else 1 for other in range(spatial + 2)])
+        return node.emit("RealDiv", mean, node.like(shares, self.images))
+
+    def _means(self, images: Tensor) -> Tensor:
+        node, windows, spatial = self.node, self.windows, len(self.windows)
+        native = spatial < 4 and all(window.rate == 1 for window in windows)
+        zero = node.like(0, images)
+        if not native or not node.computes("AvgPool3D" if spatial == 3 else "AvgPool", T=node.dtype(images)):
+            total = _reduced(node, _padded(node, images, windows, zero), windows, "Sum")
+            return node.emit("RealDiv", total, node.like(prod(window.taps for window in windows), images))
+        last, planes = _planes(node, images, windows)
+        padded = _padded_last(node, last, planes, zero)
+        op = "AvgPool3D" if spatial == 3 else "AvgPool"
+        return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
+
+
+_summed = _Averaging
+
+
+def _share(window: Window, dim: int, pads: tuple[int, int]) -> Known:
+    """Which part of each window along an axis is counted: the axis's elements and so many pads on either side."""
+    count = (dim + window.before + window.after - window.reach) // window.stride + 1
+    places = np.arange(count)[:, None] * window.stride + np.arange(window.taps) * window.rate - window.before
+    counted: Known = (places >= -pads[0]) & (places < dim + pads[1])
+    return np.asarray(counted.mean(axis=1))
+
+
+def _window_attrs(planes: Sequence[Window]) -> dict[str, Any]:
+    return {
+        "ksize": (1, *(window.taps for window in planes), 1),
+        "strides": (1, *(window.stride for window in planes), 1),
+    }
+
+
+def _planes(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> tuple[Tensor, list[Window]]:
+    """Channels last; one spatial axis as the second of two."""
+    if len(windows) > 1:
+        return channels_last(node, images, len(windows)), list(windows)
+    return channels_last(node, node.emit("ExpandDims", images, np.int32(2)), 2), [UNIT, *windows]
+
+
+def _first(node: OnnxNode, made: Tensor, spatial: int) -> Tensor:
+    made = channels_first(node, made, max(spatial, 2))
+    return node.emit("Squeeze", made, squeeze_dims=(2,)) if spatial == 1 else made
+
+
+def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
+    """What is never the largest."""
+    numpy = node.dtype(tensor).numpy
+    return node.like(np.iinfo(numpy).min if numpy.kind in "iu" else -np.inf, tensor)
+
+
+def _padded(node: OnnxNode, images: Tensor, windows: Sequence[Window], value: Tensor) -> Tensor:
+    """`[batch, channels, spatial...]` with padding, or less of it where a window leaves out the end."""
+    return _pad(node, images, [(0, 0), (0, 0), *((w.before, w.after) for w in windows)], value)
+
+
+def _padded_last(node: OnnxNode, images: Tensor, windows: Sequence[Window], value: Tensor) -> Tensor:
+    return _pad(node, images, [(0, 0), *((w.before, w.after) for w in windows), (0, 0)], value)
+
+
+def _pad(node: OnnxNode, images: Tensor, pads: Sequence[tuple[int, int]], value: Tensor) -> Tensor:
+    # where fewer windows fit than the padding would allow, what is beyond the last is not padded
+    paddings = np.maximum(np.array(pads, np.int32), 0)
+    return node.emit("PadV2", images, paddings, value) if paddings.any() else images
+
+
+def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[Window], op: str) -> Tensor:
+    """Windows' elements gathered along one axis after another, and reduced."""
+    for axis, window in enumerate(windows, 2):
+        gathered = node.emit("GatherV2", padded, _places(node, padded, window, axis), np.int32(axis))
+        padded = node.emit(op, gathered, np.int32(axis + 1))
+    return padded
+
+
+def sums_of_windows(node: OnnxNode, tensor: Tensor, window: Window, axis: int, rank: int) -> Tensor:
+    """The sums of windows along one axis of a tensor, padded with zeros."""
+    pads = [(window.before, window.after) if other == axis else (0, 0) for other in range(rank)]
+    padded = _pad(node, tensor, pads, node.like(0, tensor))
+    gathered = node.emit("GatherV2", padded, _places(node, padded, window, axis), np.int32(axis))
+    return node.emit("Sum", gathered, np.int32(axis + 1))
+
+
+def _places(node: OnnxNode, padded: Tensor, window: Window, axis: int) -> Value:
+    """`[windows, taps]`: which elements of an axis each window takes."""
+    fold = Folding(node)
+    size = node.emit("GatherV2", node.emit("Shape", padded), np.int32(axis), np.int32(0))
+    last = fold("Sub", size, np.array(window.reach - 1, np.int32))
+    starts = fold("Range", np.array(0, np.int32), last, np.array(window.stride, np.int32))
+    steps = np.arange(window.taps, dtype=np.int32) * np.int32(window.rate)
+    return fold("AddV2", node.emit("ExpandDims", starts, np.int32(1)), steps)
+
+
+def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
+    """The largest and where they stand in the whole tensor, counted without padding; of equals the first.
+
+    The last axis is reduced first, so that of equals in a window the one that stands first in the tensor is left.
+    """
+    fold = Folding(node)
+    spatial = len(windows)
+    sizes = [fold.cast(size, INT64) for size in fold.sizes(images)]
+    order = sizes[2:][::-1] if node.attr("storage_order", 0) else sizes[2:]
+    strides: list[Value] = [np.array(1, np.int64)]
+    for size in order[::-1]:
+        strides.append(fold("Mul", strides[-1], size))
+    whole = strides.pop()
+    steps = strides if node.attr("storage_order", 0) else strides[::-1]
+    planes = fold("Range", np.array(0, np.int64), fold("Mul", sizes[0], sizes[1]), np.array(1, np.int64))
+    shape = fold.pack([sizes[0], sizes[1], *[np.array(1, np.int64)] * spatial])
+    places = fold("Reshape", fold("Mul", planes, whole), shape)
+    for axis, (size, step) in enumerate(zip(sizes[2:], steps, strict=True)):
+        along = fold("Range", np.array(0, np.int64), size, np.array(1, np.int64))
+        shape_along = np.array([-1 if other == axis + 2 else 1 for other in range(spatial + 2)], np.int64)
+        places = fold("AddV2", places, fold("Reshape", fold("Mul", along, step), shape_along))
+    values = _padded(node, images, windows, _lowest(node, images))
+    kept = _padded(
+        node, node.constant(places) if isinstance(places, np.ndarray) else places, windows, node.constant(np.int64(0))
+    )
+    for axis in range(spatial + 1, 1, -1):
+        window = windows[axis - 2]
+        taken = _places(node, values, window, axis)
+        gathered = node.emit("GatherV2", values, taken, np.int32(axis))
+        best = node.emit("ArgMax", gathered, np.int32(axis + 1), output_type=INT32)
+        # the best of each window is picked along its own axis, which has to be the last
+        values = node.emit("Max", gathered, np.int32(axis + 1))
+        kept = _picked(node, node.emit("GatherV2", kept, taken, np.int32(axis)), best, axis + 1)
+    return values, kept
+
+
+def _picked(node: OnnxNode, tensor: Tensor, chosen: Tensor, axis: int) -> Tensor:
+    """One element of each row along an axis, which is dropped: `chosen` has the shape without it, of indices."""
+    rank = node.known_rank(node[0]) + 1
+    last = [other for other in range(rank) if other != axis] + [axis]
+    rows = node.emit("Transpose", tensor, np.array(last, np.int32)) if last[-2] != axis - 1 or axis != rank - 1 else tensor
+    hot = node.emit(
+        "OneHot",
+        chosen,
+        node.emit("GatherV2", node.emit("Shape", rows), np.int32(rank - 1), np.int32(0)),
+        np.int64(1),
+        np.int64(0),
+        axis=-1,
+    )
+    return node.emit("Sum", node.emit("Mul", rows, hot), np.int32(rank - 1))
+
+
+# --- over all of each channel ---------------------------------------------------------------------------------------
+
+
+def _spatial_axes(node: OnnxNode) -> Value:
+    """The axes behind batch and channels."""
+    rank = node.known_rank(node[0])
+    return np.arange(2, rank, dtype=np.int32)
+
+
+def global_max_pool(node: OnnxNode) -> Tensor:
+    """GlobalMaxPool: the largest of each channel."""
+    return node.emit("Max", node[0], _spatial_axes(node), keep_dims=True)
+
+
+def global_average_pool(node: OnnxNode) -> Tensor:
+    """GlobalAveragePool: the mean of each channel."""
+    return node.emit("Mean", node[0], _spatial_axes(node), keep_dims=True)
+
+
+def global_lp_pool(node: OnnxNode) -> Tensor:
+    """GlobalLpPool: the p-norm of each channel."""
+    images, p = node[0], float(node.attr("p", 2))
+    powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
+    return node.emit("Pow", node.emit("Sum", powers, _spatial_axes(node), keep_dims=True), node.like(1 / p, images))
+
+
+def max_unpool(node: OnnxNode) -> Tensor:
+    """MaxUnpool: values put back where the indices say, zeros elsewhere; a longer `output_shape` is zeros behind."""
+    fold = Folding(node)
+    values, places = node[0], node[1]
+    taps = kernel_shape(node)
+    count = len(taps)
+    strides, pads = spatial_attr(node, "strides", count, 1), spatial_attr(node, "pads", 2 * count, 0)
+    sizes = [fold.cast(size, INT64) for size in fold.sizes(values)]
+    for axis in range(count):
+        less = taps[axis] - strides[axis] - pads[axis] - pads[axis + count]
+        scaled = fold("Mul", sizes[axis + 2], np.array(strides[axis], np.int64))
+        sizes[axis + 2] = fold("AddV2", scaled, np.array(less, np.int64))
+    shape = fold.pack(sizes)
+    total = fold("Reshape", fold("Prod", shape, np.array(0, np.int32)), np.array([1], np.int32))
+    flat = np.array([-1], np.int32)
+    indices = node.emit("Reshape", places, np.array([-1, 1], np.int32))
+    put = node.emit("ScatterNd", indices, node.emit("Reshape", values, flat), total)
+    made = node.emit("Reshape", put, shape)
+    if node.input(2) is None:
+        return made
+    more = fold("Sub", fold.value(node[2]), shape)
+    return node.emit("Pad", made, fold.pack([np.zeros(count + 2, np.int64), more], 1))
+
+
+ROWS: Rows = {
+    ("AveragePool", 1, 7, 10, 11, 19, 22): average_pool,
+    ("GlobalAveragePool", 1, 22): global_average_pool,
+    ("GlobalLpPool", 1, 2, 22): global_lp_pool,
+    ("GlobalMaxPool", 1, 22): global_max_pool,
+    ("LpPool", 1, 2, 11, 18, 22): lp_pool,
+    ("MaxPool", 1, 8, 10, 11, 12, 22): max_pool,
+    ("MaxUnpool", 9, 11, 22): max_unpool,
+}

@@ -1,0 +1,7 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

@@ -1,0 +1,7 @@
+"""Images of another size, and samples of them."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

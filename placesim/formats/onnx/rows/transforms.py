@@ -1,0 +1,7 @@
+"""Fourier transforms, windows, and sums of products by subscripts."""
+
+from __future__ import annotations
+
+from placesim.formats.onnx.onnx_node import Rows
+
+ROWS: Rows = {}

@@ -1,0 +1,120 @@
+"""TensorProtos -> constants, whose arrays are views of the file where they are large; also of files beside the model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import GraphBuildError
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.weights import LIFTED
+from placesim.ops.attributes import TensorValue
+
+_PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
+"""Types of which a byte holds more than one element, and their bits; the first element stands in the lowest."""
+MAX_BYTES = 2 << 30
+"""What a tensor may come to that its file only declares."""
+Message = Any
+
+
+class TensorReader:
+    """Makes constants of a model's tensors.
+
+    `views` is the content that `weights` took out; `directory` is the model's, in which alone further files are looked for;
+    None where the model came from no file.
+    """
+
+    def __init__(self, views: list[memoryview], directory: Path | None) -> None:
+        self._views = views
+        self._directory = directory
+        self._files: dict[str, bytes] = {}
+
+    def read(self, tensor: Message) -> TensorValue:
+        """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
+        dtype = BY_ONNX_NUMBER.get(tensor.data_type)
+        if dtype is None:
+            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected one that TensorFlow has")
+        shape = tuple(tensor.dims)
+        if any(dim < 0 for dim in shape):
+            raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions that are not negative")
+        if tensor.data_location == 1:
+            return TensorValue(dtype, self._array(tensor, dtype.numpy, dtype.name, shape, self._content(tensor)))
+        if tensor.raw_data:
+            return TensorValue(dtype, self._array(tensor, dtype.numpy, dtype.name, shape, tensor.raw_data))
+        if dtype.name == "string":
+            return TensorValue(dtype, _sized(np.array([*tensor.string_data, b""], object)[:-1], shape))
+        from onnx import numpy_helper
+
+        if math.prod(shape) == 0:
+            return TensorValue(dtype, np.zeros(shape, dtype.numpy))
+        try:
+            return TensorValue(dtype, np.asarray(numpy_helper.to_array(tensor)).astype(dtype.numpy, copy=False))
+        except (ValueError, TypeError) as error:
+            raise GraphBuildError(f"no tensor: {error}") from None
+
+    def _content(self, tensor: Message) -> memoryview:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if LIFTED in entries:
+            number = entries[LIFTED]
+            if not number.isdecimal() or int(number) >= len(self._views):
+                raise GraphBuildError(f"no content of a tensor: got {LIFTED} '{number}'")
+            return self._views[int(number)]
+        return self._external(entries)
+
+    def _external(self, entries: dict[str, str]) -> memoryview:
+        from placesim.files.reading import read_file
+
+        location = entries.get("location", "")
+        if self._directory is None:
+            raise GraphBuildError(f"no file of weights: got location '{location}' in a model that came from no file")
+        path = (self._directory / location).resolve()
+        if not location or Path(location).is_absolute() or not path.is_relative_to(self._directory.resolve()):
+            raise GraphBuildError(f"no file of weights: got location '{location}', expected a file beside the model")
+        if location not in self._files:
+            try:
+                self._files[location] = read_file(path)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise GraphBuildError(f"cannot read the file of weights '{location}': {reason}") from None
+        content = memoryview(self._files[location])
+        start, size = _number(entries, "offset", 0), _number(entries, "length", None)
+        end = len(content) if size is None else start + size
+        if end > len(content) or start > end:
+            raise GraphBuildError(f"file of weights '{location}' too short: got {len(content)} bytes, expected {end}")
+        return content[start:end]
+
+    def _array(
+        self, tensor: Message, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any
+    ) -> np.ndarray[Any, Any]:
+        count = math.prod(shape)
+        if name == "string":
+            raise GraphBuildError("no tensor: got strings as raw data")
+        bits = _PACKED.get(name)
+        expected = count * numpy.itemsize if bits is None else -(-count * bits // 8)
+        if len(content) != expected:
+            wanted = f"{expected} for {name} of shape {list(shape)}"
+            raise GraphBuildError(f"wrong size of a tensor's content: got {len(content)} bytes, expected {wanted}")
+        if bits is None:
+            return np.frombuffer(content, numpy).reshape(shape)
+        raw = np.frombuffer(content, np.uint8)
+        parts = np.stack([raw >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1).reshape(-1)[:count]
+        if name.startswith("int"):
+            signed = parts.astype(np.int8)
+            return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
+        return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
+
+
+def _number(entries: dict[str, str], key: str, default: Any) -> Any:
+    text = entries.get(key, "")
+    if text and not text.isdecimal():
+        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected a number from 0 on")
+    return int(text) if text else default
+
+
+def _sized(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    if array.size != math.prod(shape):
+        raise GraphBuildError(f"wrong number of strings: got {array.size}, expected {math.prod(shape)} of shape {list(shape)}")
+    return array.reshape(shape)

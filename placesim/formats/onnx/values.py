@@ -1,0 +1,48 @@
+"""What an ONNX name stands for while a graph is read: a tensor of the graph that is built, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from placesim.graph.graph import TensorRef
+
+Dims = tuple[int | None, ...]
+"""Sizes of a shape's dimensions; None for one that is not known."""
+
+
+@dataclass(slots=True)
+class Value:
+    """A value of an ONNX graph.
+
+    `ref` is the tensor, None for what is none (a sequence, see `items`); `type` is ONNX's TypeProto as far as it could be
+    inferred; `known` its elements where they are known before anything runs, as an array, whose elements are objects and None
+    where only some are known; `items` are the members of a sequence whose length is known.
+    """
+
+    ref: TensorRef | None
+    type: Any = None
+    known: np.ndarray[Any, Any] | None = None
+    items: tuple[Value, ...] | None = None
+
+    @property
+    def shape(self) -> Dims | None:
+        """None where the rank is not known."""
+        if self.known is not None:
+            return tuple(self.known.shape)
+        return dims_of(self.type)
+
+    @property
+    def content(self) -> np.ndarray[Any, Any] | None:
+        """The elements, where all are known."""
+        known = self.known
+        return None if known is None or (known.dtype == object and any(item is None for item in known.flat)) else known
+
+
+def dims_of(type_proto: Any) -> Dims | None:
+    """The shape that a TypeProto of a tensor says; None where it says none."""
+    if type_proto is None or not type_proto.HasField("tensor_type") or not type_proto.tensor_type.HasField("shape"):
+        return None
+    return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in type_proto.tensor_type.shape.dim)

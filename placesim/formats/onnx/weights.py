@@ -1,0 +1,76 @@
+"""A model's bytes -> the same without the content of its large tensors, and that content as views of the bytes.
+
+So `onnx` parses what is small, and no weight is copied.  A tensor whose content was taken out says `data_location: EXTERNAL`
+and, under the key LIFTED, which view it is.  Source of the field numbers: `onnx.proto`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from placesim.wire import BYTES, field_head, fields, message_field, number_field
+
+LIFTED = "placesim:lifted"
+"""The key of `external_data` under which the number of a view stands."""
+_LARGE_BYTES = 1024
+"""What is smaller stays where it is: shapes and axes are read while rows are applied."""
+_RAW, _FLOATS, _DOUBLES = 9, 4, 10
+_EXTERNAL_DATA, _DATA_LOCATION = 13, 14
+_CONTENT = (_RAW, _FLOATS, _DOUBLES)
+"""Fields of a TensorProto that hold its elements as numpy would, one after the other."""
+_PARTS = {
+    "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
+    "GraphProto": {1: "NodeProto", 5: "TensorProto"},
+    "FunctionProto": {7: "NodeProto"},
+    "NodeProto": {5: "AttributeProto"},
+    "AttributeProto": {5: "TensorProto", 6: "GraphProto", 10: "TensorProto", 11: "GraphProto"},
+}
+"""Messages that tensors may stand in, by the number of their field."""
+_MOST_NESTED = 100
+"""As deep as protobuf itself parses messages."""
+
+
+class Lifted(NamedTuple):
+    """A ModelProto's bytes without the content of large tensors, and that content."""
+
+    rest: bytes
+    views: list[memoryview]
+
+
+def lift_weights(data: bytes) -> Lifted:
+    """Take the content of large tensors out of a ModelProto.  Raises WireError for bytes that are no message."""
+    views: list[memoryview] = []
+    return Lifted(b"".join(_without(memoryview(data), 0, len(data), "ModelProto", views, 0)), views)
+
+
+def _without(
+    data: memoryview, start: int, end: int, message: str, views: list[memoryview], depth: int
+) -> list[bytes | memoryview]:
+    """The bytes of a message in pieces; what stands between large parts is one piece."""
+    if message == "TensorProto":
+        return _tensor(data, start, end, views)
+    parts = _PARTS[message]
+    pieces: list[bytes | memoryview] = []
+    kept_from = start
+    for field in fields(data, start, end):
+        part = parts.get(field.number)
+        if part is None or field.wire_type != BYTES or field.end - field.value_start < _LARGE_BYTES or depth > _MOST_NESTED:
+            continue
+        inner = _without(data, field.value_start, field.end, part, views, depth + 1)
+        pieces += (data[kept_from : field.start], field_head(field.number, sum(map(len, inner))), *inner)
+        kept_from = field.end
+    pieces.append(data[kept_from:end])
+    return pieces
+
+
+def _tensor(data: memoryview, start: int, end: int, views: list[memoryview]) -> list[bytes | memoryview]:
+    pieces: list[bytes | memoryview] = []
+    kept_from = start
+    for field in fields(data, start, end):
+        if field.number in _CONTENT and field.wire_type == BYTES and field.end - field.value_start >= _LARGE_BYTES:
+            entry = message_field(1, LIFTED.encode()) + message_field(2, str(len(views)).encode())
+            pieces += (data[kept_from : field.start], message_field(_EXTERNAL_DATA, entry), number_field(_DATA_LOCATION, 1))
+            views.append(data[field.value_start : field.end])
+            kept_from = field.end
+    pieces.append(data[kept_from:end])
+    return pieces

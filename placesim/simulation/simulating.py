@@ -1,0 +1,393 @@
+"""A loaded graph under options -> a report: one session, from its making to its last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from placesim.collector import collector_paused
+from placesim.deadlines import run_within
+from placesim.devices.gpu_memory import LogLine
+from placesim.devices.inventory import Device
+from placesim.devices.links import NO_LINKS
+from placesim.errors import DeadlineExceededError, Interrupted, PlacesimError, UsageError
+from placesim.interrupts import LastWords
+from placesim.loading import Loaded
+from placesim.options import Options
+from placesim.simulation.settings import file_access, machine_of, open_ledger, session_config, session_devices, steps_of
+from placesim.watching import current_watcher, doing
+
+if TYPE_CHECKING:
+    from placesim.graph.graph import Graph
+    from placesim.graph.steps import Step
+    from placesim.memory.dump import LogLine as MemoryLogLine
+    from placesim.report.report import Report
+    from placesim.report.results import Result
+    from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.accounting.usage import DeviceUsage
+    from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.guesses import Guesses
+    from placesim.runtime.measuring import Measurements
+    from placesim.runtime.prepared import PreparedStep
+    from placesim.runtime.recording import Recorder
+    from placesim.runtime.saving.runs import RunSaver
+    from placesim.runtime.session import Session
+    from placesim.runtime.walking import FeedShapes
+
+Progress = Callable[[int, int, int, int], None]
+"""Told now and then: steps done, of how many, and nodes done in this step, of how many."""
+
+
+class Growth(IntEnum):
+    """What may still be established beside results when a step has ended: what is named, and all before it."""
+
+    NOTHING = 0
+    CUTS = 1
+    BODIES = 2
+    NODES = 3
+
+
+class SoFar(NamedTuple):
+    """What was established beside results: the report of it, its `size`, which changes when it has grown, and its future."""
+
+    report: Callable[[], Report]
+    size: int
+    growth: Growth
+
+
+class Taker(Protocol):
+    """Takes the results of each step as it ends, in the place of a report that keeps them all."""
+
+    def take(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+        """Whether more is wanted."""
+
+    def leave(self, report: Report) -> None:
+        """All that there is, where Ctrl-C ends the process while a kernel runs."""
+
+
+class Stage(IntEnum):
+    """How far to go; a step that is walked through accounts for memory and computes nothing."""
+
+    PLACED = 0
+    PARTITIONED = 1
+    WALKED = 2
+    EXECUTED = 3
+
+
+_DOING = {Stage.WALKED: "walking through nodes", Stage.EXECUTED: "running nodes"}
+"""What a stage does with each node, for who watches."""
+
+
+def open_measurements() -> Measurements:
+    """What `simulate` may be given to be told when what ran."""
+    from placesim.runtime.measuring import Measurements
+
+    return Measurements()
+
+
+def simulate(
+    loaded: Loaded,
+    options: Options,
+    stage: Stage,
+    progress: Progress | None = None,
+    taker: Taker | None = None,
+    *,
+    tells_memory: bool = False,
+    recorder: Recorder | None = None,
+    guesses: Guesses | None = None,
+    measurements: Measurements | None = None,
+    opened: Callable[..., Session] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """Place a graph and, as far as `stage` says, partition and execute its steps.
+
+    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, a step
+    is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
+    says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
+    taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
+    run elsewhere, whose devices' memory is not accounted for.  `tell` is told what is to know of checkpoints.
+    """
+    simulation = _Simulation(
+        loaded,
+        options,
+        stage,
+        progress,
+        taker,
+        tells_memory=tells_memory,
+        recorder=recorder,
+        guesses=guesses,
+        measurements=measurements,
+        opened=opened,
+        tell=tell,
+    )
+    error: PlacesimError | None = None
+    try:
+        with _last_words(simulation, taker), collector_paused() if stage == Stage.WALKED else nullcontext():
+            simulation.run()
+    except KeyboardInterrupt:
+        if taker is None:
+            raise
+        error = simulation.interruption()
+    except PlacesimError as problem:
+        error = problem
+        if "You must feed a value for placeholder" in problem.message and loaded.signatures:
+            from placesim.report.text.signatures import ways_to_feed
+
+            problem.help = (*problem.help, *ways_to_feed(loaded.signatures))
+    report = simulation.report(error)
+    simulation.close()
+    if error is not None:
+        error.report = report
+    return report
+
+
+def _last_words(simulation: _Simulation, taker: Taker | None) -> AbstractContextManager[None]:
+    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.report(simulation.interruption())))
+
+
+class _Simulation:
+    """One session from its making to its last step, and what it has established so far."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: Options,
+        stage: Stage,
+        progress: Progress | None,
+        taker: Taker | None,
+        *,
+        tells_memory: bool,
+        recorder: Recorder | None,
+        guesses: Guesses | None,
+        measurements: Measurements | None,
+        opened: Callable[..., Session] | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._loaded = loaded
+        self._tell = tell
+        self._opened = opened
+        self._taker = taker
+        self._options = options
+        self._stage = stage
+        self._progress = progress
+        self._session: Session | None = None
+        self._shapes: GraphShapes | None = None
+        self._prepared: dict[int, PreparedStep] = {}
+        self._results: list[Result] = []
+        self._fetches: list[str] = []
+        self._shows_log = bool(options.log_placement)
+        self._creation_log: list[LogLine] = []
+        self._links = NO_LINKS
+        self._tells_memory = tells_memory
+        self._recorder = recorder
+        self._guesses = guesses
+        self._measurements = measurements
+        self._ledger: Ledger | None = None
+        self._memory_log: list[MemoryLogLine] = []
+        self._running: int | None = None
+
+    def report(self, error: PlacesimError | None) -> Report:
+        """All that has been established."""
+        from placesim.report.report import Report
+        from placesim.report.results import Results
+
+        session = self._session
+        return Report(
+            session.device_set.devices if session is not None else (),
+            tuple(session.placements) if session is not None else (),
+            tuple(self._prepared.values()),
+            error,
+            self._shapes,
+            tuple(self._creation_log),
+            self._memory(),
+            tuple(self._memory_log),
+            self._links,
+            () if self._loaded.file is None else self._loaded.file.doubts,
+            Results(self._results),
+            tuple(self._fetches),
+            self._options.log_style,
+            self._shows_log,
+            annotations=self._loaded.annotations,
+            file=self._loaded.file,
+        )
+
+    def interruption(self) -> Interrupted:
+        """The error that stands for Ctrl-C."""
+        where = "before the first step" if self._running is None else f"in step {self._running}"
+        return Interrupted(f"interrupted {where}")
+
+    def close(self) -> None:
+        """The session ends, and gives its memory back."""
+        if self._session is not None:
+            self._session.close()
+
+    def run(self) -> None:
+        from placesim.runtime.session import Session, open_session
+        from placesim.runtime.shape_check import check_shapes
+
+        if self._loaded.error is not None:
+            raise self._loaded.error
+        file = self._loaded.file
+        assert file is not None
+        config = session_config(file, self._options)
+        self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
+        if self._options.log_placement is None:
+            self._shows_log = config.log_device_placement
+        steps = steps_of(self._loaded, file, self._options, one_by_one=self._stage >= Stage.EXECUTED)
+        if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
+            raise UsageError(self._loaded.needs_fetch)
+        tasks, self._links = machine_of(file, self._options)
+        machine = session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
+        files = file_access(self._loaded, self._options)
+        self._ledger = self._open_ledger(machine)
+        directory = self._loaded.directory
+        self._session = open_session(
+            file,
+            machine,
+            config,
+            directory,
+            files,
+            self._ledger,
+            self._feed_shapes(file.graph),
+            self._measurements,
+            self._opened or Session,
+        )
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
+
+    def _feed_shapes(self, graph: Graph) -> FeedShapes | None:
+        if self._stage != Stage.WALKED:
+            return None
+        from placesim.runtime.guesses import Guesses
+        from placesim.runtime.walking import FeedShapes
+
+        options = self._options
+        given = Guesses(iterations=options.loop_counts, dimension=options.assume_unknown)
+        shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
+        return FeedShapes(shapes, options.batch, self._guesses or given)
+
+    def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
+        """What accounts for the devices' memory, where one has a limit or it shall be told."""
+        if self._stage < Stage.WALKED or self._opened is not None:
+            return None
+        is_told = self._tells_memory or self._measurements is not None
+        ledger = open_ledger(machine, self._options, self._options.process, self._memory_log.append, is_told=is_told)
+        if ledger is None:
+            return None
+        if is_told:
+            from placesim.runtime.accounting.usage import record
+
+            record(ledger)
+        if self._measurements is not None:
+            self._measurements.follow(ledger)
+        if self._recorder is not None:
+            self._recorder.attach(ledger)
+        return ledger
+
+    def _memory(self) -> tuple[DeviceUsage, ...]:
+        if self._ledger is None or not self._tells_memory:
+            return ()
+        from placesim.runtime.accounting.usage import device_usage
+
+        return device_usage(self._ledger)
+
+    def _run_steps(self, session: Session, steps: Sequence[Step], names_sinks: bool) -> None:
+        """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
+        total = sum(step.repeat for step in steps)
+        saver = self._open_saver()
+        first = 0 if saver is None else saver.done
+        done = 0
+        if not steps:
+            run_within(session.config.timeout_seconds, partial(self._place, session))
+        for index, step in enumerate(steps):
+            if saver is not None and done == first:
+                saver.resume(session, steps[:index])
+            if step.nodes:
+                session.extend(step.nodes)
+            if done + step.repeat <= first:
+                done += step.repeat
+                continue
+            if saver is not None and done < first:
+                saver.resume(session, steps[: index + 1])
+            if names_sinks and not step.fetches:
+                step = replace(step, fetches=session.sink_tensors())
+            prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
+            if prepared is not None and self._stage >= Stage.WALKED:
+                growth = _growth(session, steps[index + 1 :])
+                for number in range(max(done, first), done + step.repeat):
+                    self._running = number
+                    if not self._execute(session, step, prepared, number, total, growth):
+                        return
+                    if saver is not None:
+                        saver.after(session, number + 1, is_last=number + 1 == total)
+                done += step.repeat
+        if saver is not None and first >= total:
+            saver.nothing_left(session)
+
+    def _open_saver(self) -> RunSaver | None:
+        """What writes the checkpoints of a run that is executed, and goes on from one."""
+        options = self._options
+        if self._stage < Stage.EXECUTED or not options.is_saved:
+            return None
+        from pathlib import Path
+
+        from placesim.runtime.saving.runs import KEEP, RunSaver
+
+        keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
+        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)
+
+    def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
+        """Place what the step needs and, where that is wanted, cut it out."""
+        fetched = session.resolve_fetches(step)
+        self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
+        self._place(session)
+        if self._stage < Stage.PARTITIONED:
+            return None
+        prepared = session.prepare(step)
+        self._prepared[id(prepared)] = prepared
+        return prepared
+
+    def _place(self, session: Session) -> None:
+        """Place the graph; with `place_pruned_graph` each step places its own part instead."""
+        if not session.config.place_pruned_graph and session.placement.error is not None:
+            raise session.placement.error
+
+    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int, growth: Growth) -> bool:
+        """Whether the results are wanted: then another step may be."""
+        from placesim.report.results import Result
+
+        nodes = sum(len(part.graph) for part in prepared.partitions.parts)
+        progress = self._progress
+        report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
+        ran = [0]
+        if report is not None:
+            report(0)
+        elif current_watcher() is not None:
+            report = partial(ran.__setitem__, 0)
+        measured = nullcontext() if self._measurements is None else self._measurements.step(done)
+        with doing(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
+            try:
+                result = session.run(step, progress=report)
+            except DeadlineExceededError as error:
+                error.help = (*error.help, f"step {done} was running")
+                raise
+        if self._stage < Stage.EXECUTED:
+            return True
+        rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
+        if self._taker is not None:
+            size = len(session.placements) + len(self._prepared)
+            return self._taker.take(rows, SoFar(partial(self.report, None), size, growth))
+        self._results += rows
+        return True
+
+
+def _growth(session: Session, later: Sequence[Step]) -> Growth:
+    """What may be established after a step that these follow: a function's body is placed when it is first called."""
+    if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
+        return Growth.NODES
+    if session.graph.functions:
+        return Growth.BODIES
+    return Growth.CUTS if later else Growth.NOTHING

@@ -1,0 +1,197 @@
+"""Steps of models beside TensorFlow's own, in turns: `make bench-tensorflow`.
+
+TensorFlow runs in a Python of its own: $TENSORFLOW_PYTHON, or the one that `--python` names.  Its graph optimizer and oneDNN
+are off, so that both sides run the same ops; each has two threads, and OpenBLAS chooses its kernels itself.  The two first
+steps have to agree.  Sides take turns, and of all steps of a side the best quarter's mean counts: what else the machine does
+comes and goes.  `!` marks a ratio over the wanted one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.formats.tensorflow.graph_def import write_graph_def
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
+from placesim.ops.attributes import TensorValue
+from placesim.runtime.session import Session
+from tests.benchmarks.models_bench import Model, alexnet, recorded
+from tests.benchmarks.tensorflow_side import THREADS
+
+TURNS = 6
+TURN_SECONDS = 1.0
+"""How long a side runs in a turn, about."""
+SPINNING_SECONDS = 0.3
+"""How long threads of either side may still look for work once their step has ended."""
+CLOSE = 1e-3
+"""Of the largest element of what is fetched: how far the two sides may be apart after a first step."""
+
+
+class Row(NamedTuple):
+    """A row of the table: its model, and the ratio of placesim's time to TensorFlow's that is wanted."""
+
+    build: Callable[[], Model]
+    wanted: float
+
+
+def image_model(name: str, title: str, size: int) -> Model:
+    """A network of the corpus that is fed one square image."""
+    graph = recorded(name)
+    placeholder = next(node for node in graph["nodes"] if node["op"] == "Placeholder")
+    placeholder["attrs"]["shape"] = [1, size, size, 3]
+    last = next(node["name"] for node in graph["nodes"] if node["op"] == "Softmax")
+    feeds = {"x": np.random.default_rng(0).random((1, size, size, 3), np.float32)}
+    return Model(title, {**graph, "devices": None}, [], [f"{last}:0"], feeds)
+
+
+ROWS = (
+    Row(partial(alexnet, "AlexNet forward, batch 16", ["fc8/xw_plus_b:0"]), 1.2),
+    Row(partial(alexnet, "AlexNet training, batch 16", ["Momentum"]), 1.3),
+    Row(partial(image_model, "keras-resnet50-gpu1", "ResNet50, batch 1", 224), 1.4),
+    Row(partial(image_model, "keras-mobilenet_v2-gpu1", "MobileNetV2, batch 1", 224), 1.4),
+)
+
+
+class OtherSide:
+    """TensorFlow in a process of its own."""
+
+    def __init__(self, python: str) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        command = [python, str(Path(__file__).with_name("tensorflow_side.py"))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """The answer to a line; SystemExit where the process has died."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit("TensorFlow's process has ended: its error stands above")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def graph_file(model: Model) -> GraphFile:
+    """The model's graph; constants of many equal elements, as networks are recorded, get random ones: zeros prove nothing."""
+    file = graph_file_from_mapping({key: value for key, value in model.graph.items() if value is not None}, model.name)
+    random = np.random.default_rng(1)
+    for node in file.graph.nodes:
+        value = node.attrs.get("value")
+        if node.op == "Const" and isinstance(value, TensorValue) and value.array.dtype == np.float32 and value.array.ndim:
+            node.attrs = {**node.attrs, "value": TensorValue(value.dtype, _weights(random, value.array.shape))}
+    return replace(file, inventory=None)
+
+
+def _weights(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Of a size that neither dies out nor grows from layer to layer; of vectors (scales, means, variances) near 1."""
+    if len(shape) == 1:
+        return random.uniform(0.5, 1.5, shape).astype(np.float32)
+    fan_in = int(np.prod(shape[:-1]))
+    return (random.standard_normal(shape, np.float32) * np.float32(fan_in**-0.5)).astype(np.float32)
+
+
+def timed(step: Callable[[], object], count: int) -> list[float]:
+    """The seconds of so many steps."""
+    found = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        found.append(time.perf_counter() - start)
+    return found
+
+
+def typical(seconds: Sequence[float]) -> float:
+    """The mean of the best quarter."""
+    best = sorted(seconds)[: max(1, len(seconds) // 4)]
+    return sum(best) / len(best)
+
+
+def check_alike(name: str, ours: Sequence[Any], theirs: Mapping[str, Any]) -> None:
+    """SystemExit unless both sides fetched the same, but for rounding."""
+    for own, other in zip(ours, theirs.values(), strict=True):
+        apart, largest = float(np.max(np.abs(own - other))), float(np.max(np.abs(other)))
+        if not apart <= CLOSE * largest:
+            sys.exit(f"{name}: the sides are {apart:.3g} apart, of {largest:.3g}")
+
+
+def measure(model: Model, side: OtherSide, turns: int) -> tuple[float, float]:
+    """(TensorFlow's seconds, placesim's) for a step."""
+    file = graph_file(model)
+    session = Session(
+        file.graph,
+        build_devices([TaskInventory()]),
+        Config(intra_op_parallelism_threads=THREADS, allow_soft_placement=True),
+        bare_fetch_is_target=True,
+    )
+    if model.initializers:
+        session.run(Step(tuple(map(Fetch, model.initializers))))
+    step = Step(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
+    with tempfile.TemporaryDirectory() as directory:
+        graph, feeds, values = (str(Path(directory, name)) for name in ("graph.pb", "feeds.npz", "values.npz"))
+        Path(graph).write_bytes(write_graph_def(file))
+        np.savez(feeds, **model.feeds)
+        side.ask(
+            open=model.name, graph=graph, initializers=model.initializers, fetches=model.fetches, feeds=feeds, values=values
+        )
+        result = session.run(step)
+        if not model.initializers:  # which draw at random
+            check_alike(model.name, [value.value for value in result.values], np.load(values))
+    ours: list[float] = []
+    theirs: list[float] = []
+    for turn in range(turns + 1):
+        counts = [max(1, int(TURN_SECONDS / typical(seconds))) if seconds else 2 for seconds in (theirs, ours)]
+        theirs += side.ask(run=model.name, steps=counts[0])["seconds"]
+        time.sleep(SPINNING_SECONDS)
+        ours += timed(lambda: session.run(step), counts[1])
+        time.sleep(SPINNING_SECONDS)
+        if not turn:  # either side's first steps are its slowest
+            ours, theirs = ours[-1:], theirs[-1:]
+    side.ask(close=model.name)
+    return typical(theirs), typical(ours)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=os.environ.get("TENSORFLOW_PYTHON"), help="a Python that has tensorflow-cpu 2.21")
+    parser.add_argument("--only", default="", help="the rows whose name has this text")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    options = parser.parse_args()
+    if not options.python:
+        parser.error("where is TensorFlow? `make bench-tensorflow` makes a Python with it; or set $TENSORFLOW_PYTHON")
+    if os.environ.get("OPENBLAS_CORETYPE"):
+        parser.error("$OPENBLAS_CORETYPE is set: TensorFlow's kernels choose by the processor, and so must OpenBLAS")
+    side = OtherSide(options.python)
+    print(f"{'a step of':34}{'TensorFlow':>14}{'placesim':>14}{'ratio':>8}{'wanted':>9}")
+    for row in ROWS:
+        model = row.build()
+        if options.only in model.name:
+            theirs, ours = measure(model, side, options.turns)
+            ratio, mark = ours / theirs, " !" if ours / theirs > row.wanted else ""
+            print(f"{model.name:34}{theirs * 1e3:11.1f} ms{ours * 1e3:11.1f} ms{ratio:8.2f}{row.wanted:9.2f}{mark}", flush=True)
+    side.close()
+
+
+if __name__ == "__main__":
+    main()

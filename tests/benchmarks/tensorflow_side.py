@@ -1,0 +1,77 @@
+"""TensorFlow's side of `beside_tensorflow`: run by a Python that has TensorFlow, and so without a line of placesim's.
+
+A line of JSON comes in, a line goes out.  {"open": NAME, "graph": FILE.pb, "initializers": [...], "fetches": [...], "feeds":
+FILE.npz, "values": FILE.npz} runs a first step and writes what it fetched; {"run": NAME, "steps": N} answers
+{"seconds": [...]}; {"close": NAME} forgets it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+THREADS = 2
+
+
+class Opened:
+    """A graph in a session of its own, with its variables initialised."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        import numpy as np
+        import tensorflow.compat.v1 as tf  # in the other Python alone
+
+        definition, graph = tf.GraphDef(), tf.Graph()
+        with open(request["graph"], "rb") as file:
+            definition.ParseFromString(file.read())
+        with graph.as_default():
+            tf.import_graph_def(definition, name="")
+        config = tf.ConfigProto(
+            intra_op_parallelism_threads=THREADS, inter_op_parallelism_threads=THREADS, allow_soft_placement=True
+        )
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        self._session = tf.Session(graph=graph, config=config)
+        if request["initializers"]:
+            self._session.run(request["initializers"])
+        feeds = np.load(request["feeds"])
+        self._feeds = {f"{name}:0": feeds[name] for name in feeds.files}
+        self._fetches = request["fetches"]
+
+    def step(self) -> list[Any]:
+        """What one step fetched; None for an op."""
+        found: list[Any] = self._session.run(self._fetches, self._feeds)
+        return found
+
+
+def answer(request: dict[str, Any], opened: dict[str, Opened]) -> dict[str, Any]:
+    """What a line asks for, done; `opened` holds what earlier lines opened."""
+    if "open" in request:
+        import numpy as np
+
+        found = opened[request["open"]] = Opened(request)
+        np.savez(request["values"], *(value for value in found.step() if value is not None))
+        return {}
+    if "close" in request:
+        del opened[request["close"]]
+        return {}
+    seconds = []
+    for _ in range(request["steps"]):
+        start = time.perf_counter()
+        opened[request["run"]].step()
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds}
+
+
+def main() -> None:
+    opened: dict[str, Opened] = {}
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line), opened)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

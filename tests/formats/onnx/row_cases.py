@@ -1,0 +1,153 @@
+"""One node each, with inputs: what ONNX Runtime gives for them is recorded in `tests/data/onnx-rows.npz`.
+
+    python -m tests.formats.onnx.row_cases
+
+records anew; it needs `onnxruntime`.  Where that has no kernel, ONNX's reference is what is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.formats.onnx.models import info, model, node
+
+RECORDED = Path(__file__).parents[2] / "data" / "onnx-rows.npz"
+RNG = np.random.default_rng(20)
+
+
+class RowCase(NamedTuple):
+    """A node's op, its inputs, None where one is left out, its attributes, its opset, and how many outputs are read."""
+
+    op: str
+    inputs: list[Any]
+    attrs: Mapping[str, Any] = MappingProxyType({})
+    opset: int = 21
+    outputs: int = 1
+
+
+def _array(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return RNG.normal(size=shape).astype(dtype) if np.dtype(dtype).kind == "f" else RNG.integers(0, 100, shape).astype(dtype)
+
+
+CASES = {
+    "conv: one axis in groups": RowCase(
+        "Conv", [_array(2, 4, 9), _array(6, 2, 3), _array(6)], {"group": 2, "strides": [2], "pads": [1, 2]}
+    ),
+    "conv: each channel alone": RowCase(
+        "Conv", [_array(2, 3, 6, 7), _array(6, 1, 3, 2)], {"group": 3, "strides": [2, 2], "pads": [1, 0, 1, 1]}
+    ),
+    "conv: each channel alone, strides that differ": RowCase(
+        "Conv", [_array(1, 3, 6, 7), _array(3, 1, 3, 2)], {"group": 3, "strides": [1, 2]}
+    ),
+    "conv: groups with dilations": RowCase("Conv", [_array(1, 4, 8, 8), _array(4, 2, 3, 3)], {"group": 2, "dilations": [2, 3]}),
+    "conv: volumes in groups with dilations": RowCase(
+        "Conv",
+        [_array(1, 4, 5, 6, 7), _array(2, 2, 2, 2, 3), _array(2)],
+        {"group": 2, "dilations": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 1]},
+    ),
+    "conv: padded in front": RowCase(
+        "Conv", [_array(1, 2, 7, 6), _array(3, 2, 4, 3)], {"auto_pad": "SAME_LOWER", "strides": [2, 3]}
+    ),
+    "conv: double": RowCase("Conv", [_array(1, 2, 5, 5, dtype=np.float64), _array(3, 2, 3, 3, dtype=np.float64)]),
+    "transposed: one axis": RowCase(
+        "ConvTranspose", [_array(2, 3, 5), _array(3, 2, 3), _array(2)], {"strides": [2], "pads": [1, 1]}
+    ),
+    "transposed: groups": RowCase(
+        "ConvTranspose",
+        [_array(1, 4, 4, 5), _array(4, 3, 3, 3), _array(6)],
+        {"group": 2, "strides": [2, 3], "dilations": [2, 1], "output_padding": [1, 1], "pads": [1, 0, 2, 1]},
+    ),
+    "transposed: volumes": RowCase(
+        "ConvTranspose",
+        [_array(2, 2, 3, 4, 3), _array(2, 3, 2, 3, 2)],
+        {"strides": [2, 1, 2], "pads": [1, 0, 0, 0, 1, 0], "output_padding": [1, 0, 0]},
+    ),
+    "transposed: an output_shape": RowCase(
+        "ConvTranspose", [_array(1, 2, 3, 3), _array(2, 2, 3, 3)], {"strides": [3, 2], "output_shape": [10, 8]}
+    ),
+    "max: integers": RowCase("MaxPool", [_array(1, 2, 7, 7, dtype=np.uint8)], {"kernel_shape": [3, 2], "strides": [2, 2]}),
+    "max: one axis with holes": RowCase("MaxPool", [_array(2, 3, 11)], {"kernel_shape": [3], "dilations": [2], "pads": [1, 1]}),
+    "max: volumes": RowCase("MaxPool", [_array(1, 2, 5, 4, 6)], {"kernel_shape": [2, 2, 3], "pads": [1, 0, 1, 0, 1, 1]}),
+    "max: volumes of doubles": RowCase("MaxPool", [_array(1, 1, 4, 4, 4, dtype=np.float64)], {"kernel_shape": [2, 2, 2]}),
+    "max: places": RowCase(
+        "MaxPool",
+        [_array(2, 2, 5, 6, dtype=np.int8).astype(np.float32)],
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]},
+        outputs=2,
+    ),
+    "mean: one axis": RowCase("AveragePool", [_array(1, 2, 9)], {"kernel_shape": [4], "pads": [2, 1], "strides": [2]}),
+    "mean: with holes": RowCase(
+        "AveragePool", [_array(1, 2, 9, 8)], {"kernel_shape": [2, 3], "dilations": [2, 2], "pads": [1, 1, 1, 1]}
+    ),
+    "mean: the last not all there": RowCase(
+        "AveragePool",
+        [_array(1, 2, 7, 6)],
+        {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1},
+    ),
+    "norm: over all of a channel": RowCase("GlobalLpPool", [_array(2, 3, 4, 5)], {"p": 3}),
+    "normal: three axes": RowCase(
+        "BatchNormalization", [_array(2, 3, 4), _array(3), _array(3), _array(3), _array(3) ** 2], {"epsilon": 0.01}, 15
+    ),
+    "normal: volumes of one image": RowCase("InstanceNormalization", [_array(2, 3, 4, 2, 2), _array(3), _array(3)]),
+    "normal: windows of even size": RowCase("LRN", [_array(6, 6, 2, 2)], {"size": 4, "alpha": 0.5}),
+}
+
+
+def proto_of(case: RowCase) -> Any:
+    """The model of a case: inputs `x0`, `x1`, ..., outputs `y0`, `y1`, ..."""
+    from onnx import TensorProto
+    from onnx.helper import np_dtype_to_tensor_dtype
+
+    given = [(f"x{index}", array) for index, array in enumerate(case.inputs)]
+    names = " ".join("_" if array is None else name for name, array in given)
+    infos = [
+        info(name, array.shape, TensorProto.DataType.Name(np_dtype_to_tensor_dtype(array.dtype)))
+        for name, array in given
+        if array is not None
+    ]
+    outputs = [f"y{index}" for index in range(case.outputs)]
+    made = model([node(case.op, names, " ".join(outputs), **case.attrs)], infos, [], opset=case.opset)
+    made.graph.output.extend(_output_infos(made, outputs))
+    return made
+
+
+def _output_infos(proto: Any, names: list[str]) -> Any:
+    from onnx import helper, shape_inference
+
+    inferred = shape_inference.infer_shapes(proto).graph.value_info
+    kinds = {value.name: value.type.tensor_type.elem_type for value in inferred}
+    return [helper.make_tensor_value_info(name, kinds[name], None) for name in names]
+
+
+def feeds_of(case: RowCase) -> dict[str, Any]:
+    """What its inputs are fed."""
+    return {f"x{index}": array for index, array in enumerate(case.inputs) if array is not None}
+
+
+def _reference(case: RowCase) -> list[Any]:
+    import onnxruntime
+    from onnx.reference import ReferenceEvaluator
+
+    proto, feeds = proto_of(case), feeds_of(case)
+    try:
+        return list(
+            onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+        )
+    except Exception as error:
+        print(f"{case.op} by ONNX's reference: {str(error)[:100]}")
+        return list(ReferenceEvaluator(proto).run(None, feeds))
+
+
+def main() -> None:
+    """Records every case."""
+    found = {f"{name}/{index}": item for name, case in CASES.items() for index, item in enumerate(_reference(case))}
+    np.savez_compressed(RECORDED, **found)
+
+
+if __name__ == "__main__":
+    main()
