@@ -43,6 +43,5 @@ def file_error(name: str, error: OSError) -> OpError:
 
 def is_missing_file(error: Exception) -> bool:
     """Whether an error says that a file is not there, also one of a checkpoint."""
-    if not isinstance(error, NotFoundError):
-        return False
-    return error.message.endswith(os.strerror(errno.ENOENT)) or "Failed to find any matching files" in error.message
+    told = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
+    return isinstance(error, NotFoundError) and any(words in error.message for words in told)
