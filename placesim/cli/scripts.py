@@ -11,7 +11,16 @@ from placesim.cli.command import current_settings, is_from_environment
 from placesim.cli.options import MACHINE_NAMES, shell_environment
 
 _OF_GRAPHS = (
-    *("tag", "signature", "checkpoint", "checkpoint_every", "restart", "clear_devices", "device", "allow_unknown", "fetch"),
+    "tag",
+    "signature",
+    "checkpoint",
+    "checkpoint_every",
+    "restart",
+    "clear_devices",
+    "device",
+    "layer_assignment",
+    "allow_unknown",
+    "fetch",
     "until",
 )
 """Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
