@@ -217,7 +217,7 @@ def test_configurations_of_others_stay(tmp_path: Path) -> None:
 
 def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
-    plan = placesim.plan(str(ENCODER), gpu=2, seconds=1, evaluations=50)
+    plan = placesim.plan(str(ENCODER), gpu=2, evaluations=10, jobs=1)
     plan.write(planned)
     proto = onnx.ModelProto.FromString(planned.read_bytes())
     assert proto.configuration[0].name == "placesim"
