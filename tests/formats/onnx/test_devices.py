@@ -217,11 +217,13 @@ def test_configurations_of_others_stay(tmp_path: Path) -> None:
 
 def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
-    plan = placesim.plan(str(ENCODER), gpu=2, evaluations=10, jobs=1)
+    source = tmp_path / "m.onnx"
+    source.write_bytes(chain().SerializeToString())
+    plan = placesim.plan(str(source), gpu=2, evaluations=10, jobs=1)
     plan.write(planned)
     proto = onnx.ModelProto.FromString(planned.read_bytes())
     assert proto.configuration[0].name == "placesim"
-    assert without_devices(planned.read_bytes()) == without_devices(ENCODER.read_bytes())
+    assert without_devices(planned.read_bytes()) == without_devices(source.read_bytes())
     assert placesim.place(str(planned), gpu=2, soft_placement=True).placements
 
 
