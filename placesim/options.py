@@ -37,12 +37,13 @@ class Options:
     `NAME=1,2,3`, and the first dimension of all others. There `iterations` says how often loops run that nothing else fixes, as
     a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension that stays open. `tag`, `signature` and
     `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
-    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`; `allow_unknown` are the types
-    of device, as `cpu,gpu` or as a list, on which ops of an ONNX model are placed that placesim does not know. Beside its own
-    folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing
-    out. Of a Python script `until` says how far it runs before its graph is taken, and `arguments` is what it finds in
-    `sys.argv` behind its name. `environment` are the environment variables of the simulated process, which is a new one unless
-    `process` holds one in which sessions were before; neither has a flag, and the command line gives the first.
+    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`; `layer_assignment` says which
+    layers of an ONNX model ask for which devices, `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which
+    ops of one are placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and
+    write what lies in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs
+    before its graph is taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
+    a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -73,6 +74,7 @@ class Options:
     checkpoint: Any = None
     clear_devices: bool = False
     device: Mapping[str, str] | Sequence[str] = ()
+    layer_assignment: str = ""
     allow_unknown: str | Sequence[str] = ()
     allow_read: Paths = ()
     allow_write: Paths = ()
@@ -169,6 +171,7 @@ class OptionValues(TypedDict, total=False):
     checkpoint: Any
     clear_devices: bool
     device: Mapping[str, str] | Sequence[str]
+    layer_assignment: str
     allow_unknown: str | Sequence[str]
     allow_read: Paths
     allow_write: Paths
