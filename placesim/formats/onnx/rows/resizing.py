@@ -54,7 +54,7 @@ class _Ways(NamedTuple):
 
 
 def resize(node: OnnxNode) -> Tensor:
-    """Resize with the inputs X, roi, scales, sizes."""
+    """ResizeBilinear or ResizeNearestNeighbor where they take the same samples; else GatherV2, Mul and Sum axis by axis."""
     ways = _Ways(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
@@ -68,7 +68,7 @@ def resize(node: OnnxNode) -> Tensor:
 
 
 def resize_by_scales(node: OnnxNode) -> Tensor:
-    """Upsample, and Resize of version 10: the inputs X and scales, samples by the lower index."""
+    """ResizeNearestNeighbor or ResizeBilinear, or GatherV2, Mul and Sum axis by axis; samples by the lower index."""
     scales = node.constant(np.array(node.attr("scales"), np.float32)) if node.attr("scales") is not None else node[1]
     mode = {"bilinear": "linear"}.get(node.attr("mode", "nearest"), node.attr("mode", "nearest"))
     return _resized(node, None, scales, None, _Ways(mode, "asymmetric", "floor", -0.75, False, False, 0.0))

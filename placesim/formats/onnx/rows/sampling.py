@@ -89,7 +89,10 @@ def _linear(node: OnnxNode, points: Value, size: Value) -> Taps:
 
 
 def grid_sample(node: OnnxNode) -> Tensor:
-    """GridSample of `[batch, channels, spatial...]` at `[batch, spatial..., axes]`, the last axis of the images first."""
+    """GatherV2 of all neighbours of each point, Mul by their weights and Sum.
+
+    Images are `[batch, channels, spatial...]`, the grid `[batch, spatial..., axes]`, the last axis of the images first.
+    """
     images, fold = node[0], Folding(node)
     axes = node.known_rank(images) - 2
     sizes, out = fold.sizes(images), fold.sizes(node[1])
@@ -163,7 +166,7 @@ def _polynomial(fold: Folding, value: Value, coefficients: Sequence[float]) -> V
 
 
 def deform_conv(node: OnnxNode) -> Tensor:
-    """DeformConv of `[batch, channels, rows, columns]`: samples at moved taps, maybe masked, by the filters in one product."""
+    """GatherV2, Mul and Sum of samples at the moved taps, and BatchMatMulV2 by the filters."""
     images, filters, offsets, mask = node[0], node[1], node[2], node.input(4)
     if node.known_rank(images) != 4:
         raise Unsupported(f"no deformed convolution of rank {node.known_rank(images)}: expected images of rank 4")
@@ -205,7 +208,7 @@ def deform_conv(node: OnnxNode) -> Tensor:
 
 
 def roi_align(node: OnnxNode) -> Tensor:
-    """RoiAlign: each region of an image in `output_height` times `output_width` bins, the mean or the most of its samples."""
+    """GatherV2 of the neighbours of all samples of each bin, Mul by their weights, and Sum or Max."""
     images, fold = node[0], Folding(node)
     mode = node.attr("mode", "avg")
     if mode not in ("avg", "max"):

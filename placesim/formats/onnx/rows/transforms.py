@@ -16,7 +16,7 @@ _COMPLEX = {"float": DTYPES["complex64"], "double": DTYPES["complex128"]}
 
 
 def einsum(node: OnnxNode) -> Tensor:
-    """Einsum of one input, of two, or of more two by two from the first."""
+    """Einsum of one input or of two; of more two by two, from the first on."""
     terms, wanted = _equation(node.attr("equation", ""))
     tensors = [node[index] for index in range(len(terms))]
     if len(terms) != len(node.inputs):
@@ -54,7 +54,10 @@ def _equation(text: str) -> tuple[list[str], str]:
 
 
 def dft(node: OnnxNode) -> Tensor:
-    """DFT along an axis of `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part."""
+    """Transpose, Complex and FFT, IFFT, RFFT or IRFFT, of what Pad and Slice make as long; Real and Imag of it.
+
+    Signals are `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part.
+    """
     signal = node[0]
     own, rank = node.dtype(signal), node.known_rank(signal)
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
@@ -145,7 +148,10 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
 
 
 def stft(node: OnnxNode) -> Tensor:
-    """STFT: windows of a signal `[batch, length, 1 or 2]`, each transformed."""
+    """GatherV2 of the windows, Mul, RFFT or FFT, Real and Imag.
+
+    The signal is `[batch, length, 1 or 2]`.
+    """
     signal, window = node[0], node.input(2)
     own, fold = node.dtype(signal), Folding(node)
     parts = _parts_of(node, signal)
@@ -175,7 +181,10 @@ def _scalar(fold: Folding, tensor: Tensor) -> Value:
 
 
 def col2im(node: OnnxNode) -> Tensor:
-    """Col2Im: columns `[batch, channels * taps, windows]` added up where they lie in images `[batch, channels, spatial...]`."""
+    """UnsortedSegmentSum of columns to where they lie in the images, between Transposes.
+
+    Columns are `[batch, channels * taps, windows]`, images `[batch, channels, spatial...]`.
+    """
     fold, columns = Folding(node), node[0]
     wanted, block = (fold.cast(fold.value(node[index]), INT32) for index in (1, 2))
     known = node.shape(node[1]) or (None,)
