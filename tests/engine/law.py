@@ -1,7 +1,8 @@
 """The law of execution on a cluster: with two workers everything comes out bit for bit as in one process.
 
-`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values,
-errors, what ops print, and which bodies were placed.
+`python -m tests.engine.law [--one-thread] [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values,
+errors, what ops print, and which bodies were placed.  With `--one-thread` nodes have no threads, so that the order of a step
+without control flow is fixed.
 """
 
 from __future__ import annotations
@@ -117,7 +118,12 @@ def fixed_seeds() -> None:
     secrets.randbits = lambda k: 0x5EED5EED5EED5EED & ((1 << k) - 1)
 
 
-def main(pattern: str) -> int:
+def in_a_fixed_order(case: Case) -> Case:
+    """With threads for nodes a step goes by its data."""
+    return case._replace(config=replace(case.config, inter_op_parallelism_threads=1))
+
+
+def main(pattern: str = "*", *, has_one_thread: bool = False) -> int:
     from tempfile import TemporaryDirectory
 
     fixed_seeds()
@@ -128,6 +134,8 @@ def main(pattern: str) -> int:
         for case in (*map(graph_case, GRAPHS), *recorded_cases()):
             if not fnmatch(case.name, pattern):
                 continue
+            if has_one_thread:
+                case = in_a_fixed_order(case)  # noqa: PLW2901
             moments = [time.perf_counter()]
             results = []
             for way in (Session, opened):
@@ -150,4 +158,5 @@ def main(pattern: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "*"))
+    words = [word for word in sys.argv[1:] if word != "--one-thread"]
+    sys.exit(main(*words, has_one_thread="--one-thread" in sys.argv))
