@@ -326,7 +326,7 @@ class _Simulation:
                     if saver is not None:
                         saver.after(session, number + 1, is_last=number + 1 == total)
                 done += step.repeat
-        if saver is not None and first >= total:
+        if saver is not None and 0 < total <= first:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
