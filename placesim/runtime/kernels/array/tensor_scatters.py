@@ -75,7 +75,7 @@ def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs]
         tensor, indices, updates = inputs
         ignore_bad = ignores_bad_indices(attrs)
         _check_tensor_scatter(tensor, indices, updates)
-        result = np.array(tensor)
+        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
         scatter_slices(combine, result, indices, updates, ignore_bad)
         return (result,)
 
@@ -107,7 +107,7 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
-    result = np.array(tensor)
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
     scatter_slices(COMBINATIONS["Add"], result, indices, updates, ignore_bad)
     return (result,)
 
@@ -126,7 +126,7 @@ def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Seque
         _check_rows(tensor, rows, values)
         if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
             raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
-        result = np.array(tensor)
+        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
         if tensor.size and values.size:
             # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
             combine(result, rows % tensor.shape[0], values)
