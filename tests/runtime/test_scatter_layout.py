@@ -21,7 +21,7 @@ from placesim.runtime.kernels.array.tensor_scatters import add_without_alias, bu
 def test_a_transposed_tensor_is_scattered_into_as_any(kernel: object, indices: np.ndarray) -> None:
     tensor = np.zeros((2, 4, 3), np.float32).transpose(1, 0, 2)
     updates = np.ones((2, 2, 3), np.float32)
-    (result,) = kernel([tensor, indices, updates], {"T": FLOAT})  # type: ignore[operator]
+    (result,) = kernel([tensor, indices, updates], {"T": FLOAT, "bad_indices_policy": ""})  # type: ignore[operator]
     assert result[1:3].min() == 1
     assert result.sum() == updates.sum()
     assert tensor.sum() == 0
