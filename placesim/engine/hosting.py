@@ -12,7 +12,7 @@ from typing import Any
 
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
-from placesim.engine.mail import Mail, Position
+from placesim.engine.mail import BEFORE_ALL, Mail, Position
 from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
 from placesim.engine.scheduled import ScheduledPart
@@ -194,7 +194,7 @@ class HostedSession:
         except Interrupted:
             pass  # nobody waits for what it gave
         except Exception as error:
-            ended.error, ended.position = _told(error), ()
+            ended.error, ended.position = _told(error), BEFORE_ALL
         self._where, self._events = tuple, []
         ended.measured = self.news()
         try:
