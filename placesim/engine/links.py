@@ -37,14 +37,17 @@ class Links:
     """One connection to each worker of a session."""
 
     def __init__(self, client: Client, openings: Mapping[str, Opening]) -> None:
-        """Open a session on workers by address.  Raises UnavailableError for one that cannot be reached."""
+        """Open a session on workers by address.  Raises UnavailableError where one, or the scheduler, cannot be reached."""
         self._client = client
         self._inbox: SimpleQueue[Said] = SimpleQueue()
         self._outboxes: dict[str, Outbox] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._id = uuid.uuid4().hex
         self.gone: set[str] = set()
-        client.register_plugin(EnginePlugin())
+        try:
+            client.register_plugin(EnginePlugin())
+        except (CommClosedError, OSError) as error:
+            raise UnavailableError(f"the scheduler has gone: {error}") from None
         client.sync(self._open, openings)
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
