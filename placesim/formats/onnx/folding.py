@@ -70,7 +70,7 @@ def _size(op: str, inputs: Sequence[Any]) -> int:
     """How many elements an op gives, or takes."""
     if op == "Range":
         start, end, step = (item.item() for item in inputs)
-        return max(int((end - start) // step), 0) if step else 0
+        return int(max((end - start) // step, 0)) if step else 0
     try:
         return math.prod(np.broadcast_shapes(*(item.shape for item in inputs)))
     except ValueError:
