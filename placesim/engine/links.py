@@ -37,7 +37,7 @@ class Links:
     """One connection to each worker of a session."""
 
     def __init__(self, client: Client, openings: Mapping[str, Opening]) -> None:
-        """Open a session on workers by address.  Raises UnavailableError where one, or the scheduler, cannot be reached."""
+        """Open a session on workers by address.  Raises UnavailableError for one that cannot be reached."""
         self._client = client
         self._inbox: SimpleQueue[Said] = SimpleQueue()
         self._outboxes: dict[str, Outbox] = {}
@@ -47,7 +47,7 @@ class Links:
         try:
             client.register_plugin(EnginePlugin())
         except (CommClosedError, OSError) as error:
-            raise UnavailableError(f"the scheduler has gone: {error}") from None
+            raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
         client.sync(self._open, openings)
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
