@@ -27,7 +27,7 @@ UNIT = Window(1, 1, 1, 0, 0)
 
 
 def conv(node: OnnxNode) -> Tensor:
-    """Conv: images `[batch, channels, spatial...]`, filters `[outputs, channels of a group, taps...]`, maybe a bias."""
+    """Conv2D (DepthwiseConv2dNative where each channel is a group, Conv3D of volumes) and BiasAdd between Transposes."""
     return convolved(node, node[0], node[1], node.input(2))
 
 
@@ -131,7 +131,10 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[Window]) -> Tenso
 
 
 def conv_transpose(node: OnnxNode) -> Tensor:
-    """ConvTranspose: images `[batch, channels, spatial...]`, filters `[channels, outputs of a group, taps...]`."""
+    """Conv2DBackpropInput (Conv3DBackpropInputV2 of volumes) and BiasAdd between Transposes, one for each group.
+
+    Images are `[batch, channels, spatial...]`, filters `[channels, outputs of a group, taps...]`.
+    """
     images, filters = node[0], node[1]
     taps = kernel_shape(node, filters)
     spatial = len(taps)

@@ -50,7 +50,7 @@ def _rounded_up(window: Window, dim: int | None) -> Window:
 
 
 def max_pool(node: OnnxNode) -> list[Tensor | None]:
-    """MaxPool, with the places of the largest where they are asked for."""
+    """MaxPool or MaxPool3D between Transposes; windows with holes, and places, by GatherV2 and Max axis by axis."""
     images = node[0]
     windows, _ = pool_windows(node, images)
     if node.has_output(1):
@@ -69,7 +69,10 @@ def max_pool(node: OnnxNode) -> list[Tensor | None]:
 
 
 def average_pool(node: OnnxNode) -> Tensor:
-    """AveragePool; what was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never."""
+    """AvgPool or AvgPool3D between Transposes, divided by the part of each window that counts where padding does not.
+
+    What was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never.
+    """
     images = node[0]
     windows, beyond = pool_windows(node, images)
     pads = [(window.before, window.after - more) for window, more in zip(windows, beyond, strict=True)]
@@ -90,7 +93,7 @@ def average_pool(node: OnnxNode) -> Tensor:
 
 
 def lp_pool(node: OnnxNode) -> Tensor:
-    """LpPool: the p-norm of each window, whose padding is zero."""
+    """Pow of the means of powers, which AvgPool gives, times the size of a window; padding is zero."""
     images, p = node[0], float(node.attr("p", 2))
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     windows, _ = pool_windows(node, images)
@@ -252,24 +255,24 @@ def _spatial_axes(node: OnnxNode) -> Value:
 
 
 def global_max_pool(node: OnnxNode) -> Tensor:
-    """GlobalMaxPool: the largest of each channel."""
+    """Max over all spatial axes."""
     return node.emit("Max", node[0], _spatial_axes(node), keep_dims=True)
 
 
 def global_average_pool(node: OnnxNode) -> Tensor:
-    """GlobalAveragePool: the mean of each channel."""
+    """Mean over all spatial axes."""
     return node.emit("Mean", node[0], _spatial_axes(node), keep_dims=True)
 
 
 def global_lp_pool(node: OnnxNode) -> Tensor:
-    """GlobalLpPool: the p-norm of each channel."""
+    """Pow of the Sum of powers over all spatial axes."""
     images, p = node[0], float(node.attr("p", 2))
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     return node.emit("Pow", node.emit("Sum", powers, _spatial_axes(node), keep_dims=True), node.like(1 / p, images))
 
 
 def max_unpool(node: OnnxNode) -> Tensor:
-    """MaxUnpool: values put back where the indices say, zeros elsewhere; a longer `output_shape` is zeros behind."""
+    """ScatterNd of the values to where the indices say; Pad for a longer `output_shape`."""
     fold = Folding(node)
     values, places = node[0], node[1]
     taps = kernel_shape(node)

@@ -372,17 +372,17 @@ def _reordered(node: OnnxNode, gates: Tensor) -> Tensor:
 
 
 def rnn(node: OnnxNode) -> list[Tensor]:
-    """RNN: a `while` over the steps."""
+    """A `while` over the steps for each direction, with MatMul, AddV2 and the activation in its body."""
     return _run(node, 1, ["Tanh"], _rnn_step)
 
 
 def gru(node: OnnxNode) -> list[Tensor]:
-    """GRU: a `while` over the steps."""
+    """A `while` over the steps for each direction, with MatMul, Split, Mul and the activations in its body."""
     return _run(node, 3, ["Sigmoid", "Tanh"], _gru_step(bool(node.attr("linear_before_reset", 0))))
 
 
 def lstm(node: OnnxNode) -> list[Tensor]:
-    """LSTM: BlockLSTMV2, a `while` over the steps for activations of its own, clipping and coupled gates."""
+    """BlockLSTMV2 for each direction; a `while` over the steps for other activations, clipping and coupled gates."""
     return _run(node, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step(bool(node.attr("input_forget", 0))), 2)
 
 

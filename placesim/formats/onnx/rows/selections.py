@@ -58,7 +58,7 @@ def _scalar_int32(node: OnnxNode, tensor: Tensor) -> Value:
 
 
 def non_max_suppression(node: OnnxNode) -> Tensor:
-    """NonMaxSuppression: a NonMaxSuppressionV3 for each class of each image; rows of image, class and box."""
+    """A NonMaxSuppressionV3 for each class of each image, and ConcatV2 of rows of image, class and box."""
     boxes, scores = node[0], node[1]
     dims = (node.shape(scores) or ())[:2]
     if len(dims) != 2 or None in dims:

@@ -47,12 +47,12 @@ def string_split(node: OnnxNode) -> list[Tensor]:
 
 
 def regex_full_match(node: OnnxNode) -> Tensor:
-    """RegexFullMatch: StaticRegexFullMatch, RE2 in both."""
+    """StaticRegexFullMatch, RE2 in both."""
     return node.emit("StaticRegexFullMatch", node[0], pattern=node.attr("pattern", ""))
 
 
 def string_normalizer(node: OnnxNode) -> Tensor:
-    """StringNormalizer of `[words]` or `[1, words]`: stop words left out, then the case changed; one empty word for none."""
+    """GatherNd of the words that are no stop words, then StringLower or StringUpper; one empty word for none."""
     words = node[0]
     rank = node.known_rank(words)
     flat = words if rank == 1 else node.emit("Reshape", words, int32([-1]))
@@ -83,7 +83,7 @@ def _is_among(node: OnnxNode, words: Tensor, stops: list[bytes]) -> Tensor:
 
 
 def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
-    """TfIdfVectorizer of `[items]` or `[rows, items]`: how often each n-gram of the pool is in a row, weighted."""
+    """GatherV2 of all n-grams, Equal with those of the pool, Sum, and MatMul to where each is counted; Mul by the weights."""
     rank = node.known_rank(node[0])
     items = node[0] if rank == 2 else node.emit("Reshape", node[0], int32([1, -1]))
     places = node.attr("ngram_indexes", ())
