@@ -31,10 +31,10 @@ class Options:
     document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
     `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets
     devices hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they
-    can't.  `shape` and `batch` settle open dimensions of placeholders where nothing is computed: shapes by name, as a
-    mapping or as `NAME=1,2,3`, and the first dimension of all others.  There `iterations` says
-    how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension
-    that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
+    can't; `no_fusion` has each op computed by itself.  `shape` and `batch` settle open dimensions of placeholders where
+    nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There
+    `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken
+    for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
     the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
     `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
     `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
@@ -60,6 +60,7 @@ class Options:
     timeout: float | None = None
     memory_limit: int | str | None = None
     no_memory_limit: bool = False
+    no_fusion: bool = False
     report_tensor_allocations_upon_oom: bool = False
     shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
     batch: int | None = None
@@ -144,6 +145,7 @@ class OptionValues(TypedDict, total=False):
     timeout: float | None
     memory_limit: int | str | None
     no_memory_limit: bool
+    no_fusion: bool
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
     batch: int | None

@@ -88,7 +88,8 @@ class HostedSession:
         self._post = post
         self._memory = ProcessMemory(opening.config.memory_limit)
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files) for device in opening.device_set.devices
+            device.name: DeviceState(device, self._memory, files=opening.files, fuses=opening.config.fuses_ops)
+            for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
         self._prepared: dict[int, HostedStep] = {}
