@@ -87,9 +87,24 @@ def run_model(model: Any, inputs: Sequence[Any]) -> list[Any]:
     names = [
         given.name for given in model.graph.input if given.name not in initializers or len(inputs) == len(model.graph.input)
     ]
-    feeds = {name: _normal(item) for name, item in zip(names, inputs, strict=False) if item is not None}
+    feeds = {name: _fed(item) for name, item in zip(names, inputs, strict=False) if item is not None}
     report = placesim.run(io.BytesIO(model.SerializeToString()), feed=feeds, timeout=TEST_SECONDS)
-    return [report.results[wanted.name] for wanted in model.graph.output]
+    return [_output(report.results, wanted) for wanted in model.graph.output]
+
+
+def _fed(item: Any) -> Any:
+    """A sequence is fed along a first axis."""
+    return np.stack([_normal(member) for member in item]) if isinstance(item, list) else _normal(item)
+
+
+def _output(results: Any, wanted: Any) -> Any:
+    """An output of a step: a sequence as a list of its members."""
+    kind = wanted.type.optional_type.elem_type if wanted.type.HasField("optional_type") else wanted.type
+    if not kind.HasField("sequence_type"):
+        return results[wanted.name]
+    if wanted.name in results:
+        return list(results[wanted.name])
+    return [result.value for result in results if str(result.name).startswith(f"{wanted.name}[")]
 
 
 def failure(case: Case) -> str:
@@ -101,7 +116,7 @@ def failure(case: Case) -> str:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 found = run_model(case.model, inputs)
-                Runner.assert_similar_outputs([_normal(item) for item in expected], found, case.rtol, case.atol)
+                Runner.assert_similar_outputs(list(map(_normal, expected)), found, case.rtol, case.atol)
         except PlacesimError as error:
             return f"{type(error).__name__}: {error}".splitlines()[0]
         except AssertionError as error:

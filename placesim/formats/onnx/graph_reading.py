@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import ONNX_NUMBER
-from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
+from placesim.formats.onnx.ordering import in_order
+from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.values import Value, dims_of
 from placesim.formats.problems import Problems, shown
@@ -27,6 +28,10 @@ _MOST_KNOWN = 4096
 """Elements of a constant that what reads it is told when its outputs are inferred."""
 
 
+FindRow = Callable[[str, str, int], Row | None]
+"""The row of an op: `(domain, op, version since which it is as it is here)`."""
+
+
 @dataclass
 class Model:
     """What all graphs of a model share: opsets by domain, functions by domain, name and overload, tensors, problems."""
@@ -35,15 +40,17 @@ class Model:
     functions: Mapping[tuple[str, str, str], Any]
     tensors: TensorReader
     problems: Problems
+    find_row: FindRow
     allows_unknown: bool = False
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
+    schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
 
 
 class GraphReading:
     """Reads the nodes of one graph: `names` are the values that can be read so far, those of `outer` graphs beside them.
 
-    `inferred` are the types of values as far as they are known; `by_ref` what is known of tensors of the built graph;
-    `given_attrs` the attributes that a function was called with.
+    `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
+    what is known of tensors of the built graph, `given_attrs` are the attributes that a function was called with.
     """
 
     def __init__(
@@ -61,8 +68,11 @@ class GraphReading:
         self.opsets = model.opsets if opsets is None else opsets
         self.given_attrs = given_attrs or {}
         self.depth = depth
+        self.maker: Any = None
+        """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
+        self.declared: dict[str, Any] = {}
         self.by_ref: dict[TensorRef, Value] = {} if outer is None or outer.builder is not builder else outer.by_ref
 
     # --- values -----------------------------------------------------------------------------------------------------
@@ -154,14 +164,17 @@ class GraphReading:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
-        """Add what the nodes mean, in their order.  What is wrong goes into the model's problems."""
-        for index, proto in enumerate(nodes):
+        """Add what the nodes mean, each behind those that it reads.  What is wrong goes into the model's problems.
+
+        Raises Unsupported where nodes read each other in a circle, and for what is wrong in a body.
+        """
+        for index, proto in in_order(list(nodes)):
             try:
                 self._read_node(proto)
             except GraphBuildError as error:
                 for name in proto.output:
                     self.names.setdefault(name, None)
-                if error is not _DEPENDENT:
+                if error is not REFUSED:
                     self._report(proto, index, error)
 
     def _report(self, proto: Any, index: int, error: GraphBuildError) -> None:
@@ -173,7 +186,7 @@ class GraphReading:
         names = ["" if name in self.left_out else name for name in proto.input]
         values = [self.lookup(name) if name else None for name in names]
         if any(value is None and name for value, name in zip(values, names, strict=True)):
-            raise _DEPENDENT
+            raise REFUSED
         attrs = {attr.name: self._given(attr) for attr in proto.attribute}
         attrs = {name: attr for name, attr in attrs.items() if attr is not None}
         domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
@@ -203,11 +216,13 @@ class GraphReading:
         schema = self._schema(proto, domain)
         since = schema.since_version if schema is not None else self.opsets.get(domain, 1)
         resolved = self._resolved(proto, attrs)
+        if schema is not None:
+            check_node(schema, resolved, values, attrs)
         types = {} if schema is None else self._infer(schema, resolved, values)
         self.inferred.update(types)
         node = OnnxNode(self, resolved, proto.name, since, values, attrs)
         known = known_outputs(node) if not domain else None
-        row = find_row(domain, proto.op_type, since)
+        row = self.model.find_row(domain, proto.op_type, since)
         if row is not None:
             made = _listed(row(node))
         elif schema is not None and self._body(schema, resolved, values) is not None:
@@ -233,6 +248,9 @@ class GraphReading:
         value = made if isinstance(made, Value) else Value(made)
         if value.type is None:
             value.type = node.output_type(index)
+        declared = self.declared.get(node.proto.output[index]) if index < node.outputs else None
+        if declared is not None and value.type is not None:
+            value.type = _refined(value.type, declared)
         if value.known is None and known is not None and index < len(known):
             value.known = known[index]
         if value.ref is not None:
@@ -260,10 +278,13 @@ class GraphReading:
         version = self.opsets.get(domain)
         if version is None:
             raise Unsupported(f"no opset of domain {shown(domain)}: expected one among the model's opset_import")
-        try:
-            return defs.get_schema(proto.op_type, version, domain)
-        except defs.SchemaError:
-            return None
+        key = (domain, proto.op_type, version)
+        if key not in self.model.schemas:
+            try:
+                self.model.schemas[key] = defs.get_schema(proto.op_type, version, domain)
+            except defs.SchemaError:
+                self.model.schemas[key] = None
+        return self.model.schemas[key]
 
     def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
         """The types of a node's outputs, as ONNX infers them; none where it cannot."""
@@ -332,7 +353,7 @@ class GraphReading:
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
         inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
-        inner.by_ref = self.by_ref
+        inner.by_ref, inner.maker = self.by_ref, self.maker
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
             if value is not None:
@@ -357,7 +378,8 @@ class GraphReading:
         return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx` lists"
 
 
-_DEPENDENT = Unsupported("an input was refused")
+REFUSED = Unsupported("an input was refused")
+"""What is wrong is reported already."""
 _DATA = {
     "float32": 1,
     "uint8": 2,
@@ -377,6 +399,19 @@ _DATA = {
 
 def _defaults(schema: Any) -> dict[str, Any]:
     return {name: attr.default_value for name, attr in schema.attributes.items() if attr.default_value.name}
+
+
+def _refined(inferred: Any, declared: Any) -> Any:
+    """An inferred type with what a declared one says of a shape that could not be inferred."""
+    dims, said = dims_of(inferred), dims_of(declared)
+    if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
+        return inferred
+    from onnx import helper
+
+    merged = said if dims is None else [own if own is not None else other for own, other in zip(dims, said, strict=True)]
+    if dims is not None and tuple(merged) == dims:
+        return inferred
+    return helper.make_tensor_type_proto(inferred.tensor_type.elem_type, merged)
 
 
 def _listed(made: Outputs) -> list[Any]:

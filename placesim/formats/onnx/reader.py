@@ -8,23 +8,19 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from placesim.collector import collector_paused
-from placesim.dtypes import DType
 from placesim.errors import GraphBuildError, GraphFileError, Location, Problem
 from placesim.escapes import escape_line
 from placesim.formats.annotations import device_annotations
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
+from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
-from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import Unsupported
 from placesim.formats.onnx.tensors import TensorReader
-from placesim.formats.onnx.values import Value, dims_of
 from placesim.formats.onnx.weights import lift_weights
 from placesim.formats.problems import Problems
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.graph.steps import Fetch, GraphFile, Step
-from placesim.ops.attributes import UNKNOWN_RANK, Shape
 from placesim.ops.registry import Registry, load_registry
 from placesim.wire import WireError
 
@@ -58,9 +54,11 @@ def read_onnx(data: bytes, name: str, directory: Path | None = None, registry: R
 
 def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None, registry: Registry) -> OnnxFile:
     problems = Problems(name, MAX_PROBLEMS)
+    _check_model(proto, problems)
+    problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
-    model = Model(opsets, functions, TensorReader(views, directory), problems)
+    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row)
     builder = GraphBuilder(registry, {}, name)
     reading = GraphReading(model, builder)
     graph = proto.graph
@@ -69,22 +67,41 @@ def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None
     for index, given in enumerate(graph.input):
         if given.name not in initializers:
             with _reported(problems, index, f"input '{given.name}'"):
-                inputs[given.name] = _placeholder(reading, given)
+                ref, value = model_input(reading, given.name, given.type)
+                inputs[given.name] = ref
+                reading.define(given.name, value)
     for index, tensor in enumerate(graph.initializer):
         with _reported(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, model.tensors.read(tensor))
-    reading.read_nodes(graph.node)
-    outputs = {}
+    reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
+    with _reported(problems, 0, "graph"):
+        reading.read_nodes(graph.node)
+    outputs: dict[str, TensorRef] = {}
     for index, wanted in enumerate(graph.output):
         with _reported(problems, index, f"output '{wanted.name}'"):
             found = reading.lookup(wanted.name)
-            if found is not None and found.ref is not None:
-                outputs[wanted.name] = found.ref
+            if found is not None:
+                outputs |= model_outputs(reading, wanted.name, found)
     problems.raise_if_any()
     texts = {given: _text(builder, ref) for given, ref in outputs.items()}
     steps = (Step(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     return OnnxFile(file, {given: _text(builder, ref) for given, ref in inputs.items()}, texts, device_annotations(file))
+
+
+def _check_model(proto: Any, problems: Problems) -> None:
+    """What a model must say for its nodes to mean anything."""
+    from onnx import defs
+
+    if not proto.HasField("graph"):
+        problems.add(0, "no graph: got a model without one")
+    if not proto.opset_import:
+        problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
+    newest = defs.onnx_opset_version()
+    for entry in proto.opset_import:
+        if entry.domain in DEFAULT_DOMAINS and entry.version > newest:
+            wanted = f"expected one up to {newest}, which the installed onnx package knows"
+            problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
 
 
 def _domain(function: Any) -> str:
@@ -109,24 +126,3 @@ class _reported:  # noqa: N801 - a context manager, as a function would be
             return False
         self._problems.add(self._index, f"{self._what}: {error.message}")
         return True
-
-
-def _placeholder(reading: GraphReading, given: Any) -> TensorRef:
-    """An input of the model as a Placeholder of its name."""
-    kind = given.type
-    if not kind.HasField("tensor_type"):
-        raise Unsupported(f"no tensor: got {kind.WhichOneof('value') or 'no type'}, expected an input that is one")
-    dtype: DType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
-    if dtype is None:
-        got = kind.tensor_type.elem_type
-        raise Unsupported(f"no such element type: got number {got}, expected one that TensorFlow has")
-    dims = dims_of(kind)
-    if dims is not None and any(dim is not None and dim < 0 for dim in dims):
-        raise Unsupported(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
-    shape = UNKNOWN_RANK if dims is None else Shape(tuple(-1 if dim is None else dim for dim in dims))
-    made = reading.builder.add(
-        "Placeholder", name=scope_name(given.name, "Placeholder"), attrs={"dtype": dtype, "shape": shape}
-    )
-    ref = TensorRef(made.id, 0)
-    reading.define(given.name, Value(ref, kind))
-    return ref

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placesim.dtypes import FLOAT, INT64, STRING
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, Unsupported
 from placesim.ops.attributes import TensorValue
 
 
@@ -30,9 +30,14 @@ def constant_of_shape(node: OnnxNode) -> Tensor:
     return node.emit("Fill", node[0], node.constant(TensorValue(given.dtype, given.array.reshape(())), name="value"))
 
 
-def identity(node: OnnxNode) -> Tensor:
-    """Identity."""
-    return node.emit("Identity", node[0])
+def identity(node: OnnxNode) -> Outputs:
+    """Identity; a sequence or an optional as it is."""
+    value = node.values[0] if node.values else None
+    return (
+        value
+        if value is not None and value.type is not None and not value.type.HasField("tensor_type")
+        else node.emit("Identity", node[0])
+    )
 
 
 ROWS: Rows = {

@@ -1,0 +1,328 @@
+"""Graphs within a node, the bodies of conditionals and loops, as functions of TensorFlow's.
+
+What makes the functions is the maker of a graph file's `cond` and `while` (`formats/graph_file/body_entries.py`): here are what
+writes their nodes, and what comes into them from the graphs around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from placesim.dtypes import DType
+from placesim.formats.graph_file.body_entries import Functions, functions_of
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
+from placesim.formats.onnx.graph_reading import REFUSED, GraphReading
+from placesim.formats.onnx.lists import (
+    BOOL,
+    INT64,
+    VARIANT,
+    as_tensor,
+    common_type,
+    empty_list,
+    open_sizes,
+    optional_type,
+    pushed,
+    sequence_type,
+    stacked,
+    tensor_type,
+    tensor_value,
+    type_of,
+)
+from placesim.formats.onnx.onnx_node import OnnxNode, Unsupported
+from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import TensorRef
+from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
+
+_MOST_COPIED_BYTES = 256
+"""A constant as small as this is written into a body, where its content is then known; a larger one comes in as an argument."""
+_MOST_TRIALS = 4
+"""How often a loop's body is read to learn which sizes stay as they are, before all are taken as open."""
+_MOST_NESTED_TRIALS = 3
+"""Loops within loops whose sizes are learned: each such level reads what is in it again."""
+
+
+_TRUE = TensorValue(BOOL, np.array(True))
+_ZERO = TensorValue(INT64, np.array(0, np.int64))
+
+
+class BodyReading(GraphReading):
+    """Reads the nodes of a body: values of the graphs around it come in as arguments of the function."""
+
+    trials = 0
+
+    def __init__(self, outer: GraphReading, functions: Functions) -> None:
+        super().__init__(outer.model, functions.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
+        self.maker = functions
+        self.left_out = outer.left_out
+        self.trials = getattr(outer, "trials", 0)
+
+    def captured(self, name: str) -> Value | None:
+        """A value of a graph around this one, as it is in this one."""
+        assert self.outer is not None
+        found = self.outer.lookup(name)
+        self.names[name] = found if found is None else self.brought_in(found)
+        return self.names[name]
+
+    def brought_in(self, value: Value) -> Value:
+        """A value of the graph around this one, as it is in this one."""
+        if value.items is not None:
+            return Value(None, value.type, None, tuple(map(self.brought_in, value.items)))
+        assert value.ref is not None
+        content, dtype = value.content, self._dtype_outside(value.ref)
+        if content is not None and content.nbytes <= _MOST_COPIED_BYTES and dtype.name != "string":
+            ref = TensorRef(self.builder.constant(content.astype(dtype.numpy), dtype).id, 0)
+        else:
+            ref = self.argument(value)
+        found = self.by_ref[ref] = Value(ref, value.type, value.known)
+        return found
+
+    def argument(self, value: Value) -> TensorRef:
+        """The argument that brings in a tensor of the graph around this one."""
+        assert value.ref is not None
+        assert self.outer is not None
+        assert self.maker is not None
+        return TensorRef(self.maker.capture(maker_of(self.outer), value.ref, self.builder.prefix), 0)
+
+    def _dtype_outside(self, ref: TensorRef) -> DType:
+        assert self.outer is not None
+        found: DType = self.outer.builder.graph.nodes[ref.node].signature.output_dtypes[ref.slot]
+        return found
+
+
+class TrialReading(BodyReading):
+    """Reads a body into a graph that is thrown away, to learn the types of what it gives."""
+
+    def __init__(self, outer: GraphReading) -> None:
+        builder = GraphBuilder(outer.builder.registry)
+        GraphReading.__init__(self, outer.model, builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
+        self.left_out = outer.left_out
+        self.trials = getattr(outer, "trials", 0) + 1
+
+    def argument(self, value: Value) -> TensorRef:
+        """A Placeholder in the place of a tensor of the graph around this one."""
+        assert self.outer is not None
+        return cast("TensorRef", self.given(value, type_of(emitter_of(self.outer), value)).ref)
+
+    def given(self, value: Value, kind: Any) -> Value:
+        """An argument of a type, of which nothing else is known."""
+        dims = _handle_dims(kind)
+        dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if kind.WhichOneof("value") == "tensor_type" else VARIANT
+        shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
+        ref = TensorRef(self.builder.add("Placeholder", attrs={"dtype": dtype, "shape": shape}).id, 0)
+        found = self.by_ref[ref] = Value(ref, kind)
+        return found
+
+
+def emitter_of(reading: GraphReading) -> OnnxNode:
+    """What adds ops to the graph that is being read."""
+    from onnx import NodeProto
+
+    return OnnxNode(reading, NodeProto(), "", 0, (), {})
+
+
+def maker_of(reading: GraphReading) -> Functions:
+    """What makes conditionals and loops in the graph that is being read."""
+    if reading.maker is None:
+        reading.maker = functions_of(reading.builder)
+    return cast("Functions", reading.maker)
+
+
+def read_body(reading: GraphReading, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
+    """Read a GraphProto into the graph that `reading` reads; what it gives.  Raises Unsupported."""
+    if len(graph.input) > len(arguments):
+        raise Unsupported(f"body '{graph.name}' of {len(graph.input)} inputs: expected {len(arguments)}")
+    for given, value in zip(graph.input, arguments, strict=False):
+        reading.names[given.name] = value
+    for tensor in graph.initializer:
+        reading.add_initializer(tensor.name, reading.model.tensors.read(tensor))
+    reading.read_nodes(graph.node)
+    found = [reading.lookup(wanted.name) for wanted in graph.output]
+    if None in found:
+        raise REFUSED
+    return cast("list[Value]", found)
+
+
+def read_in_place(node: OnnxNode, graph: Any) -> list[Value]:
+    """A body's nodes as nodes of the graph that its node is in."""
+    outer = node.reading
+    inner = GraphReading(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
+    inner.left_out, inner.maker = outer.left_out, outer.maker
+    return read_body(inner, graph)
+
+
+def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> list[Value]:
+    """`tf.cond` of two GraphProtos; sequences and optionals come out of it as one tensor each."""
+    given: list[list[Value]] = []
+
+    def writer(graph: Any) -> Any:
+        def write(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
+            reading = BodyReading(node.reading, functions)
+            given.append([as_tensor(emitter_of(reading), value) for value in read_body(reading, graph)])
+            if len(given[0]) != len(given[-1]):
+                raise Unsupported(f"branches of {len(given[0])} and {len(given[-1])} results: expected as many of each")
+            return [cast("TensorRef", value.ref) for value in given[-1]]
+
+        return write
+
+    made = maker_of(node.reading).cond(pred, writer(then), writer(otherwise), None, 0)
+    return [Value(ref, common_type(one.type, other.type)) for ref, one, other in zip(made, *given, strict=True)]
+
+
+# --- loops ----------------------------------------------------------------------------------------------------------
+
+
+class Given(NamedTuple):
+    """What a turn of a loop gives: whether it goes on (None: always), values for the next turn, values to be gathered."""
+
+    goes_on: Value | None
+    carried: list[Value]
+    gathered: list[Value]
+
+
+Turn = Callable[[OnnxNode, Value, Value, list[Value]], Given]
+"""Writes a turn, of its number (an int64 scalar), whether the loop goes on, and what is carried; the node adds its ops."""
+
+
+class Loop(NamedTuple):
+    """What a loop comes to: what is carried at its end, and what was gathered, along a new first axis."""
+
+    carried: list[Value]
+    gathered: list[Value]
+
+
+def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, first: Sequence[Value], turn: Turn) -> Loop:
+    """`tf.while_loop` over turns: at most `count` of them (an int64 scalar), while `goes_on`, a bool that turns may change.
+
+    `first` are the values that are carried from turn to turn.
+    """
+    outer = node.reading
+    types, trial = _learned(node, first, turn, goes_on is None or _holds(node.reading.by_ref.get(goes_on) or Value(goes_on)))
+    flags = []
+    if not trial.is_counted:
+        flags = [node.emit("Const", dtype=BOOL, value=_TRUE, name="goes_on") if goes_on is None else goes_on]
+    number = node.emit("Const", dtype=INT64, value=_ZERO, name="number")  # not `constant`: its content changes with the turns
+    starts = [as_tensor(node, value).ref for value in first]
+    lists = [empty_list(node, dtype) for dtype in trial.gathered]
+    begin = 1 + len(flags)
+    end = begin + len(first)
+    gathered: list[Dims | None] = []
+
+    def check(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
+        reading = BodyReading(outer, functions)
+        emitter = emitter_of(reading)
+        checks = [TensorRef(arguments[1], 0)] if flags else []
+        if count is not None:
+            limit = reading.brought_in(outer.by_ref.get(count) or Value(count))
+            checks.append(emitter.emit("Less", TensorRef(arguments[0], 0), limit.ref))
+        if not checks:
+            return [emitter.constant(np.bool_(True))]
+        return [checks[0] if len(checks) == 1 else emitter.emit("LogicalAnd", *checks)]
+
+    def write(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
+        reading = BodyReading(outer, functions)
+        emitter = emitter_of(reading)
+        refs = [TensorRef(argument, 0) for argument in arguments]
+        values = [Value(ref, kind) for ref, kind in zip(refs[begin:end], types, strict=True)]
+        reading.by_ref |= {cast("TensorRef", value.ref): value for value in values}
+        flag = tensor_value(emitter, refs[1], ()) if flags else _always(emitter)
+        found = turn(emitter, _counter(emitter, refs[0]), flag, values)
+        gathered[:] = [value.shape for value in found.gathered]
+        following = emitter.emit("AddV2", refs[0], emitter.constant(np.int64(1)))
+        flagged = [scalar(emitter, found.goes_on or flag)] if flags else []
+        grown = [
+            pushed(emitter, handle, cast("TensorRef", value.ref))
+            for handle, value in zip(refs[end:], found.gathered, strict=True)
+        ]
+        return [following, *flagged, *[cast("TensorRef", as_tensor(emitter, value).ref) for value in found.carried], *grown]
+
+    variables = [number, *flags, *starts, *lists]
+    shapes = {begin + i: None if dims is None else open_sizes(dims) for i, dims in enumerate(map(_handle_dims, types))}
+    made = maker_of(outer).while_loop(check, write, variables, shapes, {}, None, 0)
+    length = _known_length(node, count) if not flags else None
+    members = zip(made[end:], trial.gathered, gathered, strict=True)
+    return Loop(
+        [Value(ref, kind) for ref, kind in zip(made[begin:end], types, strict=True)],
+        [stacked(node, handle, dtype, dims, length) for handle, dtype, dims in members],
+    )
+
+
+def _always(node: OnnxNode) -> Value:
+    """A condition that is known to hold."""
+    return node.reading.by_ref[node.constant(np.bool_(True))]
+
+
+def _known_length(node: OnnxNode, count: TensorRef | None) -> int | None:
+    content = node.content(count)
+    return None if content is None else max(int(content.reshape(())), 0)
+
+
+def _counter(node: OnnxNode, ref: TensorRef) -> Value:
+    found = node.reading.by_ref[ref] = tensor_value(node, ref, ())
+    return found
+
+
+def _handle_dims(kind: Any) -> Dims | None:
+    """The shape of a tensor of this type; a list or an optional is one tensor."""
+    return dims_of(kind) if kind.WhichOneof("value") == "tensor_type" else ()
+
+
+def scalar(node: OnnxNode, value: Value) -> TensorRef:
+    """The one element of a tensor, which exporters write as a list of one too."""
+    assert value.ref is not None
+    return value.ref if value.shape == () else node.emit("Reshape", value.ref, np.zeros(0, np.int32))
+
+
+class _Trial(NamedTuple):
+    """What is known of turns: whether all go on, so that their count alone ends them; the element types of what is gathered."""
+
+    is_counted: bool
+    gathered: list[DType]
+
+
+def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
+    """The types that carried values have in every turn, and what is known of turns; `is_counted`: the first one is made."""
+    kinds = [type_of(node, value) for value in first]
+    is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
+    types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
+    for trial in range(_MOST_TRIALS):
+        reading = TrialReading(node.reading)
+        emitter = emitter_of(reading)
+        number = TensorRef(reading.builder.add("Placeholder", attrs={"dtype": INT64, "shape": Shape(())}).id, 0)
+        arguments = [
+            reading.brought_in(value) if trial == 0 and value.items is not None else reading.given(value, kind)
+            for value, kind in zip(first, types, strict=True)
+        ]
+        flag = _always(emitter) if is_counted else reading.given(Value(None), tensor_type(ONNX_NUMBER[BOOL], ()))
+        found = turn(emitter, _counter(emitter, number), flag, arguments)
+        if len(found.carried) != len(first):
+            raise Unsupported(f"a turn gives {len(found.carried)} carried values: expected {len(first)}")
+        given = [type_of(emitter, value) for value in found.carried]
+        wider = [
+            new if trial == 0 and value.items == () else common_type(kind, new)
+            for value, kind, new in zip(first, types, given, strict=True)
+        ]
+        gathered = [emitter.dtype(cast("TensorRef", value.ref)) for value in found.gathered]
+        ends = found.goes_on is not None and not _holds(found.goes_on)
+        if wider == types and not (is_counted and ends):
+            break
+        is_counted = is_counted and not ends
+        types = wider if trial + 2 < _MOST_TRIALS else [_without_shape(kind) for kind in kinds]
+    return types, _Trial(is_counted, gathered)
+
+
+def _holds(value: Value) -> bool:
+    """Whether a condition is known to hold."""
+    return value.content is not None and bool(value.content.all())
+
+
+def _without_shape(kind: Any) -> Any:
+    """The type of tensors of any shape, or of sequences of them."""
+    if kind.WhichOneof("value") == "tensor_type":
+        return tensor_type(kind.tensor_type.elem_type, None)
+    if kind.WhichOneof("value") == "sequence_type":
+        return sequence_type(_without_shape(kind.sequence_type.elem_type))
+    return optional_type(_without_shape(kind.optional_type.elem_type))

@@ -1,0 +1,79 @@
+"""A model's inputs and outputs as tensors that can be fed and fetched.
+
+A sequence is fed as one tensor, its members along the first axis; it is fetched as its members where their number is known,
+else as one tensor too, which wants members of one shape.  An optional that is fed is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from placesim.dtypes import DType
+from placesim.formats.onnx.bodies import emitter_of
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.graph_reading import GraphReading
+from placesim.formats.onnx.lists import element_dtype, element_type, open_sizes, optional_content, shape_operand, stacked
+from placesim.formats.onnx.names import scope_name
+from placesim.formats.onnx.onnx_node import Unsupported
+from placesim.formats.onnx.values import Value, dims_of
+from placesim.graph.graph import TensorRef
+from placesim.ops.attributes import UNKNOWN_RANK, Shape
+
+
+def model_input(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, Value]:
+    """An input as a Placeholder of its name, which is fed, and what it means.  Raises Unsupported."""
+    which = kind.WhichOneof("value")
+    if which == "optional_type":
+        ref, content = model_input(reading, name, kind.optional_type.elem_type)
+        return ref, Value(None, kind, None, (content,))
+    if which == "sequence_type":
+        return _sequence(reading, name, kind)
+    if which != "tensor_type":
+        raise Unsupported(f"no tensor: got {which or 'no type'}, expected an input that is one, a sequence or an optional")
+    if not kind.tensor_type.elem_type:
+        raise Unsupported("no element type: got an input without one, expected a type")
+    dtype: DType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
+    if dtype is None:
+        got = kind.tensor_type.elem_type
+        raise Unsupported(f"no such element type: got number {got}, expected one that TensorFlow has")
+    dims = dims_of(kind)
+    if dims is not None and any(dim is not None and dim < 0 for dim in dims):
+        raise Unsupported(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
+    ref = _placeholder(reading, name, dtype, UNKNOWN_RANK if dims is None else Shape(open_sizes(dims)))
+    return ref, Value(ref, kind)
+
+
+def _placeholder(reading: GraphReading, name: str, dtype: DType, shape: Shape) -> TensorRef:
+    made = reading.builder.add("Placeholder", name=scope_name(name, "Placeholder"), attrs={"dtype": dtype, "shape": shape})
+    return TensorRef(made.id, 0)
+
+
+def _sequence(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, Value]:
+    value = Value(None, kind)
+    dtype, dims = element_dtype(value), dims_of(element_type(value))
+    shape = UNKNOWN_RANK if dims is None else Shape((-1, *open_sizes(dims)))
+    ref = _placeholder(reading, name, dtype, shape)
+    with reading.builder.name_scope(scope_name(name, "Placeholder")):
+        made = emitter_of(reading).emit("TensorListFromTensor", ref, shape_operand(dims), element_dtype=dtype)
+    return ref, Value(made, kind)
+
+
+def model_outputs(reading: GraphReading, name: str, value: Value) -> dict[str, TensorRef]:
+    """What is fetched for an output, by the name that it has then: `y`, or `y[0]`, `y[1]` for members of `y`."""
+    if value.items is not None:
+        found: dict[str, TensorRef] = {}
+        is_optional = value.type.WhichOneof("value") == "optional_type"
+        for index, item in enumerate(value.items):
+            found |= model_outputs(reading, name if is_optional else f"{name}[{index}]", item)
+        return found
+    kind = "tensor_type" if value.type is None else value.type.WhichOneof("value")
+    if kind == "tensor_type":
+        return {name: cast("TensorRef", value.ref)}
+    with reading.builder.name_scope(scope_name(name, "Output")):
+        node = emitter_of(reading)
+        if kind == "optional_type":
+            content = optional_content(node, value)
+        else:
+            assert value.ref is not None
+            content = stacked(node, value.ref, element_dtype(value), dims_of(element_type(value)))
+    return model_outputs(reading, name, content)

@@ -1,0 +1,198 @@
+"""Sequences and optionals of ONNX as tensors of type variant: TensorFlow's lists and optionals.
+
+A sequence whose members are known when it is read has them as `items` of its Value, so that nothing of it is in the graph;
+where it comes out of a body or goes through a loop it is a TensorList.  An optional is `items` of none or one, or an Optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DTYPES, DType
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
+from placesim.formats.onnx.onnx_node import OnnxNode, Unsupported
+from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.graph.graph import TensorRef
+from placesim.ops.attributes import UNKNOWN_RANK, Shape
+
+BOOL, INT64, VARIANT = DTYPES["bool"], DTYPES["int64"], DTYPES["variant"]
+
+
+def tensor_type(number: int, dims: Dims | None) -> Any:
+    """The TypeProto of a tensor of an element type of ONNX's."""
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(number, dims)
+
+
+def tensor_value(node: OnnxNode, tensor: TensorRef, dims: Dims | None) -> Value:
+    """A tensor with its shape."""
+    return Value(tensor, tensor_type(ONNX_NUMBER.get(node.dtype(tensor), 0), dims))
+
+
+def open_sizes(dims: Dims) -> tuple[int, ...]:
+    """A shape as TensorFlow has it: -1 for a size that is not known."""
+    return tuple(-1 if size is None else size for size in dims)
+
+
+def type_of(node: OnnxNode, value: Value) -> Any:
+    """A value's TypeProto."""
+    if value.items is not None:
+        return items_type(value.items, value.type)
+    if value.type is not None and (kind_of(value) != "tensor_type" or value.known is None):
+        return value.type
+    assert value.ref is not None
+    return tensor_value(node, value.ref, value.shape).type
+
+
+def items_type(items: Sequence[Value], kind: Any) -> Any:
+    """The type of a sequence or an optional of these items; `kind` says which it is, and of what where there are none."""
+    if not items:
+        return kind
+    found = items[0].type
+    for item in items[1:]:
+        found = common_type(found, item.type)
+    return optional_type(found) if kind.WhichOneof("value") == "optional_type" else sequence_type(found)
+
+
+def kind_of(value: Value) -> str:
+    """`tensor_type`, `sequence_type` or `optional_type`."""
+    return "tensor_type" if value.type is None else value.type.WhichOneof("value") or "tensor_type"
+
+
+def sequence_type(element: Any) -> Any:
+    """The TypeProto of a sequence."""
+    from onnx import helper
+
+    return helper.make_sequence_type_proto(element)
+
+
+def optional_type(element: Any) -> Any:
+    """The TypeProto of an optional."""
+    from onnx import helper
+
+    return helper.make_optional_type_proto(element)
+
+
+def element_type(value: Value) -> Any:
+    """The TypeProto of a sequence's members; of an optional's content."""
+    kind = kind_of(value)
+    if kind == "tensor_type":
+        raise Unsupported("no sequence: got a tensor")
+    return getattr(value.type, kind).elem_type
+
+
+def element_dtype(value: Value) -> DType:
+    """The element type of a sequence's members.  Raises Unsupported for members that are no tensors."""
+    found = element_type(value)
+    dtype = BY_ONNX_NUMBER.get(found.tensor_type.elem_type) if found.WhichOneof("value") == "tensor_type" else None
+    if dtype is None:
+        raise Unsupported("no sequence of tensors: expected members that are tensors of a type that TensorFlow has")
+    return dtype
+
+
+def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
+    """The shape of what has one of two shapes."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
+
+
+def common_type(one: Any, other: Any) -> Any:
+    """The type of what has one of two types.  Raises Unsupported for two that have nothing in common."""
+    from onnx import helper
+
+    if one is None or other is None:
+        return one if other is None else other
+    kind = one.WhichOneof("value")
+    if kind != other.WhichOneof("value"):
+        raise Unsupported(f"types of two kinds: got {kind} and {other.WhichOneof('value')}")
+    if kind == "sequence_type":
+        return helper.make_sequence_type_proto(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
+    if kind == "optional_type":
+        return helper.make_optional_type_proto(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
+    if one.tensor_type.elem_type != other.tensor_type.elem_type:
+        got = ", ".join(BY_ONNX_NUMBER[each.tensor_type.elem_type].name for each in (one, other))
+        raise Unsupported(f"two element types: got {got}")
+    return tensor_type(one.tensor_type.elem_type, common_dims(dims_of(one), dims_of(other)))
+
+
+# --- lists ----------------------------------------------------------------------------------------------------------
+
+
+def as_tensor(node: OnnxNode, value: Value) -> Value:
+    """The same as one tensor: a sequence as a TensorList, an optional as an Optional."""
+    if value.ref is not None:
+        return value
+    assert value.items is not None
+    if kind_of(value) == "optional_type":
+        return Value(_optional(node, value), value.type)
+    made = empty_list(node, element_dtype(value))
+    for item in value.items:
+        made = pushed(node, made, _tensor(item))
+    return Value(made, value.type)
+
+
+def _tensor(value: Value) -> TensorRef:
+    if value.ref is None:
+        raise Unsupported("no tensor: got a sequence or an optional within one")
+    return value.ref
+
+
+def empty_list(node: OnnxNode, dtype: DType) -> TensorRef:
+    """A TensorList without members, which may have any shape."""
+    return node.emit("EmptyTensorList", np.int32(-1), np.int32(-1), element_dtype=dtype)
+
+
+def pushed(node: OnnxNode, handle: TensorRef, item: TensorRef) -> TensorRef:
+    """A TensorList with one more member."""
+    return node.emit("TensorListPushBack", handle, item)
+
+
+def shape_operand(dims: Dims | None) -> Any:
+    """What `element_shape` is given."""
+    return np.int32(-1) if dims is None else np.array(open_sizes(dims), np.int32)
+
+
+def list_length(node: OnnxNode, handle: TensorRef) -> TensorRef:
+    """How many members a TensorList has: an int32 scalar."""
+    return node.emit("TensorListLength", handle)
+
+
+def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
+    """A member of a TensorList, by an int32 scalar from 0 on."""
+    kind = element_type(value)
+    dims = dims_of(kind)
+    made = node.emit("TensorListGetItem", value.ref, index, shape_operand(dims), element_dtype=element_dtype(value))
+    return Value(made, kind)
+
+
+def stacked(node: OnnxNode, handle: TensorRef, dtype: DType, dims: Dims | None, length: int | None = None) -> Value:
+    """All members of a TensorList, which have one shape, along a new first axis."""
+    counted = -1 if length is None else length
+    made = node.emit("TensorListStack", handle, shape_operand(dims), element_dtype=dtype, num_elements=counted)
+    return tensor_value(node, made, None if dims is None else (length, *dims))
+
+
+# --- optionals ------------------------------------------------------------------------------------------------------
+
+
+def _optional(node: OnnxNode, value: Value) -> TensorRef:
+    assert value.items is not None
+    if not value.items:
+        return node.emit("OptionalNone")
+    return node.emit("OptionalFromValue", [_tensor(as_tensor(node, value.items[0]))])
+
+
+def optional_content(node: OnnxNode, value: Value) -> Value:
+    """What is in an Optional."""
+    kind = element_type(value)
+    is_tensor = kind.WhichOneof("value") == "tensor_type"
+    dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if is_tensor else VARIANT
+    dims = dims_of(kind) if is_tensor else ()
+    shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
+    made = node.emit("OptionalGetValue", value.ref, output_types=(dtype,), output_shapes=(shape,))
+    return Value(made, kind)

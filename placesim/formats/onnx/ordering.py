@@ -1,0 +1,65 @@
+"""Nodes in an order in which each stands behind those that it reads, as a file has them or else as they can be brought."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.formats.onnx.onnx_node import Unsupported
+from placesim.formats.problems import shown
+
+
+def read_names(proto: Any) -> Iterator[str]:
+    """The names that a node reads: its inputs, and what the bodies in its attributes read from around them."""
+    yield from (name for name in proto.input if name)
+    for attr in proto.attribute:
+        for graph in (*((attr.g,) if attr.HasField("g") else ()), *attr.graphs):
+            yield from outer_names(graph)
+
+
+def outer_names(graph: Any) -> dict[str, None]:
+    """The names that a body reads and does not give itself, in the order in which it reads them."""
+    own = {given.name for given in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {tensor.values.name for tensor in graph.sparse_initializer}
+    own |= {name for node in graph.node for name in node.output}
+    found = {name: None for node in graph.node for name in read_names(node) if name not in own}
+    return found | {wanted.name: None for wanted in graph.output if wanted.name not in own}
+
+
+def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
+    """The nodes with their places in the file.  Raises Unsupported where some read each other in a circle."""
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
+    if all(maker < index for index, needed in enumerate(waits) for maker in needed):
+        return list(enumerate(nodes))
+    readers: dict[int, list[int]] = {}
+    for index, needed in enumerate(waits):
+        for maker in needed:
+            readers.setdefault(maker, []).append(index)
+    left = [len(needed) for needed in waits]
+    ready = [index for index, count in enumerate(left) if not count]
+    found = []
+    while ready:
+        index = heapq.heappop(ready)
+        found.append((index, nodes[index]))
+        for reader in readers.get(index, ()):
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, reader)
+    if len(found) < len(nodes):
+        raise Unsupported(_circle(nodes, waits, {index for index, count in enumerate(left) if count}))
+    return found
+
+
+def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
+    """What to say of nodes that are left: the circle that is reached from the first of them against their edges."""
+    seen: dict[int, int] = {}
+    index = min(left)
+    while index not in seen:
+        seen[index] = len(seen)
+        index = min(waits[index] & left)
+    circle = [one for one, place in seen.items() if place >= seen[index]][::-1]
+    named = [f"{shown(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*circle, circle[0])]
+    listed = named if len(named) <= 6 else [*named[:3], "...", *named[-2:]]
+    return f"nodes in a circle: got {' -> '.join(listed)}, expected a graph without one"
