@@ -34,9 +34,9 @@ class Options:
     can't; `no_fusion` has each op computed by itself.  `shape` and `batch` settle open dimensions of placeholders where
     nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There
     `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken
-    for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
-    the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
-    `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
+    for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers;
+    `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as
+    a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
     `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
     taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment variables of
     the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag,

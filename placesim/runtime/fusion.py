@@ -9,7 +9,6 @@ are the same, and name the same node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,13 +59,15 @@ def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -
     ops = [{node.op for node in program.graph.nodes} for program in programs]
     if not any(HEADS & some for some in ops):
         return {}
-    turns = {pair: turn for turn, pair in enumerate(order)}
+    turns: list[dict[int, int]] = [{} for _ in programs]
+    for turn, (number, index) in enumerate(order):
+        turns[number][index] = turn
     readers = [_only_readers(program) for program in programs]
     found = {}
     for number, index in order:
         program = programs[number]
         if program.instructions[index].node.op in HEADS:
-            followers = _followers(program, index, readers[number], lambda i, n=number: turns[n, i])
+            followers = _followers(program, index, readers[number], turns[number])
             if followers:
                 found[number, index] = followers
     return found
@@ -85,7 +86,7 @@ def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
 
 
 def _followers(
-    program: Program, head: int, readers: dict[int, tuple[int, int]], turn: Callable[[int], int]
+    program: Program, head: int, readers: dict[int, tuple[int, int]], turns: dict[int, int]
 ) -> tuple[Follower, ...]:
     found: list[Follower] = []
     last = head
@@ -94,7 +95,7 @@ def _followers(
         instruction = program.instructions[index]
         node = instruction.node
         others = {*node.input_nodes, *node.control_inputs} - {last}
-        if not _can_follow(instruction, side) or any(turn(other) > turn(head) for other in others):
+        if not _can_follow(instruction, side) or any(turns[other] > turns[head] for other in others):
             break
         operand = instruction.inputs[1 - side] if node.op in _BINARY else None
         found.append(Follower(instruction, side, operand))
@@ -189,7 +190,7 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if operand.shape == value.shape:
         other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
         return _with_all(ufunc, flat, other, is_first)
-    if prod(operand.shape[:-1]) == 1 and operand.shape[-1] == value.shape[-1]:
+    if operand.size == value.shape[-1] == operand.shape[-1]:
         return _with_row(ufunc, flat, operand.reshape(-1), is_first)
     return None
 
