@@ -36,8 +36,8 @@ class Options:
     `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken
     for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers;
     `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as
-    a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
-    `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
+    a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what
+    lies in `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
     taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment variables of
     the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag,
     and the command line gives the first.
@@ -204,12 +204,8 @@ def make_options(values: Mapping[str, Any]) -> Options:
         _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
-    if options.log_style not in STYLES:
-        near = did_you_mean(options.log_style, STYLES, SIMILAR_AMONG_FEW)
-        raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
-    if options.until not in UNTIL:
-        near = did_you_mean(options.until, UNTIL, SIMILAR_AMONG_FEW)
-        raise UsageError(f"unknown end of a script's run: got '{options.until}', expected {' or '.join(UNTIL)}{near}")
+    check_named("log style", options.log_style, STYLES)
+    check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
         raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of texts")
     if isinstance(options.device, str):
@@ -270,6 +266,13 @@ def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
             raise UsageError(f"wrong shape of {name}: got '{text}', expected dimensions of 0 or more")
         found.append(int(text))
     return tuple(found)
+
+
+def check_named(what: str, given: str, known: Sequence[str]) -> None:
+    """Raise UsageError for a text that is none of those that are known."""
+    if given not in known:
+        near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
+        raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")
 
 
 def _check_integer(name: str, value: Any, low: int, high: int) -> None:

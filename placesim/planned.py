@@ -72,10 +72,14 @@ def study_plan(
     if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
     study = _Planner(load, options, name, effort, free, tell, aim).study()
-    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free, aim)))
+    if study.plan is not None:
+        return study
+    return replace(study, ways_out=tuple(_ways_out(load, options, study, effort, free, aim)))
 
 
-def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str], aim: Aim) -> Iterator[str]:
+def _ways_out(
+    load: Callable[[], Loaded], options: Options, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
+) -> Iterator[str]:
     """What would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
@@ -99,11 +103,12 @@ def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, fr
         limit, name, label = min(models)
         yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
+    quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
         # an option gives each task as many
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
-            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, aim).study()
+            found_plan = _Planner(load, more, study.name, quick, free, lambda planned: None, aim).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 _PACKAGE_PARENT = str(Path(__file__).parents[1])
+DONE = None
+"""What a module that answers a question as often as it likes answers last."""
 _END_SECONDS = 5.0
 """A process that answers no more has ended, or ends within this."""
 
@@ -58,6 +60,11 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.write(pickled)
         self._process.stdin.flush()
+
+    def tell_no_more(self) -> None:
+        """It ends once it has answered."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def answer(self) -> Any:
         """What it answers next.  Raises EOFError where it has ended, and whatever an answer does that can't be read."""

@@ -41,7 +41,7 @@ ROOMS = {
         "memory ops dtypes errors traces"
     ),
     "cluster": "suggestions processes devices errors placesim",
-    "engine": "cluster runtime placement graph devices ops deadlines files errors",
+    "engine": "cluster runtime placement graph devices ops deadlines files traces errors",
     "planning": "suggestions processes cluster timelines errors",
     "prediction": "watching timelines traces runtime devices ops dtypes errors",
     "inspection": (
@@ -81,9 +81,8 @@ ROOMS = {
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
-        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats runtime "
-        "placement graph devices "
-        "memory ops dtypes errors"
+        "watching releases collector files suggestions deadlines interrupts loading options inspection report formats engine "
+        "cluster runtime placement graph devices memory ops dtypes errors"
     ),
     "tf1": (
         "releases "

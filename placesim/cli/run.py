@@ -23,14 +23,14 @@ from placesim.cli.options import (
     source_options,
     trace_option,
 )
+from placesim.cluster.connection import ENGINES
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.cluster.connection import Connection
+    from placesim.cluster.homes import Moved
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.session import Session
-
-ENGINES = ("local", "dask")
 
 
 @command("run")
@@ -88,6 +88,14 @@ ENGINES = ("local", "dask")
 )
 @scheduler_options
 @worker_options
+@option(
+    "--report",
+    "performance",
+    group=CLUSTER,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write Dask's performance report, a page of HTML; needs Bokeh.",
+)
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 def run_command(
     graph: str,
@@ -99,6 +107,7 @@ def run_command(
     log_creation: bool,
     log_memory: bool,
     trace: str | None,
+    performance: str | None,
     engine: str,
     **values: Any,
 ) -> int:
@@ -123,8 +132,9 @@ def run_command(
     connection = take_connection(values)
     _check_engine(is_local=is_local)
     if no_execute:
-        if trace is not None:
-            raise UsageError("nothing to trace: got --trace with --no-execute, expected a graph that is executed")
+        if trace is not None or performance is not None:
+            what = "trace" if trace is not None else "report"
+            raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
         from placesim.cli.place import place_graphs
 
         values["log_placement"] = True
@@ -146,8 +156,8 @@ def run_command(
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     loaded = load_graph(graph, options)
     with (
-        _traced(trace) as measurements,
-        nullcontext() if is_local else _sessions_on(connection) as opened,
+        _measured(trace, performance) as measurements,
+        nullcontext() if is_local else _sessions_on(connection, performance) as opened,
         TerminalProgress() as progress,
         ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
     ):
@@ -166,8 +176,8 @@ def run_command(
     return report.error.exit_code if report.error is not None else 0
 
 
-_OF_ONE_PROCESS = ("trace", "log_memory", "no_memory_limit", "report_tensor_allocations_upon_oom")
-"""Options that mean nothing on a cluster, where nothing is measured and no device's memory accounted for."""
+_OF_ONE_PROCESS = ("log_memory", "no_memory_limit", "report_tensor_allocations_upon_oom")
+"""Options that mean nothing on a cluster, where no device's memory is accounted for."""
 
 
 def _check_engine(*, is_local: bool) -> None:
@@ -183,17 +193,25 @@ def _check_engine(*, is_local: bool) -> None:
             raise UsageError(f"{param.opts[0]} on a cluster: expected --engine {ENGINES[0]} with it")
 
 
-def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., Session]]:
+def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., Session]]:
     """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    from placesim.cli.output import write_files
     from placesim.engine.opening import sessions_on
 
-    return sessions_on(connection, lambda moved: click.echo(f"{moved.device} lives in {moved.worker}", err=True))
+    def tell(moved: Moved) -> None:
+        click.echo(f"{moved.device} lives in {moved.worker}", err=True)
+
+    if performance is None:
+        return sessions_on(connection, tell)
+    path = Path(performance)
+    return sessions_on(connection, tell, lambda page: write_files({path: [page.encode()]}))
 
 
 @contextmanager
-def _traced(path: str | None) -> Iterator[Measurements | None]:
+def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
     """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
-    if path is None:
+    paths = [Path(path) for path in (trace, performance) if path is not None]
+    if not paths:
         yield None
         return
     from placesim.cli.output import check_writable, write_trace
@@ -201,14 +219,15 @@ def _traced(path: str | None) -> Iterator[Measurements | None]:
     from placesim.report.trace import events
     from placesim.simulation.simulating import open_measurements
 
-    check_writable(Path(path))
+    for path in paths:
+        check_writable(path)
     measurements = open_measurements()
     try:
         yield measurements
     finally:
-        if measurements.steps:
+        if measurements.steps and trace is not None:
             with Unhurried():
-                write_trace(Path(path), events(measurements.records()))
+                write_trace(Path(trace), events(measurements.records()))
 
 
 def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:

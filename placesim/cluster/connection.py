@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 CONNECT_SECONDS = 10.0
 """How long a scheduler, and the workers that are needed, are waited for."""
+ENGINES = ("local", "dask")
+"""Where a graph runs: in this process, or on a cluster."""
 PER = ("task", "device")
 """What has a worker of its own."""
 

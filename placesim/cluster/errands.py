@@ -68,6 +68,7 @@ def run_errand(errand: Errand, preface: bytes | None = None) -> Answers:
         with _watched(process, is_wanted):
             process.pass_on(errand.question)
             if errand.topic:
+                process.tell_no_more()
                 return _all_told(attempt, process, lambda told: worker.log_event(errand.topic, told))
             found = Answers(attempt, [process.answer()])
     except Exception as error:  # whatever ends a process, or keeps it from being understood: someone waits for the outcome

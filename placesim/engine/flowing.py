@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from placesim.deadlines import TURN_SECONDS
 from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
+from placesim.engine.measured import MeasuredPart
 from placesim.engine.scheduled import Sender
 from placesim.errors import InternalError, OpError
 from placesim.graph.node_text import node_tag
@@ -121,6 +122,7 @@ class PartRun(Run):
         self._generations: dict[Any, int] = {}
         self._come = 0
         self._visit: Visit | None = None
+        self._measured = MeasuredPart.of(executor.programs)
 
     @property
     def position(self) -> Position:
@@ -179,6 +181,8 @@ class PartRun(Run):
         """Something came from outside, or from a thread of the pool."""
         if isinstance(found, Arrival):
             self._come += 1
+            if self._measured is not None and found.value is not DEAD:
+                self._measured.came(found.key[0], found)
             self._arrive(found)
         elif isinstance(found, Limit):
             self._limit = found.position

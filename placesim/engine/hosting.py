@@ -12,6 +12,7 @@ from typing import Any
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
 from placesim.engine.mail import Mail, Position
+from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
 from placesim.engine.scheduled import ScheduledPart
 from placesim.errors import DefectError, PlacesimError, UnimplementedError
@@ -87,8 +88,15 @@ class HostedSession:
         self._reply = reply
         self._post = post
         self._memory = ProcessMemory(opening.config.memory_limit)
+        self._measurements = WorkerMeasurements() if opening.is_measured else None
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files, fuses=opening.config.fuses_ops)
+            device.name: DeviceState(
+                device,
+                self._memory,
+                files=opening.files,
+                measurements=self._measurements,
+                fuses=opening.config.fuses_ops,
+            )
             for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
@@ -106,6 +114,10 @@ class HostedSession:
     def do(self, job: Callable[[], None]) -> None:
         """Have the session's thread do something, after what it was given before."""
         self._jobs.put(job)
+
+    def news(self) -> Told | None:
+        """What was measured and not told yet; in any thread."""
+        return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
         """The thread ends, whatever it is at, and all state goes."""
@@ -153,6 +165,8 @@ class HostedSession:
             found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
         else:
             self._prepared[number] = HostedStep(work, programs, resources)
+            if self._measurements is not None:
+                self._measurements.join(programs, number)
             count = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
             found = Readiness(needs_dataflow(programs), count)
         self._reply({"is": "ready", "number": number}, found)
@@ -177,10 +191,11 @@ class HostedSession:
         except Exception as error:
             ended.error, ended.position = _told(error), ()
         self._where, self._events = tuple, []
+        ended.measured = self.news()
         try:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
-            self._reply({"is": "ended", "step": step}, Ended(error=_told(error)))
+            self._reply({"is": "ended", "step": step}, Ended(error=_told(error), measured=ended.measured))
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
         def send(device: str, key: Any, value: Any, generation: int) -> None:

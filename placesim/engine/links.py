@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from distributed import Client
@@ -24,11 +25,12 @@ CLOSING_SECONDS = 2.0
 
 
 class Said(NamedTuple):
-    """What a worker said: its address, the message, and the value with it; a connection that has broken `is` lost."""
+    """What a worker said: its address, the message, the value with it, and when it came; a broken connection `is` lost."""
 
     address: str
     message: Mapping[str, Any]
     value: Any
+    moment: int = 0
 
 
 class Links:
@@ -53,10 +55,14 @@ class Links:
         """What comes next, from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
-                said = self._inbox.get(timeout=TURN_SECONDS)
-                if said.message["is"] == "lost":
-                    self.gone.add(said.address)
-                return said
+                return self.hear_within(TURN_SECONDS)
+
+    def hear_within(self, seconds: float) -> Said:
+        """The same; raises Empty where nothing comes in time."""
+        said = self._inbox.get(timeout=seconds)
+        if said.message["is"] == "lost":
+            self.gone.add(said.address)
+        return said
 
     def close(self) -> None:
         """End the session in all workers; those that do not answer learn it when they read again."""
@@ -85,7 +91,7 @@ class Links:
             while True:
                 message = await comm.read()
                 value = message.pop("value")
-                self._inbox.put(Said(address, message, unpack(value)))
+                self._inbox.put(Said(address, message, unpack(value), perf_counter_ns()))
         except (CommClosedError, OSError):
             self._inbox.put(Said(address, {"is": "lost"}, None))
 

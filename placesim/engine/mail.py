@@ -12,11 +12,16 @@ Position: TypeAlias = "tuple[int, ...]"
 
 
 class Arrival(NamedTuple):
-    """A tensor that another worker sent: the name that its send and its receive share, and the generation of the send."""
+    """A tensor that another worker sent: the name that its send and its receive share, and the generation of the send.
+
+    `sent` is a moment of the sender's clock, `there` one of the receiver's, in nanoseconds.
+    """
 
     key: Any
     value: Any
     generation: int
+    sent: int
+    there: int
 
 
 class Limit(NamedTuple):

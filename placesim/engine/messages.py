@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.devices.inventory import DeviceSet
 from placesim.engine.mail import Position
+from placesim.engine.measured import Told
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph
@@ -22,7 +23,7 @@ TENSORS = "placesim_tensors"
 class Opening(NamedTuple):
     """What a worker is told of a session: its graph without nodes, its machine, and which worker has which device.
 
-    `address` is the worker's own, as it stands in `homes`.
+    `address` is the worker's own, as it stands in `homes`; `is_measured` where the client wants to know when what ran.
     """
 
     graph: Graph
@@ -31,6 +32,7 @@ class Opening(NamedTuple):
     files: FileAccess
     homes: dict[str, str]
     address: str
+    is_measured: bool
 
 
 class Work(NamedTuple):
@@ -75,9 +77,10 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class Ended:
-    """What became of a worker's part of a step; `position` is where `error` happened."""
+    """What became of a worker's part of a step; `position` is where `error` happened, `measured` what it took."""
 
     results: dict[int, Any] = field(default_factory=dict)
     error: PlacesimError | None = None
     position: Position = ()
     events: list[Event] = field(default_factory=list)
+    measured: Told | None = None

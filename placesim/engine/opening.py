@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placesim.cluster.connection import Connection
 from placesim.cluster.homes import Moved
@@ -14,14 +14,24 @@ from placesim.graph.graph import Graph
 from placesim.graph.steps import Config
 from placesim.runtime.session import Session
 
+if TYPE_CHECKING:
+    from placesim.cluster.performance import PerformanceReport
+    from placesim.engine.measured import Gathering
+
 Opener = Callable[..., Session]
 
 
 @contextmanager
-def sessions_on(connection: Connection, tell: Callable[[Moved], None] = lambda moved: None) -> Iterator[Opener]:
+def sessions_on(
+    connection: Connection,
+    tell: Callable[[Moved], None] = lambda moved: None,
+    take_report: Callable[[str], object] | None = None,
+) -> Iterator[Opener]:
     """Within, what it gives makes sessions on that cluster, which is reached, or started, with the first of them.
 
-    `tell` is told of each device or task that lives elsewhere than was asked for.  The opener raises what `open_cluster` does.
+    `tell` is told of each device or task that lives elsewhere than was asked for.  `take_report` is given Dask's performance
+    report of each session that is measured, as an HTML page, when all has ended.  The opener raises what `open_cluster` does,
+    and UsageError where the cluster can't draw a report.
     """
     with ExitStack() as stack:
 
@@ -30,10 +40,18 @@ def sessions_on(connection: Connection, tell: Callable[[Moved], None] = lambda m
             cluster = stack.enter_context(open_cluster(connection, names, is_soft=config.allow_soft_placement))
             for moved in cluster.moved:
                 tell(moved)
+            from placesim.cluster.performance import PerformanceReport
             from placesim.engine.session import ClusterSession  # needs Dask, which the cluster has found
 
+            performance = None if take_report is None else PerformanceReport(cluster)
             session = ClusterSession(graph, devices, config, cluster=cluster, **options)
+            if performance is not None and take_report is not None and session.gathering is not None:
+                stack.callback(_report, take_report, performance, session.gathering)
             stack.callback(session.close)
             return session
 
         yield opened
+
+
+def _report(take: Callable[[str], object], performance: PerformanceReport, gathering: Gathering) -> None:
+    take(performance.page(gathering.spans()))

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from functools import partial
 from queue import SimpleQueue
+from time import perf_counter_ns
 from typing import Any
 
 from distributed import Worker, WorkerPlugin
@@ -66,7 +67,8 @@ class Host:
                 if post is None:
                     break
                 key, value, generation = unpack(message["value"])
-                post.arrive(message["step"], Arrival(key, placed_well(value), generation))
+                there = perf_counter_ns()
+                post.arrive(message["step"], Arrival(key, placed_well(value), generation, message["sent"], there))
         except CommClosedError:
             pass  # that worker has closed its part of the session
         return Status.dont_reply
@@ -104,6 +106,10 @@ class Post:
             hosted.do(lambda: run(unpack(message["value"])))
         elif what == "probe":
             self._client.post({"is": "count", "step": message["step"]}, tuple(self._count(message["step"])))
+        elif what == "clock":
+            self._client.post({"is": "clock", "asked": message["asked"]}, perf_counter_ns())
+        elif what == "tell":
+            self._client.post({"is": "told"}, hosted.news())
         elif message["step"] > self._ended:
             mail = self._mails[message["step"]]
             if what == "limit":
@@ -147,7 +153,7 @@ class Post:
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
-        peer.post({"step": step}, (key, compact(value), generation))
+        peer.post({"step": step, "sent": perf_counter_ns()}, (key, compact(value), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
+from placesim.engine.measured import MeasuredPart
 from placesim.ops.categories import RECEIVES
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Program, TransferKey
@@ -35,7 +36,7 @@ class ScheduledPart:
             instruction = programs[number].instructions[index]
             if instruction.node.op in RECEIVES:
                 receives[instruction.key] = position
-        self._rendezvous = PartRendezvous(receives, is_here)
+        self._rendezvous = PartRendezvous(receives, is_here, programs)
         self._executor = Executor(programs, None, Schedule(programs, order), self._rendezvous)
 
     @property
@@ -56,8 +57,11 @@ class ScheduledPart:
 class PartRendezvous(dict[Any, Any]):
     """Tensors on their way between programs that run here; those from and to programs that run elsewhere go by mail."""
 
-    def __init__(self, receives: Mapping[TransferKey | None, int], is_here: Callable[[str], bool]) -> None:
+    def __init__(
+        self, receives: Mapping[TransferKey | None, int], is_here: Callable[[str], bool], programs: Sequence[Program]
+    ) -> None:
         super().__init__()
+        self._measured = MeasuredPart.of(programs)
         self._receives = receives
         self._is_here = is_here
         self._arrived: dict[Any, Any] = {}
@@ -71,13 +75,18 @@ class PartRendezvous(dict[Any, Any]):
 
     def __setitem__(self, key: TransferKey, value: Any) -> None:
         if self._is_here(key[1]):
+            if self._measured is not None:
+                self._measured.exchange.sent(key, key)
             super().__setitem__(key, value)
         else:
             self._send(key[1], key, value, 0)
 
     def pop(self, key: TransferKey, *default: Any) -> Any:
         if self._is_here(key[0]):
-            return super().pop(key, *default)
+            found = super().pop(key, *default)
+            if self._measured is not None:
+                self._measured.exchange.received(key, key)
+            return found
         while key not in self._arrived:
             self._take(self._mail.get())
             if self._limit is not None and (self._receives[key],) > self._limit:
@@ -87,6 +96,8 @@ class PartRendezvous(dict[Any, Any]):
     def _take(self, found: Any) -> None:
         if isinstance(found, Arrival):
             self._arrived[found.key] = found.value
+            if self._measured is not None:
+                self._measured.came(found.key, found)
         elif isinstance(found, Limit):
             self._limit = found.position
         elif isinstance(found, Stop):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from queue import Empty
 from typing import Any
 
 from placesim.cluster.opening import Cluster
-from placesim.engine.links import Links, Said
+from placesim.engine.links import CLOSING_SECONDS, Links, Said
+from placesim.engine.measured import Gathering
 from placesim.engine.messages import Opening, Printed
 from placesim.engine.steps import ClusterExecutor
 from placesim.errors import UnavailableError
@@ -18,6 +21,10 @@ from placesim.runtime.prepared import Prepared
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.session import Session
 from placesim.runtime.threads import runs_ops_in_parallel
+
+ROUND_TRIPS = 8
+CLOCK_SECONDS = 1.0
+"""After so long clocks may have drifted by what shows: 100 millionths of it are 0.1 ms."""
 
 
 class ClusterSession(Session):
@@ -34,6 +41,13 @@ class ClusterSession(Session):
         self._links: Links | None = None
         self._numbers = 0
         self._steps = 0
+        measurements = options.get("measurements")
+        self.gathering = (
+            None
+            if measurements is None
+            else Gathering(measurements, self.homes, {address: f"{name} at {address}" for address, name in self._names.items()})
+        )
+        self._looked = 0.0
 
     @property
     def links(self) -> Links:
@@ -42,7 +56,28 @@ class ClusterSession(Session):
             self._links = Links(
                 self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
             )
+            self.set_clocks()
         return self._links
+
+    def set_clocks(self) -> None:
+        """Find out what the workers' clocks say, where moments are wanted."""
+        if self.gathering is None or self._links is None or time.monotonic() < self._looked:
+            return
+        for address, clock in self.gathering.clocks.items():
+            for _ in range(ROUND_TRIPS):
+                self._links.tell(address, {"do": "clock", "asked": time.perf_counter_ns()})
+                said = self._heard(self._links.hear, address, "clock")
+                clock.add(said.message["asked"], said.value, said.moment)
+        self._looked = time.monotonic() + CLOCK_SECONDS
+
+    def _heard(self, hear: Callable[[], Said], address: str, kind: str) -> Said:
+        """What a worker answers; UnavailableError where it is gone."""
+        while True:
+            said = self._noted(hear())
+            if said.address == address and said.message["is"] == kind:
+                return said
+            if said.message["is"] == "lost" and said.address == address:
+                raise self.lost(address)
 
     @property
     def runs_in_parallel(self) -> bool:
@@ -51,7 +86,16 @@ class ClusterSession(Session):
 
     def hear(self) -> Said:
         """What a worker says next."""
-        return self.links.hear()
+        return self._noted(self.links.hear())
+
+    def _noted(self, said: Said) -> Said:
+        """What was measured counts, also of a step that was given up."""
+        if self.gathering is not None:
+            if said.message["is"] == "ended" and said.value.measured is not None:
+                self.gathering.take(said.address, said.value.measured)
+            elif said.message["is"] == "told":
+                self.gathering.take(said.address, said.value)
+        return said
 
     def rest(self, seconds: float) -> None:
         """Wait for a moment."""
@@ -82,14 +126,28 @@ class ClusterSession(Session):
 
     def close(self) -> None:
         """Forget all variables, on all workers."""
+        was_closed = self._closed
         super().close()
-        if self._links is not None:
+        if self._links is not None and not was_closed:
+            self._gather_rest(self._links)
             self._links.close()
+
+    def _gather_rest(self, links: Links) -> None:
+        """What was measured of a step that did not end; a worker that gives no answer has told all before."""
+        if self.gathering is None:
+            return
+        end = time.monotonic() + CLOSING_SECONDS
+        for address in self.gathering.clocks:
+            with suppress(Empty, UnavailableError):
+                self.check_workers((address,))
+                links.tell(address, {"do": "tell"})
+                self._heard(lambda: links.hear_within(max(0.0, end - time.monotonic())), address, "told")
 
     def _opening(self, address: str) -> Opening:
         graph = self.graph.emptied()
         graph.handles, graph.tensors, graph.values = {}, {}, {}
-        return Opening(graph, self.device_set, self.config, self._files, self.homes, address)
+        is_measured = self.gathering is not None
+        return Opening(graph, self.device_set, self.config, self._files, self.homes, address, is_measured)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
         self._hand_over_values()

@@ -97,6 +97,7 @@ class ClusterExecutor:
         except BaseException:
             run.stop()
             raise
+        self._session.set_clocks()
         results: dict[int, Any] = {}
         for found in ended.values():
             results.update(found.results)

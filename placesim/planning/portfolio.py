@@ -23,7 +23,7 @@ from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem, are_apart
 from placesim.planning.search import Method, Search
-from placesim.processes import Process, Worker
+from placesim.processes import DONE, Process, Worker
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 AUTO = "auto"
@@ -309,8 +309,9 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
     """Tell the process what to do, and hand on what it says; last that it ended, however it did."""
     try:
         lane.tell(task)
-        while True:
-            news.put(lane.answer())
+        while (said := lane.answer()) is not DONE:
+            news.put(said)
+        news.put(_Ended(lane))
     except UnavailableError as error:  # there is no place for lanes any more
         news.put(error)
     except Exception:  # it has ended, or was ended: someone waits to hear of it

@@ -85,9 +85,7 @@ def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
     return {position: reader for position, reader in found.items() if position not in several}
 
 
-def _followers(
-    program: Program, head: int, readers: dict[int, tuple[int, int]], turns: dict[int, int]
-) -> tuple[Follower, ...]:
+def _followers(program: Program, head: int, readers: dict[int, tuple[int, int]], turns: dict[int, int]) -> tuple[Follower, ...]:
     found: list[Follower] = []
     last = head
     while (reader := readers.get(program.instructions[last].outputs)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import current_thread, get_ident
 from time import perf_counter_ns
@@ -38,6 +38,30 @@ class MeasuredNode(NamedTuple):
     graph: Graph
     node: Node
 
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return self.node.name
+
+    @property
+    def op(self) -> str:
+        """The node's."""
+        return self.node.op
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """As texts."""
+        return tuple(self.graph.input_texts(self.node))
+
+
+class ToldNode(NamedTuple):
+    """The same of a node whose graph is in another process."""
+
+    device: str
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+
 
 class Way(NamedTuple):
     """From one device to another: the tensor, the node that makes it, and those that read it, by number."""
@@ -56,7 +80,7 @@ class Measurements:
     """
 
     def __init__(self, describes: bool = False) -> None:
-        self.nodes: list[MeasuredNode] = []
+        self.nodes: list[MeasuredNode | ToldNode] = []
         self.ways: list[Way] = []
         self.runs = array("q")
         """Node, start, end and thread of each, by when it ended."""
@@ -65,6 +89,10 @@ class Measurements:
         self.steps = array("q")
         """Number, start and end."""
         self.threads: dict[int, str] = {}
+        self.processes: dict[str, str] = {}
+        """By device the process that has it, where that is another one."""
+        self.groups: dict[int, str] = {}
+        """By thread the process that it is in, where that is another one."""
         self.outputs: dict[tuple[int, int], tuple[Output, ...]] | None = {} if describes else None
         """By node and start, what that run gave."""
         self._ledger: Ledger | None = None
@@ -230,7 +258,7 @@ class _Records:
         self._transfers = found.transfers[:]
         self._steps = found.steps[:]
         self._journals = found.journals
-        self._threads = _distinct(dict(found.threads))
+        self._threads = _distinct(dict(found.threads), found.groups)
         moments = [*self._steps[1::3], *self._runs[1::4], *self._transfers[1::4]]
         moments += [journal[0].moment for journal in self._journals.values()]
         self._origin = min(moments, default=0)
@@ -238,26 +266,33 @@ class _Records:
     def records(self) -> Iterator[TraceRecord]:
         yield STEP
         yield from self._tracks()
-        for number, start, end in _rows(self._steps, 3):
+        for number, start, end in rows(self._steps, 3):
             yield Slice(STEP, start - self._origin, end - self._origin, f"step {number}", "Step", {"step": number})
-        for number, start, end, thread in _rows(self._runs, 4):
-            device, graph, node = self._found.nodes[number]
-            args = node_args(node.name, node.op, graph.input_texts(node))
-            track = self._track(device, thread)
+        for number, start, end, thread in rows(self._runs, 4):
+            node = self._found.nodes[number]
+            args = node_args(node.name, node.op, node.inputs)
+            track = self._track(node.device, thread)
             yield Slice(track, start - self._origin, end - self._origin, node.op, "Op", args)
         yield from self._moved()
         for device, journal in self._journals.items():
             yield from memory_counts(device, self._in_use(journal))
 
     def _track(self, device: str, thread: int) -> Track:
-        return Track(f"{device} Compute", self._threads[thread])
+        return self._row(self._found.groups.get(thread), device, " Compute", self._threads[thread])
+
+    def _row(self, process: str | None, device: str, what: str, row: str) -> Track:
+        """A process for each device; where several processes ran, each of them with the rows of its devices."""
+        if process is None:
+            return Track(f"{device}{what}", row)
+        task, _, own = device.partition("/device:")
+        return Track(process, f"{own} {row} of {task}")  # viewers cut off the end of what is long
 
     def _tracks(self) -> Iterator[Track]:
         """Those of the devices in their order, the threads of each by when they first ran anything."""
         found: dict[str, dict[Track, None]] = {}
         for node in self._found.nodes:
             found.setdefault(node.device, {})
-        for number, _, _, thread in _rows(self._runs, 4):
+        for number, _, _, thread in rows(self._runs, 4):
             device = self._found.nodes[number].device
             found[device][self._track(device, thread)] = None
         for device in sorted(found):
@@ -267,10 +302,10 @@ class _Records:
         """Each transfer on a lane of its receiver, with arrows from what made the tensor and to those that read it."""
         starts, ends = self._spans_by_node()
         lanes: dict[str, Lanes] = {}
-        for number, start, end, _ in sorted(_rows(self._transfers, 4), key=lambda row: row[1:3]):
+        for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):
             tensor, sender, receiver, maker, readers = self._found.ways[number]
             lane = lanes.setdefault(receiver, Lanes()).take(start, end)
-            track = Track(f"{receiver}/memcpy Compute", f"in {lane}")
+            track = self._row(self._found.processes.get(receiver), receiver, "/memcpy Compute", f"in {lane}")
             name = tensor_of(tensor)
             args = {"name": name, "op": RECEIVED, "from": sender, "to": receiver}
             way = (track, start - self._origin, end - self._origin)
@@ -294,7 +329,7 @@ class _Records:
         readers = {reader for way in self._found.ways for reader in way.readers}
         starts: dict[int, list[_Span]] = {}
         ends: dict[int, list[_Span]] = {}
-        for number, start, end, thread in _rows(self._runs, 4):
+        for number, start, end, thread in rows(self._runs, 4):
             if number in makers:
                 ends.setdefault(number, []).append((end, start, thread))
             if number in readers:
@@ -315,15 +350,17 @@ class _Records:
             yield entry.moment - self._origin, in_use
 
 
-def _distinct(names: dict[int, str]) -> dict[int, str]:
-    """Threads' names, with a number behind those that another had before."""
-    counts: Counter[str] = Counter()
+def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, str]:
+    """Threads' names, with a number behind those that another of the same group had before."""
+    counts: Counter[tuple[str, str]] = Counter()
     found = {}
     for thread, name in names.items():
-        counts[name] += 1
-        found[thread] = name if counts[name] == 1 else f"{name} {counts[name]}"
+        known = groups.get(thread, ""), name
+        counts[known] += 1
+        found[thread] = name if counts[known] == 1 else f"{name} {counts[known]}"
     return found
 
 
-def _rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
+def rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
+    """Rows of so many numbers each."""
     return zip(*[iter(numbers)] * width, strict=True)

@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Unpack
 
 import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
+from placesim.cluster.connection import CONNECT_SECONDS, ENGINES, PER, Connection, Tls
 from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, build_devices
 from placesim.errors import UsageError
 from placesim.loading import load
-from placesim.options import OptionValues, make_options, with_options
+from placesim.options import OptionValues, check_named, make_options, with_options
 from placesim.simulation.settings import machine_of, session_config, session_devices
 from placesim.simulation.simulating import Stage, simulate
 
 if TYPE_CHECKING:
     from placesim.loading import Source
     from placesim.report.report import Report
+    from placesim.runtime.session import Session
 
 
 @with_options
-def run(source: Source, **options: Unpack[OptionValues]) -> Report:
+def run(
+    source: Source,
+    *,
+    engine: str = ENGINES[0],
+    scheduler: str | None = None,
+    scheduler_timeout: float = CONNECT_SECONDS,
+    worker: str | Sequence[str] | Mapping[str, str] = (),
+    worker_per: str = PER[0],
+    tls_ca_file: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    **options: Unpack[OptionValues],
+) -> Report:
     """Load, place and execute a graph: a path, an open file, or the mapping itself.
 
-    Options are named as the command line's flags.  Raises what the command line reports as an error, with what was established
-    before it as the exception's `report`.
+    With `engine="dask"` it runs on workers of a Dask cluster: those of a `scheduler`, which `worker` says devices of (as
+    `DEVICE=ADDRESS`, or a mapping), or workers of its own on this machine.  Options are named as the command line's flags.
+    Raises what the command line reports as an error, with what was established before it as the exception's `report`.
     """
     chosen = make_options(options)
-    return _checked(simulate(load(source, None, chosen), chosen, Stage.EXECUTED if chosen.execute else Stage.PARTITIONED))
+    bindings = worker.items() if isinstance(worker, Mapping) else ()
+    workers = (worker,) if isinstance(worker, str) else tuple("=".join(pair) for pair in bindings) or tuple(worker)
+    tls = Tls(tls_ca_file, tls_cert, tls_key)
+    connection = Connection(scheduler, workers, worker_per, scheduler_timeout, tls)
+    check_named("engine", engine, ENGINES)
+    check_named("worker_per", worker_per, PER)
+    if engine == ENGINES[0] and connection != Connection():
+        raise UsageError(f"a cluster is named that nothing runs on: expected engine='{ENGINES[1]}' with it")
+    loaded = load(source, None, chosen)
+    if not chosen.execute:
+        return _checked(simulate(loaded, chosen, Stage.PARTITIONED))
+    with nullcontext() if engine == ENGINES[0] else _sessions_on(connection) as opened:
+        return _checked(simulate(loaded, chosen, Stage.EXECUTED, opened=opened))
+
+
+def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., Session]]:
+    from placesim.engine.opening import sessions_on
+
+    return sessions_on(connection)
 
 
 @with_options

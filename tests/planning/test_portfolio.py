@@ -9,8 +9,9 @@ import pytest
 
 from placesim.errors import UsageError
 from placesim.planning.methods.exact import has_solver
-from placesim.planning.portfolio import AUTO, Effort, Lane, Planned, fitting, plan_problem
+from placesim.planning.portfolio import AUTO, Effort, Lane, Planned, fitting, open_here, plan_problem
 from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Tensor
+from placesim.planning.spreading import SpareProcesses
 from placesim.processes import Worker
 
 
@@ -111,3 +112,25 @@ def test_a_process_that_is_ended_leaves_the_best_so_far() -> None:
     start = plan_problem(problem, Effort(evaluations=200, jobs=1)).plan
     effort = Effort(evaluations=200, jobs=2, open=lambda: Worker("placesim.suggestions"))
     assert plan_problem(problem, effort, start=start).plan == start
+
+
+def test_processes_of_a_study_are_asked_again() -> None:
+    started: list[Worker] = []
+
+    def start() -> Worker:
+        started.append(Worker("placesim.planning.worker"))
+        return started[-1]
+
+    spare = SpareProcesses(start)
+    try:
+        effort = Effort(evaluations=20, jobs=1, open=spare.open)
+        plans = [plan_problem(pipeline(tasks, 2), effort).plan for tasks in (20, 21, 20)]
+        assert len(started) == 1
+        assert plans[0] == plans[2] == plan_problem(pipeline(20, 2), replace(effort, open=open_here)).plan
+        ended = spare.open()  # who has not answered to the end is not asked again
+        ended.close()
+        plan_problem(pipeline(20, 2), effort)
+        assert len(started) == 2
+    finally:
+        spare.close()
+    assert [process.how_it_ended() for process in started] == ["signal 9", "signal 9"]

@@ -19,6 +19,7 @@ from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries
+from placesim.formats.graph_file.flow_lines import take_lines
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.limits import Limits
 from placesim.formats.graph_file.links import read_links
@@ -105,10 +106,10 @@ class _TextReader:
         self._head: dict[Any, Any] | None = None
 
     def read(self) -> GraphFile:
-        tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence)
+        tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_lines)
         if self._content.is_begun and not self._content.is_begun_with(tree):
             self._content, self._head = _Content(self._file, self._registry), tree
-            tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence)
+            tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_lines)
         return self._content.finish(tree)
 
     def _open_sequence(self, root: Any, key: Any) -> list[Any] | None:

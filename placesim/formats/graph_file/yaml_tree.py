@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -26,8 +26,10 @@ _MAX_SEXAGESIMAL_PARTS = 2_500
 FIRST_POSITION = COLUMNS + 1
 """Line 1, column 1."""
 _PACK_DEPTH = 4
-_MAX_CACHED = 1 << 18
+MAX_CACHED = 1 << 18
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TakeLines = Callable[[str, int, int], Iterator[tuple[list[Any], int, int]]]
+"""As `flow_lines.take_lines`."""
 
 
 class Mapping(dict[Any, Any]):
@@ -195,17 +197,23 @@ def decode_utf8(data: bytes, file: str) -> str:
         _refuse(file, position, f"not UTF-8 text: got byte 0x{data[error.start]:02x}, expected UTF-8 ({error.reason})")
 
 
-def read_tree(text: str, file: str, open_sequence: Callable[[Any, Any], list[Any] | None] | None = None) -> Any:
+def read_tree(
+    text: str,
+    file: str,
+    open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
+    take_lines: TakeLines | None = None,
+) -> Any:
     """The document's tree; None for an empty file.  Raises GraphFileError where it is refused.
 
-    `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead.
+    `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
+    of these may be read by `take_lines`.
     """
     try:
-        reader = _TreeReader(text, file, open_sequence)
+        reader = _TreeReader(text, file, open_sequence, take_lines)
         with doing("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
             return reader.read()
     except yaml.YAMLError as error:
-        _refuse(file, _error_position(error, text), _error_message(error, text))
+        _refuse(file, _error_position(error, reader.text), _error_message(error, text, reader.first_line))
     except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
         got = error.object[error.start : error.start + 1].encode("ascii", "backslashreplace").decode()
         _refuse(file, FIRST_POSITION, f"not UTF-8 text: got {got}, expected UTF-8")
@@ -229,24 +237,37 @@ def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
     return next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
 
 
-def _error_message(error: yaml.YAMLError, text: str) -> str:
+def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[int], int]) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         if _marked_character(error, text) == "\t":
             return "not valid YAML: got a tab, expected spaces, which alone indent"
         context, began = error.context, error.context_mark
         if context and began is not None and error.problem_mark is not None and began.line != error.problem_mark.line:
-            context += f" that begins in line {began.line + 1}"
+            context += f" that begins in line {first_line(began.line) + 1}"
         return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"
 
 
 class _TreeReader:
-    """One reading of one text: the parser, the anchors met so far and how much their aliases came to."""
+    """One reading of one text: the parser, the anchors met so far and how much their aliases came to.
 
-    def __init__(self, text: str, file: str, open_sequence: Callable[[Any, Any], list[Any] | None] | None) -> None:
+    `text` is what the parser was given: blank lines for those that were read without it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        open_sequence: Callable[[Any, Any], list[Any] | None] | None,
+        take_lines: TakeLines | None,
+    ) -> None:
+        self.text = text
         self._file = file
         self._event: Any = None
         self._open_sequence = open_sequence
+        self._take_lines = take_lines
+        self._skipped_letters = 0
+        self._skipped_lines = (0, 0)
         self._anchors: dict[str, Any] = {}
         self._unfinished: dict[int, str] = {}
         self._sizes: dict[int, int] = {}
@@ -254,14 +275,20 @@ class _TreeReader:
         self._expansion = 0
         self._has_anchors = "&" in text
         self._json_numbers = text.lstrip()[:1] == "{"
-        self._next_event: Callable[[], Any] = _Loader(text).get_event
+        self._next_event: Callable[[], Any]
 
     @property
     def read_letters(self) -> int:
         """How far it has come, for who watches."""
-        return 0 if self._event is None else int(self._event.end_mark.index)
+        return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
+
+    def first_line(self, line: int) -> int:
+        """Where what the parser saw begin in a line began: a sequence, where its first lines were kept from the parser."""
+        first, number = self._skipped_lines
+        return first if line == number else line
 
     def read(self) -> Any:
+        self._next_event = _Loader(self.text).get_event
         self._next_event()
         if self._next_event().__class__ is yaml.StreamEndEvent:
             return None
@@ -300,7 +327,7 @@ class _TreeReader:
                 value = recall(text)
                 if plain:
                     if value is None:
-                        if len(known) > _MAX_CACHED:
+                        if len(known) > MAX_CACHED:
                             known.clear()
                         value = known[text] = resolve_plain(text, json_numbers)
                 elif not quoted:
@@ -348,6 +375,7 @@ class _TreeReader:
                 else:
                     container = open_collection(event, len(stack), key)
                     is_map, marks = container.__class__ is Mapping, container.marks
+                    next_event = self._next_event
                 key = no_key
                 continue
             marks.append(mark)
@@ -375,7 +403,33 @@ class _TreeReader:
         if event.anchor is not None:
             self._anchors[event.anchor] = container
             self._unfinished[id(container)] = event.anchor
+        if taker is not None and self._take_lines is not None and not self._json_numbers:
+            self._read_lines(mark, taker, self._take_lines)
         return container
+
+    def _read_lines(self, mark: Any, taker: list[Any], take_lines: TakeLines) -> None:
+        """Let a sequence's first entries be read line by line; the parser begins anew where that ends.
+
+        What was read is blank lines to it, so that the numbers of the others stay as they are.
+        """
+        text, begun, first = self.text, self.text.rfind("\n", 0, mark.index) + 1, mark.line
+        start, number = begun, first
+        for entries, *place in take_lines(text, mark.index, first):
+            start, number = place
+            for entry in entries:
+                taker.append(entry)  # noqa: PERF402  it hands each on
+            self._skipped_letters = start - begun
+        if number == first:
+            return
+        self.text = text[:begun] + "\n" * (number - first) + text[start:]
+        self._skipped_letters -= number - first
+        self._skipped_lines = (first, number)
+        loader = _Loader(self.text)
+        self._next_event = loader.get_event
+        opened: Any = None
+        while opened is None or opened.line != number:  # up to where the sequence opens
+            event = loader.get_event()
+            opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None
 
     def _check_key(self, container: Any, key: Any, mark: Any) -> None:
         if isinstance(key, dict | list):

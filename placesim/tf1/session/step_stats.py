@@ -43,10 +43,10 @@ def write_step_stats(message: Any, measurements: Measurements) -> None:
     runs, moved = measurements.runs, measurements.transfers
     for i in range(0, len(runs), 4):
         number, start, end, thread = runs[i : i + 4]
-        device, graph, node = measurements.nodes[number]
-        label = f"{node.name} = {node.op}({', '.join(graph.input_texts(node))})"
+        node = measurements.nodes[number]
+        label = f"{node.name} = {node.op}({', '.join(node.inputs)})"
         outputs = (measurements.outputs or {}).get((number, start), ())
-        by_device.setdefault(device, []).append(_Run(start, end, thread, node.name, label, node.op, outputs))
+        by_device.setdefault(node.device, []).append(_Run(start, end, thread, node.name, label, node.op, outputs))
     for i in range(0, len(moved), 4):
         way, start, end, _ = moved[i : i + 4]
         tensor, sender, receiver, _, _ = measurements.ways[way]
