@@ -37,10 +37,10 @@ class Options:
     for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers;
     `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as
     a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what
-    lies in `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
-    taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment variables of
-    the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag,
-    and the command line gives the first.
+    lies in `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its
+    graph is taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither
+    has a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None

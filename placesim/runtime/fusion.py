@@ -188,7 +188,7 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if operand.shape == value.shape:
         other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
         return _with_all(ufunc, flat, other, is_first)
-    if operand.size == value.shape[-1] == operand.shape[-1]:
+    if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
         return _with_row(ufunc, flat, operand.reshape(-1), is_first)
     return None
 

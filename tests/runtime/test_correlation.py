@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels import parts
 from placesim.runtime.kernels.linalg import products
-from placesim.runtime.kernels.nn import correlation
+from placesim.runtime.kernels.nn import correlation, winograd
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import Window, tap_slices, windows_of
 
@@ -57,6 +57,9 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "SMALL_PRODUCT", 200),
             (products, "THIN_MATRIX", 60),
             (parts, "BLOCK_BYTES", 2000),
+            (winograd, "LEAST_TILES", 2),
+            (winograd, "LEAST_CHANNELS", 1),
+            (winograd, "BLOCK_BYTES", 2000),
         ):
             monkeypatch.setattr(module, name, value)
 
@@ -116,3 +119,45 @@ def test_rounding_does_not_depend_on_the_threads() -> None:
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+WINDOWS_3X3 = {
+    "SAME": windows_of((15, 26), (3, 3), (1, 1), (1, 1), "SAME"),
+    "VALID": windows_of((16, 27), (3, 3), (1, 1), (1, 1), "VALID"),
+    "EXPLICIT": windows_of((14, 26), (3, 3), (1, 1), (1, 1), "EXPLICIT", [(2, 2), (0, 1)]),
+}
+
+
+@pytest.mark.parametrize("padding", WINDOWS_3X3)
+def test_tiles_are_as_near_as_plain_sums(padding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = WINDOWS_3X3[padding], np.random.default_rng(0)
+    tensor = rng.standard_normal((3, *(window.input for window in windows), 48)).astype(np.float32)
+    filters = (rng.standard_normal((3, 3, 48, 40)) / 20).astype(np.float32)
+    grads = rng.standard_normal((3, *(window.outputs for window in windows), 40)).astype(np.float32)
+
+    def both() -> list[Tensor]:
+        with IntraOpPool(2).serving():
+            return [correlate(tensor, filters, windows), correlate_back(grads, filters, windows)]
+
+    wide = [np.asarray(values, np.float64) for values in (tensor, filters, grads)]
+    exact = reference(wide[0], wide[1], windows), reference_back(wide[2], wide[1], windows)
+    in_tiles = both()
+    monkeypatch.setattr(correlation, "suits", lambda *_: False)
+    for found, plain, wanted in zip(in_tiles, both(), exact, strict=True):
+        assert not np.array_equal(found, plain)  # else it was not computed in tiles
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+        assert np.abs(found - wanted).max() < 2 * np.abs(plain - wanted).max()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_stays_under_its_windows(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = WINDOWS_3X3["SAME"], np.random.default_rng(0)
+    tensor = rng.standard_normal((2, 15, 26, 32)).astype(np.float32)
+    filters = rng.standard_normal((3, 3, 32, 32)).astype(np.float32)
+    tensor[1, 4, 7, 3] = value
+    found = correlate(tensor, filters, windows), correlate_back(tensor, filters, windows)
+    monkeypatch.setattr(correlation, "suits", lambda *_: False)
+    for some, others in zip(
+        found, (correlate(tensor, filters, windows), correlate_back(tensor, filters, windows)), strict=True
+    ):
+        np.testing.assert_array_equal(some, others)
