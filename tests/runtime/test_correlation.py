@@ -74,8 +74,8 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
     padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
     found: list[Window] = []
     for _ in range(axes):
-        kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
-        input_size = draw(st.integers((kernel - 1) * dilation + 1, 11))
+        kernel, stride, dilation = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        input_size = draw(st.integers((kernel - 1) * dilation + 1, 13))
         pairs = (draw(st.integers(0, 6)), draw(st.integers(0, 6))) if padding == "EXPLICIT" else (0, 0)
         found += windows_of((input_size,), (kernel,), (stride,), (dilation,), padding, [pairs])
     return tuple(found), draw(st.integers(1, 5)), draw(sizes), draw(sizes)
@@ -121,43 +121,51 @@ def test_rounding_does_not_depend_on_the_threads() -> None:
             np.testing.assert_array_equal(one, two)
 
 
-WINDOWS_3X3 = {
-    "SAME": windows_of((15, 26), (3, 3), (1, 1), (1, 1), "SAME"),
-    "VALID": windows_of((16, 27), (3, 3), (1, 1), (1, 1), "VALID"),
-    "EXPLICIT": windows_of((14, 26), (3, 3), (1, 1), (1, 1), "EXPLICIT", [(2, 2), (0, 1)]),
+TILED = {
+    f"{taps} {padding}": windows_of((rows, columns), (taps, taps), (1, 1), (1, 1), padding, pairs)
+    for taps in winograd.BY_TAPS
+    for padding, rows, columns, pairs in (
+        ("SAME", 15, 26, ()),
+        ("VALID", 18, 29, ()),
+        ("EXPLICIT", 14, 26, [(2, 2), (0, 1)]),
+    )
 }
+"""Windows of the sizes that are computed in tiles, with tiles that stand over the edge."""
 
 
-@pytest.mark.parametrize("padding", WINDOWS_3X3)
-def test_tiles_are_as_near_as_plain_sums(padding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, rng = WINDOWS_3X3[padding], np.random.default_rng(0)
+def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Window, ...]) -> list[Tensor]:
+    with IntraOpPool(2).serving():
+        return [
+            correlate(tensor, filters, windows),
+            correlate_back(grads, filters, windows),
+            correlate_filter(tensor, grads, windows),
+        ]
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_tiles_are_nearly_as_near_as_plain_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = TILED[name], np.random.default_rng(0)
     tensor = rng.standard_normal((3, *(window.input for window in windows), 48)).astype(np.float32)
-    filters = (rng.standard_normal((3, 3, 48, 40)) / 20).astype(np.float32)
-    grads = rng.standard_normal((3, *(window.outputs for window in windows), 40)).astype(np.float32)
-
-    def both() -> list[Tensor]:
-        with IntraOpPool(2).serving():
-            return [correlate(tensor, filters, windows), correlate_back(grads, filters, windows)]
-
-    wide = [np.asarray(values, np.float64) for values in (tensor, filters, grads)]
-    exact = reference(wide[0], wide[1], windows), reference_back(wide[2], wide[1], windows)
-    in_tiles = both()
+    filters = (rng.standard_normal((*(window.kernel for window in windows), 48, 40)) / 30).astype(np.float32)
+    grads = (rng.standard_normal((3, *(window.outputs for window in windows), 40)) / 30).astype(np.float32)
+    in_tiles = all_three(tensor, filters, grads, windows)
     monkeypatch.setattr(correlation, "suits", lambda *_: False)
-    for found, plain, wanted in zip(in_tiles, both(), exact, strict=True):
+    wide = [np.asarray(values, np.float64) for values in (tensor, filters, grads)]
+    exact = all_three(wide[0], wide[1], wide[2], windows)
+    for found, plain, wanted in zip(in_tiles, all_three(tensor, filters, grads, windows), exact, strict=True):
         assert not np.array_equal(found, plain)  # else it was not computed in tiles
         np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
-        assert np.abs(found - wanted).max() < 2 * np.abs(plain - wanted).max()
+        assert np.abs(found - wanted).max() < 5 * np.abs(plain - wanted).max()
 
 
+@pytest.mark.parametrize("taps", winograd.BY_TAPS)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_stays_under_its_windows(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, rng = WINDOWS_3X3["SAME"], np.random.default_rng(0)
-    tensor = rng.standard_normal((2, 15, 26, 32)).astype(np.float32)
-    filters = rng.standard_normal((3, 3, 32, 32)).astype(np.float32)
-    tensor[1, 4, 7, 3] = value
-    found = correlate(tensor, filters, windows), correlate_back(tensor, filters, windows)
+def test_what_is_not_finite_stays_under_its_windows(value: float, taps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = TILED[f"{taps} SAME"], np.random.default_rng(0)
+    tensor, grads = (rng.standard_normal((2, 15, 26, 32)).astype(np.float32) for _ in range(2))
+    filters = rng.standard_normal((taps, taps, 32, 32)).astype(np.float32)
+    tensor[1, 4, 7, 3] = grads[0, 3, 2, 1] = value
+    in_tiles = all_three(tensor, filters, grads, windows)
     monkeypatch.setattr(correlation, "suits", lambda *_: False)
-    for some, others in zip(
-        found, (correlate(tensor, filters, windows), correlate_back(tensor, filters, windows)), strict=True
-    ):
-        np.testing.assert_array_equal(some, others)
+    for found, plain in zip(in_tiles, all_three(tensor, filters, grads, windows), strict=True):
+        np.testing.assert_array_equal(found, plain)

@@ -18,7 +18,7 @@ from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.linalg.products import PART_WORK, multiply_into, product
 from placesim.runtime.kernels.nn.patches import Block, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.runtime.kernels.nn.windows import Window
-from placesim.runtime.kernels.nn.winograd import correlate_tiles, suits
+from placesim.runtime.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
 from placesim.runtime.kernels.parts import BLOCK_BYTES, parts, shares
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.kernels.scratch import scratch
@@ -111,6 +111,10 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
     if tensor.size == 0 or grads.size == 0 or 0 in shape:
         return np.zeros(shape, tensor.dtype)
     grads = np.ascontiguousarray(grads)
+    if suits(windows, len(tensor), depth, channels, tensor.dtype):
+        found, is_finite = correlate_filter_tiles(np.ascontiguousarray(tensor), grads, windows)
+        if is_finite:
+            return found
     multiply = half_product if is_narrow(tensor.dtype) else product
     if is_pointwise(windows):
         cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
