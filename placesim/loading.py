@@ -227,6 +227,7 @@ def source_name(source: Any) -> str:
 
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     _check_no_model(options, "a graph file")
+    _check_no_onnx(options, "a graph file")
     if options.checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
@@ -239,6 +240,12 @@ def _check_no_model(options: Options, got: str) -> None:
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
             raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
+
+
+def _check_no_onnx(options: Options, got: str) -> None:
+    """UsageError for options of ONNX models."""
+    if options.unknown_devices:
+        raise UsageError(f"--allow-unknown has no meaning here: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:
@@ -282,7 +289,9 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> 
     from placesim.formats.onnx.reader import read_onnx
 
     _check_no_model(options, "an ONNX model")
-    found = read_onnx(content, name, directory, _registry_of(options))
+    if options.checkpoint is not None:
+        raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
+    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices)
     return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations)
 
 
@@ -293,6 +302,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
+    _check_no_onnx(options, "a file of TensorFlow's")
     found = read_tensorflow_file(
         name,
         data=content,

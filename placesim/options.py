@@ -20,6 +20,8 @@ THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
+_KERNEL_DEVICES = ("CPU", "GPU")
+"""The types of device that a machine here can have."""
 Paths = str | PurePath | Sequence[str | PurePath]
 
 
@@ -27,20 +29,21 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `tensorflow` is the release of TensorFlow to be, such as "1.15".  `inventory` is a file with a `devices:` document or that
+    `tensorflow` is the release of TensorFlow to be, such as "1.15". `inventory` is a file with a `devices:` document or that
     document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
-    `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets
-    devices hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they
-    can't; `no_fusion` has each op computed by itself.  `shape` and `batch` settle open dimensions of placeholders where
-    nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There
-    `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken
-    for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers;
-    `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as
-    a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what
-    lies in `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its
-    graph is taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment
-    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither
-    has a flag, and the command line gives the first.
+    `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices
+    hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't;
+    `no_fusion` has each op computed by itself. `shape` and `batch` settle open dimensions of placeholders where nothing is
+    computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others. There `iterations` says
+    how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension
+    that stays open. `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
+    the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
+    `PATTERN=DEVICE`; `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which ops of an ONNX model are
+    placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and write what lies
+    in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs before its graph is
+    taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment variables of the
+    simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag, and the
+    command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -72,6 +75,7 @@ class Options:
     checkpoint: Any = None
     clear_devices: bool = False
     device: Mapping[str, str] | Sequence[str] = ()
+    allow_unknown: str | Sequence[str] = ()
     allow_read: Paths = ()
     allow_write: Paths = ()
     allow_all_files: bool = False
@@ -111,6 +115,17 @@ class Options:
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
+
+    @property
+    def unknown_devices(self) -> tuple[str, ...]:
+        """`allow_unknown` as a tuple of TensorFlow's names.  Raises UsageError for what is no type of device."""
+        given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
+        found = tuple(str(word).strip().upper() for word in given if str(word).strip())
+        for word in found:
+            if word not in _KERNEL_DEVICES:
+                known = " and ".join(_KERNEL_DEVICES)
+                raise UsageError(f"wrong allow_unknown: got '{word}', expected types of devices among {known}")
+        return found
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -157,6 +172,7 @@ class OptionValues(TypedDict, total=False):
     checkpoint: Any
     clear_devices: bool
     device: Mapping[str, str] | Sequence[str]
+    allow_unknown: str | Sequence[str]
     allow_read: Paths
     allow_write: Paths
     allow_all_files: bool
@@ -228,6 +244,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
     _ = (
         options.release,
         options.device_patterns,
+        options.unknown_devices,
         options.readable_paths,
         options.writable_paths,
         options.shapes,

@@ -66,6 +66,13 @@ _SOURCE = (
         help="Ask for a device for all nodes with such a name; may be repeated.",
         group=SOURCE,
     ),
+    option(
+        "--allow-unknown",
+        metavar="DEVICES",
+        default="",
+        help="Place ops of an ONNX model that placesim doesn't know on such devices, as `cpu,gpu`.",
+        group=SOURCE,
+    ),
     option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`.", group=SOURCE),
 )
 _PLACEMENT = (

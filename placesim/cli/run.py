@@ -130,7 +130,8 @@ def run_command(
     """
     is_local = engine == ENGINES[0]
     connection = take_connection(values)
-    _check_engine(is_local=is_local)
+    if is_local:
+        _check_without_cluster()
     if no_execute:
         if trace is not None or performance is not None:
             what = "trace" if trace is not None else "report"
@@ -176,21 +177,13 @@ def run_command(
     return report.error.exit_code if report.error is not None else 0
 
 
-_OF_ONE_PROCESS = ("log_memory", "no_memory_limit", "report_tensor_allocations_upon_oom")
-"""Options that mean nothing on a cluster, where no device's memory is accounted for."""
-
-
-def _check_engine(*, is_local: bool) -> None:
-    """Raise UsageError for an option that the other engine takes."""
+def _check_without_cluster() -> None:
+    """Raise UsageError for an option that only a cluster takes."""
     context = click.get_current_context()
     for param in context.command.params:
-        name = param.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name == "engine":
-            continue
-        if is_local and getattr(param, "group", None) == CLUSTER:
+        is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
             raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
-        if not is_local and name in _OF_ONE_PROCESS:
-            raise UsageError(f"{param.opts[0]} on a cluster: expected --engine {ENGINES[0]} with it")
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., Session]]:

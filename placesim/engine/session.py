@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from queue import Empty
 from typing import Any
@@ -14,8 +14,11 @@ from placesim.engine.links import CLOSING_SECONDS, Links, Said
 from placesim.engine.measured import Gathering
 from placesim.engine.messages import Opening, Printed
 from placesim.engine.steps import ClusterExecutor
+from placesim.engine.walked import Lack, WalkedSession
 from placesim.errors import UnavailableError
+from placesim.graph.graph import TensorRef
 from placesim.placement.placer import Placement
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor
 from placesim.runtime.prepared import Prepared
 from placesim.runtime.resources import ResourceManager
@@ -33,8 +36,11 @@ class ClusterSession(Session):
     The cluster has a home for each of the session's devices.
     """
 
-    def __init__(self, *args: Any, cluster: Cluster, **options: Any) -> None:
+    def __init__(self, *args: Any, cluster: Cluster, ledger: Ledger | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._walk = None if ledger is None else WalkedSession(*args, ledger=ledger, **options)
+        self.lack: Lack | None = None
+        """What the step that runs has no room for on its device."""
         self._client = cluster.client
         self._names = cluster.names
         self.homes = dict(cluster.homes)
@@ -128,6 +134,8 @@ class ClusterSession(Session):
         """Forget all variables, on all workers."""
         was_closed = self._closed
         super().close()
+        if self._walk is not None:
+            self._walk.close()
         if self._links is not None and not was_closed:
             self._gather_rest(self._links)
             self._links.close()
@@ -148,6 +156,17 @@ class ClusterSession(Session):
         graph.handles, graph.tensors, graph.values = {}, {}, {}
         is_measured = self.gathering is not None
         return Opening(graph, self.device_set, self.config, self._files, self.homes, address, is_measured)
+
+    def grow(self) -> None:
+        super().grow()
+        if self._walk is not None:
+            self._walk.grow()
+
+    def _execute(
+        self, prepared: Prepared, feeds: Mapping[TensorRef, Any], progress: Callable[[int], None] | None
+    ) -> dict[int, Any]:
+        self.lack = None if self._walk is None else self._walk.lack_of_memory(prepared, feeds)
+        return super()._execute(prepared, feeds, progress)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
         self._hand_over_values()

@@ -29,7 +29,8 @@ class ClusterExecutor:
         self._session = session
         self._number = number
         parts = step.partitions.parts
-        self._nodes = sum(len(part.graph) for part in parts)
+        self._graphs = [part.graph for part in parts]
+        self._nodes = sum(map(len, self._graphs))
         shares: dict[str, list[int]] = {}
         for index, part in enumerate(parts):
             shares.setdefault(session.homes[part.device.name], []).append(index)
@@ -40,8 +41,7 @@ class ClusterExecutor:
     def _prepare(self, step: PreparedStep, shares: Mapping[str, Sequence[int]]) -> bool:
         """Whether the step's order follows from its data."""
         self._session.check_workers(shares)
-        links, parts = self._session.links, step.partitions.parts
-        graphs = [part.graph for part in parts]
+        links, parts, graphs = self._session.links, step.partitions.parts, self._graphs
         try:
             order = order_of(graphs)
         except InternalError:  # a loop, or partitions that wait for each other: who runs them says so
@@ -81,18 +81,29 @@ class ClusterExecutor:
                 raise self._session.lost(said.address)
         return found
 
+    def _lack(self) -> tuple[Position, PlacesimError] | None:
+        """Where in the step a device has no room, and the error; raised at once where that is before, or where no order is."""
+        lack = self._session.lack
+        if lack is None:
+            return None
+        for position, (number, index) in enumerate(() if self._flows or not lack.is_node else order_of(self._graphs)):
+            if self._graphs[number].nodes[index].name == lack.error.node:
+                return (position,), lack.error
+        raise lack.error
+
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
 
         Raises UnavailableError for a worker that is gone.  However it ends, no worker goes on with it.
         """
         self._session.check_workers(self._workers)
-        run = _StepRun(self._session, self._workers)
+        run = _StepRun(self._session, self._workers, self._lack())
         try:
             for address in self._workers:
                 given = {index: feeds[index] for index in self._arguments[address] if index in feeds}
                 message = {"do": "step", "step": run.step, "number": self._number, "flows": self._flows}
                 self._session.links.tell(address, message, given)
+            run.limit()
             ended = run.finish()
         except BaseException:
             run.stop()
@@ -109,12 +120,12 @@ class ClusterExecutor:
 class _StepRun:
     """One step that is under way."""
 
-    def __init__(self, session: ClusterSession, workers: Sequence[str]) -> None:
+    def __init__(self, session: ClusterSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
         self._session = session
         self._workers = workers
         self.step = session.next_step()
         self._ended: dict[str, Ended] = {}
-        self._first: tuple[Position, PlacesimError] | None = None
+        self._first = first
         self._idle: dict[str, tuple[int, Any]] = {}
         self._counts: dict[str, tuple[int, int]] = {}
         self._before: dict[str, tuple[int, int]] = {}
@@ -154,10 +165,15 @@ class _StepRun:
         self._ended[address] = ended
         if ended.error is not None and (self._first is None or ended.position < self._first[0]):
             self._first = ended.position, ended.error
-            for other in self._workers:
-                if other not in self._ended:
-                    self._session.links.tell(other, {"do": "limit", "step": self.step}, ended.position)
+            self.limit()
         self._probe()
+
+    def limit(self) -> None:
+        """Where something is known to fail, what comes after it need not run."""
+        if self._first is not None:
+            for address in self._workers:
+                if address not in self._ended:
+                    self._session.links.tell(address, {"do": "limit", "step": self.step}, self._first[0])
 
     def _tell_events(self) -> None:
         """What ops printed and which functions were placed, in the order of the step, up to what failed."""

@@ -30,6 +30,7 @@ class NodeImport:
         self._pending: list[tuple[Node, tuple[str, ...], Any]] = []
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
+        self._fitting: set[tuple[Signature, ...]] = set()
 
     def add(self, node_def: NodeDef, tree: Any = None) -> None:
         """One node; `tree` is the mapping that it was read from, where there is one."""
@@ -51,10 +52,24 @@ class NodeImport:
         ids[name] = len(nodes)
         nodes.append(node)
         if inputs or signature.input_dtypes:
-            places = None if tree is None else tree.get("inputs")
-            if not self._tie(node, inputs, places, False):
-                self._has_forward_edges = True
-                self._pending.append((node, inputs, places))
+            # first outputs of nodes that are there, as most inputs are: whether such fit is looked at once
+            sources: tuple[Any, ...] = tuple(map(ids.get, inputs))
+            is_known = None not in sources and (signature, *[nodes[i].signature for i in sources]) in self._fitting
+            if is_known and node.id not in sources:
+                node.input_nodes, node.input_slots = sources, _FIRST_OUTPUTS[len(sources)]
+            else:
+                self._tie_slowly(node, inputs, tree)
+
+    def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
+        """Resolve inputs of which anything may be wrong; those that are not there yet are left for later."""
+        places = None if tree is None else tree.get("inputs")
+        problems = len(self._problems)
+        if not self._tie(node, inputs, places, False):
+            self._has_forward_edges = True
+            self._pending.append((node, inputs, places))
+        elif node.input_slots in _FIRST_OUTPUTS and not node.control_inputs and len(self._problems) == problems:
+            nodes = self._graph.nodes
+            self._fitting.add((node.signature, *[nodes[i].signature for i in node.input_nodes]))
 
     def mark_broken(self, name: str, location: int) -> None:
         """There is a node of that name of which all that is wrong has been noted."""

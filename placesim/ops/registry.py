@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -39,6 +40,11 @@ class Registry:
     def under(self, rules: Release) -> Registry:
         """The same ops and kernels with other rules."""
         return Registry(self.release, self._op_facts, self._kernel_facts, rules)
+
+    def with_ops(self, ops: Mapping[str, OpDef], kernels: Mapping[str, tuple[KernelDef, ...]]) -> Registry:
+        """The same with further ops, which are looked for whenever an op is first asked for: both mappings may still grow."""
+        more: tuple[Any, Any] = (ChainMap(ops, self._op_facts), ChainMap(kernels, self._kernel_facts))  # type: ignore[arg-type]
+        return Registry(self.release, *more, self.rules)
 
     @property
     def op_names(self) -> tuple[str, ...]:

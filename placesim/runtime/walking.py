@@ -64,13 +64,13 @@ def sketch_feeds(
         if dims is None or not is_fully_defined(dims):
             missing[node.id] = dims
         else:
-            found[TensorRef(node.id, 0)] = _fed_sketch(dims, node, 0)
+            found[TensorRef(node.id, 0)] = fed_sketch(dims, node, 0)
     if missing:
         raise _open_shapes(graph, missing, _ancestors(graph, targets, found), found)
     return found
 
 
-def _fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
+def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
     is_tellable = math.prod(dims) <= MAX_KNOWN_ELEMENTS
     return Sketch(dims, node.signature.output_dtypes[slot], node.name, frozenset([node.name]) if is_tellable else None)
 
@@ -131,12 +131,12 @@ def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = (
 def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
     node = graph.nodes[ref.node]
     if isinstance(feed.value, Generated):
-        given: Any = _fed_sketch(tuple(feed.value.shape), node, ref.slot)
+        given: Any = fed_sketch(tuple(feed.value.shape), node, ref.slot)
     else:
         _, given = resolve_feed(graph, feed, directory, files)
     dims = _settled(node, given.shape, wanted) if ref.slot == 0 else given.shape
     if dims != given.shape or math.prod(given.shape) > MAX_KNOWN_ELEMENTS or isinstance(given, Sketch):
-        return _fed_sketch(tuple(dims or ()), node, ref.slot)
+        return fed_sketch(tuple(dims or ()), node, ref.slot)
     return given
 
 

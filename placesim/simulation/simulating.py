@@ -107,7 +107,7 @@ def simulate(
     is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
     says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
     taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
-    run elsewhere, whose devices' memory is not accounted for.
+    run elsewhere.
     """
     simulation = _Simulation(
         loaded,
@@ -266,9 +266,11 @@ class _Simulation:
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
-        if self._stage < Stage.WALKED or self._opened is not None:
+        if self._stage < Stage.WALKED:
             return None
-        is_told = self._tells_memory or self._measurements is not None
+        # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
+        measurements = None if self._opened is not None else self._measurements
+        is_told = self._tells_memory or measurements is not None
         ledger = open_ledger(machine, self._options, self._options.process, self._memory_log.append, is_told=is_told)
         if ledger is None:
             return None
@@ -276,14 +278,14 @@ class _Simulation:
             from placesim.runtime.accounting.usage import record
 
             record(ledger)
-        if self._measurements is not None:
-            self._measurements.follow(ledger)
+        if measurements is not None:
+            measurements.follow(ledger)
         if self._recorder is not None:
             self._recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
-        if self._ledger is None or not self._tells_memory:
+        if self._ledger is None or self._ledger.is_partial or not self._tells_memory:
             return ()
         from placesim.runtime.accounting.usage import device_usage
 

@@ -213,7 +213,7 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
             thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
             time.sleep(1.0)
             dask.scheduler.kill()
-            thread.join(30)
+            thread.join(60)
             (error,) = raised
             assert isinstance(error, UnavailableError)
             session.close()

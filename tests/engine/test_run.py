@@ -62,13 +62,53 @@ def test_a_step_that_fails_leaves_what_was_printed(workers: Cluster, shell: Shel
         (["--worker", "/cpu:0=x"], "--worker without a cluster: expected --engine dask with it"),
         (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler without a cluster: expected --engine dask with it"),
         (["--report", "x.html"], "--report without a cluster: expected --engine dask with it"),
-        (["--engine", "dask", "--log-memory"], "--log-memory on a cluster: expected --engine local with it"),
     ],
 )
 def test_options_of_the_other_engine(options: list[str], complaint: str, shell: Shell) -> None:
     ended = shell("run", GRAPH, *options)
     assert ended.code == 2
     assert complaint in ended.complaint
+
+
+TIGHT = """
+devices: {cpu: 1, gpu: {count: 1, memory: 16MiB}}
+nodes:
+  - {op: Const, name: t, value: said, device: /cpu:0}
+  - {op: PrintV2, name: p, inputs: [t], device: /cpu:0}
+  - {op: Fill, name: x, inputs: [[2000, 1500], 1.0]}
+  - {op: Sqrt, name: root, inputs: [x]}
+  - {op: Exp, name: power, inputs: [x]}
+run: [{fetch: [x]}, {fetch: [x, root, power, p]}]
+"""
+"""There is room for x, and not for its root beside it."""
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--report-tensor-allocations-upon-oom"], 1),
+        (["--log-memory"], 1),
+        (["--no-memory-limit", "--summary"], 0),
+    ],
+)
+def test_a_device_runs_out_of_memory_as_in_one_process(
+    options: list[str], code: int, workers: Cluster, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = shell.write("g.yaml", TIGHT)
+    there = shell("run", graph, *options, "--engine", "dask", "--scheduler", workers.scheduler, "--worker-per", "device")
+    assert there == shell("run", graph, *options)
+    assert there.code == code
+    assert "said\n" in there.complaint
+
+
+def test_an_earlier_error_than_that_of_memory_is_the_steps(workers: Cluster, shell: Shell) -> None:
+    """What fails when it runs is known only then; the step's order tells which comes first."""
+    early = "  - {op: CheckNumerics, name: bad, inputs: [nan], attrs: {message: no number}, device: /cpu:0}\n"
+    text = TIGHT.replace("  - {op: Fill", f"  - {{op: Const, name: nan, value: [.nan], device: /cpu:0}}\n{early}  - {{op: Fill")
+    graph = shell.write("g.yaml", text.replace("power, p]", "power, p, bad]"))
+    there = shell("run", graph, "--engine", "dask", "--scheduler", workers.scheduler, "--worker-per", "device")
+    assert there == shell("run", graph)
+    assert "CheckNumerics" in there.complaint or "no number" in there.complaint
 
 
 def test_from_python(workers: Cluster) -> None:

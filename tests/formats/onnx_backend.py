@@ -101,10 +101,18 @@ def _output(results: Any, wanted: Any) -> Any:
     """An output of a step: a sequence as a list of its members."""
     kind = wanted.type.optional_type.elem_type if wanted.type.HasField("optional_type") else wanted.type
     if not kind.HasField("sequence_type"):
-        return results[wanted.name]
+        return _decoded(results[wanted.name])
     if wanted.name in results:
         return list(results[wanted.name])
     return [result.value for result in results if str(result.name).startswith(f"{wanted.name}[")]
+
+
+def _decoded(array: Any) -> Any:
+    """TensorFlow's strings are bytes, ONNX's are texts."""
+    if array.dtype != object:
+        return array
+    texts = [item.decode() if isinstance(item, bytes) else item for item in array.flat]
+    return np.array([*texts, None], object)[:-1].reshape(array.shape)
 
 
 def failure(case: Case) -> str:

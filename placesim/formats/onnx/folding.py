@@ -31,7 +31,9 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "LessEqual": np.less_equal,
     "LogicalAnd": np.logical_and,
     "LogicalOr": np.logical_or,
+    "Max": lambda values, axis: np.max(values, axis=int(axis)),
     "Maximum": np.maximum,
+    "Min": lambda values, axis: np.min(values, axis=int(axis)),
     "Minimum": np.minimum,
     "Mul": np.multiply,
     "Neg": np.negative,
@@ -44,6 +46,16 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "Sub": np.subtract,
     "Sum": lambda values, axis: np.sum(values, axis=int(axis), dtype=values.dtype),
 }
+
+
+def int32(value: Any) -> Known:
+    """A known number, or numbers, as TensorFlow's sizes and indices are."""
+    return np.array(value, np.int32)
+
+
+def float32(value: Any) -> Known:
+    """The same, as coordinates are."""
+    return np.array(value, np.float32)
 
 
 class Folding:
@@ -63,6 +75,10 @@ class Folding:
         """A tensor's elements where they are known, else the tensor."""
         content = self.node.content(tensor)
         return tensor if content is None else np.asarray(content)
+
+    def shape(self, value: Value) -> Value:
+        """An int32 vector."""
+        return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """`Cast`, left out where the type is that already."""

@@ -12,6 +12,7 @@ from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
+from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.ordering import in_order
 from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
@@ -41,7 +42,7 @@ class Model:
     tensors: TensorReader
     problems: Problems
     find_row: FindRow
-    allows_unknown: bool = False
+    opaque_ops: OpaqueOps
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
 
@@ -224,9 +225,11 @@ class GraphReading:
         known = known_outputs(node) if not domain else None
         row = self.model.find_row(domain, proto.op_type, since)
         if row is not None:
-            made = _listed(row(node))
+            made = _listed(_applied(row, node))
         elif schema is not None and self._body(schema, resolved, values) is not None:
             made = list(self.composition(node))
+        elif self.model.opaque_ops:
+            made = list(self.model.opaque_ops.add(node, domain))
         else:
             raise Unsupported(self._unknown(proto, domain, since))
         return [self._value(node, index, item, known) for index, item in enumerate(made)]
@@ -374,12 +377,13 @@ class GraphReading:
         versions = known_versions(domain, proto.op_type)
         if versions:
             have = ", ".join(map(str, versions))
-            return f"op '{full}' since version {since} has no row: expected a version since {have}"
-        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx` lists"
+            return f"op '{full}' since version {since} has no row: expected a version since {have}{_WAY_OUT}"
+        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx-ops` lists{_WAY_OUT}"
 
 
 REFUSED = Unsupported("an input was refused")
 """What is wrong is reported already."""
+_WAY_OUT = "; --allow-unknown cpu,gpu places it, on these devices, as an op that nothing computes"
 _DATA = {
     "float32": 1,
     "uint8": 2,
@@ -395,6 +399,16 @@ _DATA = {
     "uint64": 13,
 }
 """ONNX's numbers of the types whose content inference may be told, by numpy's names."""
+
+
+def _applied(row: Row, node: OnnxNode) -> Outputs:
+    """What a row gives; Unsupported where the node's attributes and constants make no sense to it."""
+    try:
+        return row(node)
+    except GraphBuildError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unsupported(f"no sense in its attributes or constants: {type(error).__name__}: {error}") from error
 
 
 def _defaults(schema: Any) -> dict[str, Any]:

@@ -26,6 +26,12 @@ Rows = dict[tuple[Any, ...], Row]
 versions since which it is as the row takes it, and the row."""
 
 
+def described(row: Row, text: str) -> Row:
+    """A row that was made for an op, with what the manual says of it."""
+    row.__doc__ = text
+    return row
+
+
 class Unsupported(GraphBuildError):
     """What a row can't turn into ops, said in a sentence."""
 

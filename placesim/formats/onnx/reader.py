@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,6 +15,7 @@ from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
+from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.weights import lift_weights
 from placesim.formats.problems import Problems
@@ -38,10 +39,17 @@ class OnnxFile:
     annotations: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_onnx(data: bytes, name: str, directory: Path | None = None, registry: Registry | None = None) -> OnnxFile:
+def read_onnx(
+    data: bytes,
+    name: str,
+    directory: Path | None = None,
+    registry: Registry | None = None,
+    unknown_devices: Sequence[str] = (),
+) -> OnnxFile:
     """A ModelProto's bytes; large weights become views of them.
 
-    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  Raises GraphFileError with
+    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  With `unknown_devices`,
+    such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Raises GraphFileError with
     all that is wrong, UsageError where the `onnx` package is not installed.
     """
     try:
@@ -49,17 +57,18 @@ def read_onnx(data: bytes, name: str, directory: Path | None = None, registry: R
     except WireError as error:
         raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
     with collector_paused():
-        return _read(parse_model(rest, name), views, name, directory, registry or load_registry())
+        opaque_ops = OpaqueOps(registry or load_registry(), unknown_devices)
+        return _read(parse_model(rest, name), views, name, directory, opaque_ops)
 
 
-def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None, registry: Registry) -> OnnxFile:
+def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None, opaque_ops: OpaqueOps) -> OnnxFile:
     problems = Problems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
-    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row)
-    builder = GraphBuilder(registry, {}, name)
+    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, opaque_ops)
+    builder = GraphBuilder(opaque_ops.registry, {}, name)
     reading = GraphReading(model, builder)
     graph = proto.graph
     initializers = {tensor.name for tensor in graph.initializer}

@@ -7,22 +7,44 @@ the attr `_node_def`, and written back from there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
 
+import numpy as np
+
+from placesim.dtypes import DOUBLE, FLOAT, DType
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
+from placesim.tensor_fields import value_field
 from placesim.wire import BYTES, WireError, field_head, fields, message_field
 
 REST = "_node_def"
 """The attr that holds the rest of a NodeDef."""
-_ATTR = 5  # of a NodeDef
+_DEVICE, _ATTR = 4, 5  # of a NodeDef
 _KEY, _VALUE = 1, 2  # of an entry of its attrs
 _TENSOR = 8  # of an AttrValue
 _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
+_NAME_TAG, _OP_TAG, _INPUT_TAG = (number << 3 | BYTES for number in (1, 2, 3))
+_SHORT = 127
+"""Bytes of a text whose length is one byte."""
+_NUMBERS = (Struct("<f"), Struct("<d"))
+_NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
+"""What stands before the only number of a constant."""
 _MAX_CACHED = 1 << 18
+
+
+class _Alike(NamedTuple):
+    """What nodes have in common whose bytes differ in name and inputs alone; or in the number of the constant `tensor` too."""
+
+    op: str
+    device: str
+    attrs: Attrs
+    tensor: str = ""
+    dtype: DType = FLOAT
 
 
 class NodeReader:
@@ -33,23 +55,71 @@ class NodeReader:
         self._parse = parser("NodeOutline")
         self._attrs: dict[tuple[str, tuple[bytes, ...]], Attrs] = {}
         self._entries: dict[bytes, tuple[str, AttrValue, bool]] = {}
+        self._alike: dict[tuple[bytes, bytes], _Alike] = {}
         self._texts: dict[str, str] = {"": ""}
 
     def read(self, data: Buffer) -> NodeDef:
         """One NodeDef.  Raises WireError."""
+        if len(data) > _CACHED_BYTES:
+            return self._read(data)
+        data = bytes(data)
+        parts = _named_parts(data)
+        if parts is None:
+            return self._read(data)
+        name, op, inputs, rest = parts
+        number: Struct | None = None
+        if op != b"Const":
+            found = self._alike.get((op, rest))
+        else:
+            number = next((number for number in _NUMBERS if (op, rest[: -number.size]) in self._alike), None)
+            found = None if number is None else self._alike[op, rest[: -number.size]]
+        if found is None:
+            node = self._read(data)
+            self._learn(node, op, rest)
+            return node
+        if number is None:
+            return NodeDef(name, found.op, inputs, found.device, found.attrs)
+        value = number.unpack(rest[-number.size :])[0]
+        tensor = TensorValue(found.dtype, np.array(value, found.dtype.numpy))
+        return NodeDef(name, found.op, inputs, found.device, {**found.attrs, found.tensor: tensor})
+
+    def _learn(self, node: NodeDef, op: bytes, rest: bytes) -> None:
+        """What the next node with the same op, device and attrs is like: with all of these, or all but a constant's number."""
+        attrs = node.attrs
+        if REST in attrs or len(self._alike) >= _MAX_CACHED or not all(f.number in (_DEVICE, _ATTR) for f in fields(rest)):
+            return
+        if node.op != "Const":
+            self._alike[op, rest] = _Alike(node.op, node.device, attrs)
+            return
+        tensor = next(reversed(list(attrs)), "")
+        value = attrs.get(tensor)
+        if not isinstance(value, TensorValue) or value.dtype not in _NUMBER_HEADS or value.array.shape:
+            return
+        # what we write of such a number ends in it, unless that is no number at all
+        written = message_field(_ATTR, write_entry(tensor, value))
+        size = value.dtype.size
+        if rest.endswith(written) and written[-size - 2 : -size] == _NUMBER_HEADS[value.dtype]:
+            others = {name: other for name, other in attrs.items() if name != tensor}
+            self._alike[op, rest[:-size]] = _Alike(node.op, node.device, others, tensor, value.dtype)
+
+    def _read(self, data: Buffer) -> NodeDef:
         slim: Buffer = data
         entries = None
         if len(data) > LARGE_BYTES:
             slim, entries = _set_attrs_aside(data)
         outline = self._parse(slim)
         name, op, device = outline.name, outline.op, outline.device
-        key = (op, tuple(outline.attr[:])) if entries is None else None
+        key = None
+        if entries is None:
+            entries = outline.attr[:]
+            if op != "Const":
+                key = (op, tuple(entries))
         found = self._attrs.get(key) if key is not None else None
         try:
-            attrs = found if found is not None else self._read_attrs(entries if key is None else key[1])
+            attrs = found if found is not None else self._read_attrs(entries)
             if len(UnknownFields(outline)):
                 attrs = _with_rest(attrs, slim)
-            elif key is not None and found is None and op != "Const" and len(self._attrs) < _MAX_CACHED:
+            elif key is not None and found is None and len(self._attrs) < _MAX_CACHED:
                 self._attrs[key] = attrs
         except WireError as error:
             raise WireError(f"node '{name}': {error}") from None
@@ -57,10 +127,10 @@ class NodeReader:
         device = texts.get(device) or texts.setdefault(device, device)
         return NodeDef(name, texts.get(op) or texts.setdefault(op, op), tuple(outline.input[:]), device, attrs)
 
-    def _read_attrs(self, entries: Sequence[Buffer] | None) -> Attrs:
+    def _read_attrs(self, entries: Sequence[Buffer]) -> Attrs:
         attrs: dict[str, AttrValue] = {}
         rest: list[bytes] = []
-        for entry in entries or ():
+        for entry in entries:
             found = self._entries.get(entry) if entry.__class__ is bytes else None
             if found is None:
                 found = self._read_entry(entry)
@@ -78,6 +148,26 @@ class NodeReader:
         if entry.__class__ is bytes and len(entry) <= _CACHED_BYTES and not isinstance(found[1], TensorValue):
             self._entries[bytes(entry)] = found
         return found
+
+
+def _named_parts(data: bytes) -> tuple[str, bytes, tuple[str, ...], bytes] | None:
+    """(name, op, inputs, all that follows them) of a NodeDef as it is usually written; None for one that is not."""
+    try:
+        end = 2 + data[1]
+        op = end + 2
+        start = op + data[end + 1]
+        if data[0] != _NAME_TAG or data[end] != _OP_TAG or end > _SHORT or start - op > _SHORT:
+            return None
+        name, inputs = data[2:end].decode(), []
+        rest = start
+        while rest < len(data) and data[rest] == _INPUT_TAG:
+            start, rest = rest + 2, rest + 2 + data[rest + 1]
+            if rest - start > _SHORT:
+                return None
+            inputs.append(data[start:rest].decode())
+    except (IndexError, UnicodeDecodeError):
+        return None
+    return (name, data[op : op + data[end + 1]], tuple(inputs), data[rest:]) if rest <= len(data) else None
 
 
 def _set_attrs_aside(data: Buffer) -> tuple[bytes, list[Buffer]]:

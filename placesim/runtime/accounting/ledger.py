@@ -69,6 +69,8 @@ class Ledger:
         """Is told what each step executes, where somebody wants to know."""
         self.accounts_always = False
         """Whether also the repetitions of a step that is known to fit are accounted for."""
+        self.is_partial = False
+        """Whether steps were left out: nobody knows what was held at most then."""
         self._log = log
         self._aborts = 0
         self._variables: dict[Variable, VariableMemory] = {}

@@ -14,20 +14,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.formats.onnx.models import info, model, node
+from tests.formats.onnx.models import info, model, node, tensor
 
 RECORDED = Path(__file__).parents[2] / "data" / "onnx-rows.npz"
 RNG = np.random.default_rng(20)
 
 
 class RowCase(NamedTuple):
-    """A node's op, its inputs, None where one is left out, its attributes, its opset, and how many outputs are read."""
+    """A node's op, its inputs, None where one is left out, its attributes, its opset, and how many outputs are read.
+
+    `known` are the numbers of inputs that are initializers; the sizes of the `open` axes of input 0 are not told.
+    """
 
     op: str
     inputs: list[Any]
     attrs: Mapping[str, Any] = MappingProxyType({})
     opset: int = 21
     outputs: int = 1
+    known: tuple[int, ...] = ()
+    open: tuple[int, ...] = ()
 
 
 def _array(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
@@ -89,12 +94,77 @@ CASES = {
         [_array(1, 2, 7, 6)],
         {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1},
     ),
+    "mean: the last not all there, of open size": RowCase(
+        "AveragePool", [_array(1, 2, 8, 7)], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, open=(0, 2, 3)
+    ),
+    "max: the last not all there, of open size": RowCase(
+        "MaxPool", [_array(1, 2, 8, 7)], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, open=(2, 3)
+    ),
+    "mean: padding that counts, of open size": RowCase(
+        "AveragePool",
+        [_array(1, 2, 8, 7)],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1, "count_include_pad": 1},
+        open=(2, 3),
+    ),
+    "transposed: open size": RowCase(
+        "ConvTranspose", [_array(2, 3, 4, 5), _array(3, 2, 3, 3)], {"strides": [2, 2]}, open=(0, 2, 3)
+    ),
     "norm: over all of a channel": RowCase("GlobalLpPool", [_array(2, 3, 4, 5)], {"p": 3}),
     "normal: three axes": RowCase(
         "BatchNormalization", [_array(2, 3, 4), _array(3), _array(3), _array(3), _array(3) ** 2], {"epsilon": 0.01}, 15
     ),
     "normal: volumes of one image": RowCase("InstanceNormalization", [_array(2, 3, 4, 2, 2), _array(3), _array(3)]),
     "normal: windows of even size": RowCase("LRN", [_array(6, 6, 2, 2)], {"size": 4, "alpha": 0.5}),
+}
+CASES |= {
+    "resize: lines by scales": RowCase(
+        "Resize", [_array(1, 2, 4, 5), None, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}, known=(2,)
+    ),
+    "resize: lines to sizes, of open size": RowCase(
+        "Resize",
+        [_array(1, 2, 4, 5), None, None, np.array([1, 2, 7, 3])],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        known=(3,),
+        open=(2, 3),
+    ),
+    "resize: nearest by scales": RowCase(
+        "Resize",
+        [_array(1, 2, 4, 5), None, np.array([1, 1, 2, 3], np.float32)],
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        known=(2,),
+    ),
+    "resize: nearest along one axis": RowCase(
+        "Resize", [_array(1, 2, 5), None, np.array([1, 1, 1.7], np.float32)], {"mode": "nearest"}, known=(2,)
+    ),
+    "resize: cubic, halves of integers": RowCase(
+        "Resize", [_array(1, 1, 9, 8), None, np.array([1, 1, 0.5, 1.3], np.float32)], {"mode": "cubic"}, known=(2,)
+    ),
+    "upsample": RowCase(
+        "Upsample", [_array(1, 2, 3, 3), np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}, 9, known=(1,)
+    ),
+    "largest: the smallest integers along the first axis": RowCase(
+        "TopK", [_array(5, 4, dtype=np.int32), np.array([3])], {"axis": 0, "largest": 0}, outputs=2
+    ),
+    "boxes: by their centres": RowCase(
+        "NonMaxSuppression",
+        [np.abs(_array(2, 9, 4)), _array(2, 3, 9), np.array([2]), np.array([0.3], np.float32), np.array([0.1], np.float32)],
+        {"center_point_box": 1},
+    ),
+    "unique: texts in their order": RowCase("Unique", [np.array(["b", "a", "b", "c"], object)], {"sorted": 0}, outputs=4),
+    "unique: slices of the last axis": RowCase(
+        "Unique", [np.array([[3, 1, 3, 1], [2, 5, 2, 4]], np.float32)], {"axis": 1}, outputs=4
+    ),
+    "einsum: three inputs, with an ellipsis": RowCase(
+        "Einsum", [_array(2, 3, 4), _array(4, 5), _array(5)], {"equation": "...ij, jk, k -> ...i"}
+    ),
+    "einsum: a diagonal": RowCase("Einsum", [_array(2, 3, 3)], {"equation": "bii->bi"}),
+    "dft: cut off": RowCase("DFT", [_array(2, 9, 1), np.array(6)], {"onesided": 1, "axis": 1}, 17),
+    "stft: windows": RowCase("STFT", [_array(2, 20, 1), np.array(4), _array(8)], {"onesided": 1}, 17, known=(1,)),
+    "texts: stop words": RowCase(
+        "StringNormalizer",
+        [np.array(["Der", "die", "Das"], object)],
+        {"stopwords": ["DIE"], "case_change_action": "UPPER", "is_case_sensitive": 0},
+    ),
 }
 
 
@@ -103,15 +173,15 @@ def proto_of(case: RowCase) -> Any:
     from onnx import TensorProto
     from onnx.helper import np_dtype_to_tensor_dtype
 
-    given = [(f"x{index}", array) for index, array in enumerate(case.inputs)]
-    names = " ".join("_" if array is None else name for name, array in given)
-    infos = [
-        info(name, array.shape, TensorProto.DataType.Name(np_dtype_to_tensor_dtype(array.dtype)))
-        for name, array in given
-        if array is not None
-    ]
+    names = " ".join("_" if array is None else f"x{index}" for index, array in enumerate(case.inputs))
+    infos = []
+    for name, array in feeds_of(case).items():
+        open_axes = case.open if name == "x0" else ()
+        shape = [None if axis in open_axes else size for axis, size in enumerate(array.shape)]
+        infos.append(info(name, shape, TensorProto.DataType.Name(np_dtype_to_tensor_dtype(array.dtype))))
     outputs = [f"y{index}" for index in range(case.outputs)]
-    made = model([node(case.op, names, " ".join(outputs), **case.attrs)], infos, [], opset=case.opset)
+    known = [tensor(f"x{index}", case.inputs[index]) for index in case.known]
+    made = model([node(case.op, names, " ".join(outputs), **case.attrs)], infos, [], *known, opset=case.opset)
     made.graph.output.extend(_output_infos(made, outputs))
     return made
 
@@ -126,7 +196,7 @@ def _output_infos(proto: Any, names: list[str]) -> Any:
 
 def feeds_of(case: RowCase) -> dict[str, Any]:
     """What its inputs are fed."""
-    return {f"x{index}": array for index, array in enumerate(case.inputs) if array is not None}
+    return {f"x{index}": array for index, array in enumerate(case.inputs) if array is not None and index not in case.known}
 
 
 def _reference(case: RowCase) -> list[Any]:
@@ -145,7 +215,8 @@ def _reference(case: RowCase) -> list[Any]:
 
 def main() -> None:
     """Records every case."""
-    found = {f"{name}/{index}": item for name, case in CASES.items() for index, item in enumerate(_reference(case))}
+    given = ((f"{name}/{index}", item) for name, case in CASES.items() for index, item in enumerate(_reference(case)))
+    found = {name: item.astype(str) if item.dtype == object else item for name, item in given}
     np.savez_compressed(RECORDED, **found)
 
 

@@ -137,7 +137,7 @@ def test_loops_within_loops_see_what_is_outside() -> None:
     expected = x
     for i in range(3):
         for j in range(3):
-            expected = expected * np.float32([0.5, 2]) + np.float32(i + j) + x
+            expected = expected * np.array([0.5, 2], np.float32) + np.float32(i + j) + x
     assert np.allclose(run(text, x=x)["y"], expected)
 
 

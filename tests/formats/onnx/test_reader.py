@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.errors import GraphFileError
+from placesim.errors import GraphFileError, UsageError
 from placesim.formats.recognition import Format, recognise
 from tests.formats.onnx.models import info, model, node, run, tensor
 
@@ -65,4 +65,111 @@ def test_a_model_is_known_by_its_bytes(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_of_the_node(nodes: list[Any], message: str) -> None:
     with pytest.raises(GraphFileError) as caught:
         run(model(nodes, [info("x", [2])], [info("y", [2])]))
+    assert message in str(caught.value)
+
+
+def unknown_model() -> Any:
+    """A node of another's domain between two that are known."""
+    from onnx import helper
+
+    nodes = [node("Relu", "x", "a"), node("FusedConv", "a", "y", name="conv", domain="com.microsoft"), node("Relu", "y", "z")]
+    found = model(nodes, [info("x", [2])], [info("z", [2])])
+    found.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return found
+
+
+def test_an_op_that_nothing_knows_is_placed_where_it_is_told() -> None:
+    found = unknown_model()
+    found.graph.value_info.append(info("y", [2]))
+    data = found.SerializeToString()
+    log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown="cpu").text()
+    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:CPU:0" in log
+    log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown=["cpu", "gpu"]).text()
+    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:GPU:0" in log
+
+
+def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
+    data = unknown_model().SerializeToString()
+    with pytest.raises(GraphFileError, match=r"op 'com.microsoft::FusedConv' has no row.*--allow-unknown"):
+        placesim.place(io.BytesIO(data))
+    with pytest.raises(GraphFileError, match="type of output 'y' not known: expected the model's 'value_info'"):
+        placesim.place(io.BytesIO(data), allow_unknown="cpu")
+    with pytest.raises(UsageError, match="wrong allow_unknown: got 'MOON', expected types of devices among CPU and GPU"):
+        placesim.place(io.BytesIO(data), allow_unknown="moon")
+    with pytest.raises(UsageError, match="--allow-unknown has no meaning here: got a graph file"):
+        placesim.place({"nodes": []}, allow_unknown="cpu")
+
+
+def test_nodes_are_brought_into_order_and_circles_refused() -> None:
+    late = model([node("Relu", "a", "y"), node("Neg", "x", "a")], [info("x", [2])], [info("y", [2])])
+    np.testing.assert_array_equal(run(late, {"x": np.array([-1, 1], np.float32)})["y"], [1, 0])
+    nodes = [node("Add", "x b", "a", name="one"), node("Relu", "a", "b", name="two"), node("Relu", "b", "y")]
+    with pytest.raises(GraphFileError, match=r"nodes in a circle: got 'two' .node 1. -> 'one' .node 0. -> 'two'"):
+        run(model(nodes, [info("x", [2])], [info("y", [2])]))
+
+
+def weights_beside(location: str, **more: str) -> Any:
+    """A model whose weights lie in another file."""
+    from onnx import TensorProto
+
+    found = model([node("Add", "x w", "y")], [info("x", [400])], [info("y", [400])])
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[400], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": location, **more}.items():
+        entry = weights.external_data.add()
+        entry.key, entry.value = key, value
+    found.graph.initializer.append(weights)
+    return found
+
+
+def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
+    weights = np.arange(400, dtype=np.float32)
+    (tmp_path / "weights.bin").write_bytes(b"head" + weights.tobytes())
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("weights.bin", offset="4", length="1600").SerializeToString())
+    report = placesim.run(path, feed={"x": np.ones(400, np.float32)})
+    np.testing.assert_array_equal(report.results["y"], weights + 1)
+
+
+@pytest.mark.parametrize(
+    ("location", "more", "message"),
+    [
+        ("../weights.bin", {}, "no file of weights: got location '../weights.bin', expected a file beside the model"),
+        ("/etc/passwd", {}, "expected a file beside the model"),
+        ("link", {}, "expected a file beside the model"),
+        ("", {}, "expected a file beside the model"),
+        ("missing.bin", {}, "cannot read the file of weights 'missing.bin': No such file"),
+        ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
+        ("short.bin", {"offset": "4", "length": "1600"}, "file of weights 'short.bin' too short: got 3 bytes, expected 1604"),
+        ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
+    ],
+)
+def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict[str, str], message: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "short.bin").write_bytes(b"abc")
+    (tmp_path / "weights.bin").write_bytes(bytes(1600))
+    (folder / "link").symlink_to(tmp_path / "weights.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(weights_beside(location, **more).SerializeToString())
+    with pytest.raises(GraphFileError) as caught:
+        placesim.place(path)
+    assert message in str(caught.value)
+    assert "initializer 'w'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (node("Gemm", "x", "y"), "wrong number of inputs: got 1, expected 2 to 3"),
+        (node("Gemm", "_ x", "y"), "no input 0: got none, expected 'A'"),
+        (node("Relu", "x", "y", alpha=1.0), "unknown attribute: got 'alpha'"),
+        (node("Transpose", "x", "y", perm=1), "wrong type of attribute 'perm': got INT, expected INTS"),
+        (node("Concat", "x x", "y"), "no attribute 'axis': expected one, of type INT"),
+        (node("And", "x x", "y"), "wrong type of input 'A': got tensor(float), expected tensor(bool)"),
+        (node("Relu", "x", "y", domain="far.away"), "no opset of domain 'far.away'"),
+    ],
+)
+def test_nodes_are_held_to_the_definition_of_their_op(made: Any, message: str) -> None:
+    with pytest.raises(GraphFileError) as caught:
+        run(model([made], [info("x", [2])], [info("y", [2])]))
     assert message in str(caught.value)

@@ -74,6 +74,7 @@ SOURCE = {
     "--signature": ("serving_default", "", "x"),
     "--checkpoint": ("model/model.ckpt", "model", "missing", ""),
     "--clear-devices": (),
+    "--allow-unknown": ("cpu", "cpu,gpu", "moon"),
     "--device": tuple(f"{pattern}={device}" for pattern in _PATTERNS[:6] for device in _DEVICES[:8]),
 }
 PLACEMENT = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.dtypes import BOOL, UINT8
-from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, Unsupported, described
 
 
 def _of_two(op: str) -> Row:
@@ -12,7 +12,7 @@ def _of_two(op: str) -> Row:
             return node.emit("Equal", node[0], node[1])
         return node.emit_widened(op, *node.aligned())
 
-    return row
+    return described(row, f"{op}.")
 
 
 def _plain(op: str) -> Row:
@@ -21,7 +21,7 @@ def _plain(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit(op, *(node.aligned() if len(node.inputs) > 1 else node.inputs))
 
-    return row
+    return described(row, f"{op}.")
 
 
 def invert(node: OnnxNode) -> Tensor:

@@ -38,6 +38,7 @@ def _value(node: OnnxNode, index: int) -> Value:
 
 
 def _loop(node: OnnxNode) -> Outputs:
+    """A while loop, whose condition and body are functions."""
     graph = _graph(node, "body")
     if len(node.values) < 2:
         raise Unsupported(f"{len(node.values)} inputs of a loop: expected a trip count and a condition, even if left out")
@@ -53,6 +54,7 @@ def _loop(node: OnnxNode) -> Outputs:
 
 
 def _scan(node: OnnxNode) -> Outputs:
+    """A while loop over the slices of what is scanned, whose body is a function."""
     count = node.attr("num_scan_inputs", 0)
     graph = _graph(node, "body")
     values = [_value(node, index) for index in range(len(node.values))]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, DOUBLE
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
+from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, described
 
 
 def _same(op: str) -> Row:
@@ -17,7 +17,7 @@ def _same(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *(node[i] for i in range(len(node.inputs))))
 
-    return row
+    return described(row, f"{op}.")
 
 
 def _folded(op: str) -> Row:
@@ -27,7 +27,7 @@ def _folded(op: str) -> Row:
         tensors = [node[i] for i in range(len(node.inputs))]
         return reduce(lambda so_far, tensor: node.emit_widened(op, so_far, tensor), tensors)
 
-    return row
+    return described(row, f"{op} of the first two inputs, then of that and the third, and so on.")
 
 
 def _of_two(op: str) -> Row:
@@ -36,7 +36,7 @@ def _of_two(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *node.aligned())
 
-    return row
+    return described(row, f"{op}.")
 
 
 def divide(node: OnnxNode) -> Tensor:
@@ -125,7 +125,7 @@ def _of_last_axis(op: str) -> Row:
         order[axis], order[-1] = order[-1], order[axis]
         return node.permuted(node.emit_widened(op, node.permuted(x, order)), order)
 
-    return row
+    return described(row, f"{op} of the last axis, which another is brought to; before version 13 of all axes from one on.")
 
 
 def _of_flattened(node: OnnxNode, op: str) -> Tensor:
@@ -141,6 +141,26 @@ def _of_flattened(node: OnnxNode, op: str) -> Tensor:
     return node.emit("Reshape", node.emit_widened(op, flat), sizes)
 
 
+def hardmax(node: OnnxNode) -> Tensor:
+    """OneHot of ArgMax, along the axis that it was found on; before version 13 of all axes from one on, in a row."""
+    x = node[0]
+    axis = node.attr("axis", 1 if node.since < 13 else -1)
+    rank = node.known_rank(x)
+    if node.since < 13 and node.axis(axis, x) < rank - 1:
+        sizes = node.sizes(x)
+        before = node.emit("Prod", node.range_of(sizes, 0, node.axis(axis, x)), node.vector([0]), keep_dims=True)
+        flat = node.emit("Reshape", x, node.emit("ConcatV2", [before, node.vector([-1])], 0))
+        return node.emit("Reshape", _one_hot(node, flat, -1), sizes)
+    return _one_hot(node, x, -1 if node.axis(axis, x) == rank - 1 else node.axis(axis, x))
+
+
+def _one_hot(node: OnnxNode, x: Tensor, axis: int) -> Tensor:
+    wide = node.wider("ArgMax", node.dtype(x))
+    found = node.emit("ArgMax", node.cast(x, wide), node.constant(axis, INT32), output_type=INT64)
+    depth = node.cast(node.scalar(node.size(x, axis)), INT32)
+    return node.emit("OneHot", found, depth, node.like(1, x), node.like(0, x), axis=axis)
+
+
 def _running(op: str) -> Row:
     """Cumsum, Cumprod along an axis."""
 
@@ -152,7 +172,7 @@ def _running(op: str) -> Row:
         wide = node.wider(op, node.dtype(x))
         return node.cast(node.emit(op, node.cast(x, wide), axis, **flags), node.dtype(x))
 
-    return row
+    return described(row, f"{op}.")
 
 
 def dropout(node: OnnxNode) -> Outputs:
@@ -209,6 +229,7 @@ ROWS: Rows = {
     ("Erf", 9, 13): _same("Erf"),
     ("Exp", 6, 13): _same("Exp"),
     ("Floor", 6, 13): _same("Floor"),
+    ("Hardmax", 1, 11, 13): hardmax,
     ("IsInf", 10, 20): is_infinite,
     ("IsNaN", 9, 13, 20): _same("IsNan"),
     ("LeakyRelu", 6, 16): leaky_relu,

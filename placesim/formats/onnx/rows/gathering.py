@@ -119,6 +119,22 @@ def scatter_elements(node: OnnxNode) -> Tensor:
     return _scattered(node, node[0], _full_indices(node, node[0], node[1], node.attr("axis", 0)), node[2])
 
 
+def tensor_scatter(node: OnnxNode) -> Tensor:
+    """TensorScatterUpdate of a cache, in which each batch is written from its own index on, round where it is circular."""
+    cache, update, start = node[0], node[1], node.input(2)
+    rank = node.known_rank(update)
+    axis = node.attr("axis", -2) % rank
+    sizes = node.sizes(update)
+    along = _numbered(node, node.size(update, axis), axis, rank, sizes)
+    if start is not None:
+        first = node.emit("Reshape", node.cast(start, INT64), node.vector([-1] + [1] * (rank - 1)))
+        along = node.emit("AddV2", along, first)
+    if node.attr("mode", "linear") == "circular":
+        along = node.emit("FloorMod", along, node.scalar(node.size(cache, axis)))
+    grids = [along if one == axis else _numbered(node, node.size(update, one), one, rank, sizes) for one in range(rank)]
+    return node.emit("TensorScatterUpdate", cache, node.emit("Pack", grids, axis=-1), update)
+
+
 def scatter_nd(node: OnnxNode) -> Tensor:
     """TensorScatterUpdate, or with a reduction."""
     x, indices = node[0], node[1]
@@ -164,4 +180,5 @@ ROWS: Rows = {
     ("Scatter", 9): scatter_elements,
     ("ScatterElements", 11, 13, 16, 18): scatter_elements,
     ("ScatterND", 11, 13, 16, 18): scatter_nd,
+    ("TensorScatter", 24): tensor_scatter,
 }

@@ -22,7 +22,7 @@ def batch_normalization(node: OnnxNode) -> list[Tensor | None]:
         return [_scaled(node, images, (mean, variance), (scale, offset), node.attr("epsilon", 1e-5))]
     if node.since >= 14 and node.attr("training_mode", 0):
         return _trained(node)
-    if any(node.has_output(index) for index in range(1, 5)):
+    if any(node.has_output(index) for index in range(1, 5)) or (node.since < 7 and not node.attr("is_test", 0)):
         raise Unsupported("no statistics of training before version 14 of the op: expected one output")
     rank = node.known_rank(images)
     if rank == 4 and node.computes("FusedBatchNormV3", T=node.dtype(images), U=FLOAT):
@@ -159,7 +159,7 @@ def lrn(node: OnnxNode) -> Tensor:
 
 
 ROWS: Rows = {
-    ("BatchNormalization", 7, 9, 14, 15): batch_normalization,
+    ("BatchNormalization", 6, 7, 9, 14, 15): batch_normalization,
     ("InstanceNormalization", 1, 6, 22): instance_normalization,
     ("LRN", 1, 13): lrn,
     ("LayerNormalization", 17): layer_normalization,

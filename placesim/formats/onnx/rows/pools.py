@@ -38,9 +38,10 @@ def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[Window, ...], tu
 def _rounded_up(window: Window, dim: int | None) -> Window:
     """`ceil_mode`: a last window that is not all there, if it begins before the padding behind."""
     if dim is None:
-        if window.stride == 1:
-            return window
-        raise Unsupported("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+        # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
+        if window.after + window.stride > window.reach:
+            raise Unsupported("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+        return window._replace(after=window.after + window.stride - 1)
     padded = dim + window.before + window.after
     count = -(-(padded - window.reach) // window.stride) + 1
     if (count - 1) * window.stride >= dim + window.before:
@@ -71,12 +72,21 @@ def average_pool(node: OnnxNode) -> Tensor:
     """AveragePool; what was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never."""
     images = node[0]
     windows, beyond = pool_windows(node, images)
-    total = _summed(node, images, windows)
     pads = [(window.before, window.after - more) for window, more in zip(windows, beyond, strict=True)]
     counted = pads if node.attr("count_include_pad", 0) else [(0, 0)] * len(windows)
     if not any(beyond) and counted == pads:
-        return total(None)
-    return total(counted)
+        return _means(node, images, windows)
+    dims = (node.shape(images) or ())[2:]
+    if len(dims) == len(windows) and None not in dims:
+        shares = _shares(windows, [dim or 0 for dim in dims], counted)
+        return node.emit("RealDiv", _means(node, images, windows), node.like(shares, images))
+    # of a size that is not known before it runs the counted elements are averaged too, as ones
+    whole = _pad(node, images, [(0, 0), (0, 0), *counted], node.like(0, images))
+    rest = [
+        window._replace(before=window.before - before, after=window.after - after)
+        for window, (before, after) in zip(windows, counted, strict=True)
+    ]
+    return node.emit("RealDiv", _means(node, whole, rest), _means(node, node.emit("OnesLike", whole), rest))
 
 
 def lp_pool(node: OnnxNode) -> Tensor:
@@ -85,54 +95,33 @@ def lp_pool(node: OnnxNode) -> Tensor:
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     windows, _ = pool_windows(node, images)
     size = prod(window.taps for window in windows)
-    mean = _summed(node, powers, windows)(None)
+    mean = _means(node, powers, windows)
     return node.emit("Pow", node.emit("Mul", mean, node.like(size, images)), node.like(1 / p, images))
 
 
-class _Averaging:
-    """Means of padded windows; called with how much of the padding on each side counts, None where all of it does."""
-
-    def __init__(self, node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> None:
-        self.node = node
-        self.images = images
-        self.windows = windows
-
-    def __call__(self, counted: Sequence[tuple[int, int]] | None) -> Tensor:
-        node, spatial = self.node, len(self.windows)
-        mean = self._means(self.images)
-        if counted is None:
-            return mean
-        shares = np.ones((1,) * (spatial + 2), np.float64)
-        dims = (node.shape(self.images) or ())[2:]
-        if None in dims or len(dims) != spatial:
-            raise Unsupported("number of padded elements not known before it runs: expected axes of known size")
-        for axis, (window, dim, pads) in enumerate(zip(self.windows, dims, counted, strict=True)):
-            share = _share(window, dim or 0, pads)
-            shares = shares * share.reshape([-1 if other == axis + 2 else 1 for other in range(spatial + 2)])
-        return node.emit("RealDiv", mean, node.like(shares, self.images))
-
-    def _means(self, images: Tensor) -> Tensor:
-        node, windows, spatial = self.node, self.windows, len(self.windows)
-        native = spatial < 4 and all(window.rate == 1 for window in windows)
-        zero = node.like(0, images)
-        if not native or not node.computes("AvgPool3D" if spatial == 3 else "AvgPool", T=node.dtype(images)):
-            total = _reduced(node, _padded(node, images, windows, zero), windows, "Sum")
-            return node.emit("RealDiv", total, node.like(prod(window.taps for window in windows), images))
-        last, planes = _planes(node, images, windows)
-        padded = _padded_last(node, last, planes, zero)
-        op = "AvgPool3D" if spatial == 3 else "AvgPool"
-        return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
+def _means(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> Tensor:
+    """The means of windows, all of whose padding counts as zeros."""
+    spatial, zero = len(windows), node.like(0, images)
+    native = spatial < 4 and all(window.rate == 1 for window in windows)
+    op = "AvgPool3D" if spatial == 3 else "AvgPool"
+    if not native or not node.computes(op, T=node.dtype(images)):
+        total = _reduced(node, _padded(node, images, windows, zero), windows, "Sum")
+        return node.emit("RealDiv", total, node.like(prod(window.taps for window in windows), images))
+    last, planes = _planes(node, images, windows)
+    padded = _padded_last(node, last, planes, zero)
+    return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
 
 
-_summed = _Averaging
-
-
-def _share(window: Window, dim: int, pads: tuple[int, int]) -> Known:
-    """Which part of each window along an axis is counted: the axis's elements and so many pads on either side."""
-    count = (dim + window.before + window.after - window.reach) // window.stride + 1
-    places = np.arange(count)[:, None] * window.stride + np.arange(window.taps) * window.rate - window.before
-    counted: Known = (places >= -pads[0]) & (places < dim + pads[1])
-    return np.asarray(counted.mean(axis=1))
+def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> Known:
+    """Which part of each window is counted, `[1, 1, windows...]`: the axes' elements and so many pads on either side."""
+    spatial = len(windows)
+    shares = np.ones((1,) * (spatial + 2), np.float64)
+    for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True)):
+        count = (dim + window.before + window.after - window.reach) // window.stride + 1
+        places = np.arange(count)[:, None] * window.stride + np.arange(window.taps) * window.rate - window.before
+        share = ((places >= -pads[0]) & (places < dim + pads[1])).mean(axis=1)
+        shares = shares * share.reshape([-1 if other == axis + 2 else 1 for other in range(spatial + 2)])
+    return shares
 
 
 def _window_attrs(planes: Sequence[Window]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, described
 
 
 def _axes(node: OnnxNode, x: Tensor) -> Tensor | None:
@@ -58,7 +58,7 @@ def _plain(op: str, of_booleans: str = "") -> Row:
             return node.emit(of_booleans, x, axes, keep_dims=_keeps(node))
         return _reduced(node, op, x, axes, _keeps(node))
 
-    return row
+    return described(row, f"{op}; {of_booleans} of booleans." if of_booleans else f"{op}.")
 
 
 def _sum_of(*before: str, after: str = "") -> Row:
@@ -75,7 +75,8 @@ def _sum_of(*before: str, after: str = "") -> Row:
             x = node.emit_widened(after, x) if node.dtype(x).is_floating else _of_integers(node, after, x)
         return node.emit("Identity", x) if x == node[0] else x
 
-    return row
+    steps = [*before, "Sum", *([after] if after else [])]
+    return described(row, f"{', then '.join(steps)}.")
 
 
 def _of_integers(node: OnnxNode, op: str, x: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ def _place_of(op: str) -> Row:
             found = node.emit("Sub", last, found)
         return node.emit("ExpandDims", found, axis) if _keeps(node) else found
 
-    return row
+    return described(row, f"{op}; where the last of equals is asked for, of the axis reversed.")
 
 
 ROWS: Rows = {

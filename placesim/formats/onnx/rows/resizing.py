@@ -1,7 +1,313 @@
-"""Images of another size, and samples of them."""
+"""Resize, and Upsample before it -> TensorFlow's resizing where that takes the same samples, else each axis by itself.
+
+Along an axis the samples' coordinates, their neighbours and weights are computed, as constants where sizes and scales are
+known, and the weighted neighbours gathered and added up.
+"""
 
 from __future__ import annotations
 
-from placesim.formats.onnx.onnx_node import Rows
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-ROWS: Rows = {}
+import numpy as np
+
+from placesim.dtypes import DTYPES
+from placesim.formats.onnx.folding import Folding, Value, float32, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.rows.windows import channels_first, channels_last
+
+FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
+_NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
+    ("linear", "half_pixel", ""): ("ResizeBilinear", {"half_pixel_centers": True}),
+    ("linear", "align_corners", ""): ("ResizeBilinear", {"align_corners": True}),
+    ("linear", "asymmetric", ""): ("ResizeBilinear", {}),
+    ("nearest", "asymmetric", "floor"): ("ResizeNearestNeighbor", {}),
+    ("nearest", "half_pixel", "round_prefer_ceil"): ("ResizeNearestNeighbor", {"half_pixel_centers": True}),
+    ("nearest", "tf_half_pixel_for_nn", "floor"): ("ResizeNearestNeighbor", {"half_pixel_centers": True}),
+    ("nearest", "align_corners", "round_prefer_ceil"): ("ResizeNearestNeighbor", {"align_corners": True}),
+}
+"""Mode, where samples lie and how they are rounded -> the op of TensorFlow that takes the same."""
+
+
+class _Axis(NamedTuple):
+    """How an axis is resized: its number, its size, that it gets, how often the second holds the first, part that is taken."""
+
+    number: int
+    size: Value
+    resized: Value
+    scale: Value
+    start: Value | None = None
+    end: Value | None = None
+
+
+class _Ways(NamedTuple):
+    """What the attributes say of all axes."""
+
+    mode: str
+    coordinates: str
+    rounding: str
+    cubic: float
+    excludes: bool
+    antialias: bool
+    extrapolation: float
+
+
+def resize(node: OnnxNode) -> Tensor:
+    """Resize with the inputs X, roi, scales, sizes."""
+    ways = _Ways(
+        node.attr("mode", "nearest"),
+        node.attr("coordinate_transformation_mode", "half_pixel"),
+        node.attr("nearest_mode", "round_prefer_floor"),
+        node.attr("cubic_coeff_a", -0.75),
+        bool(node.attr("exclude_outside", 0)),
+        bool(node.attr("antialias", 0)),
+        node.attr("extrapolation_value", 0.0),
+    )
+    return _resized(node, node.input(1), _filled(node, node.input(2)), _filled(node, node.input(3)), ways)
+
+
+def resize_by_scales(node: OnnxNode) -> Tensor:
+    """Upsample, and Resize of version 10: the inputs X and scales, samples by the lower index."""
+    scales = node.constant(np.array(node.attr("scales"), np.float32)) if node.attr("scales") is not None else node[1]
+    mode = {"bilinear": "linear"}.get(node.attr("mode", "nearest"), node.attr("mode", "nearest"))
+    return _resized(node, None, scales, None, _Ways(mode, "asymmetric", "floor", -0.75, False, False, 0.0))
+
+
+def _filled(node: OnnxNode, tensor: Tensor | None) -> Tensor | None:
+    """An input that is there and not empty."""
+    return None if tensor is None or node.shape(tensor) == (0,) else tensor
+
+
+def _resized(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None, ways: _Ways) -> Tensor:
+    if ways.mode not in ("nearest", "linear", "cubic"):
+        raise Unsupported(f"no such mode: got '{ways.mode}', expected nearest, linear or cubic")
+    if (scales is None) == (sizes is None):
+        raise Unsupported("nothing to resize to: expected one of the inputs scales and sizes")
+    images = node[0]
+    axes = _axes(node, roi if ways.coordinates == "tf_crop_and_resize" else None, scales, sizes)
+    axes = [axis for axis in axes if not _is_kept(axis, ways)]
+    if not axes:
+        return node.emit("Identity", images)
+    return _native(node, axes, ways) or _by_axis(node, axes, ways)
+
+
+def _axes(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None) -> list[_Axis]:
+    fold, images = Folding(node), node[0]
+    rank, known = node.known_rank(images), fold.sizes(images)
+    numbers = [axis % rank for axis in node.attr("axes", tuple(range(rank)))]
+    given = [fold.cast(known[axis], FLOAT) for axis in numbers]
+    if sizes is not None:
+        wanted = fold.cast(fold.value(sizes), INT32)
+        resized = [_item(fold, wanted, index) for index in range(len(numbers))]
+        factors = [fold("RealDiv", fold.cast(size, FLOAT), was) for size, was in zip(resized, given, strict=True)]
+        policy = node.attr("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            all_factors = fold.pack(factors)
+            least = fold("Min" if policy == "not_larger" else "Max", all_factors, int32(0))
+            factors = [least] * len(numbers)
+            rounded = [fold("Floor", fold("AddV2", fold("Mul", least, was), float32(0.5))) for was in given]
+            resized = [fold.cast(size, INT32) for size in rounded]
+    else:
+        assert scales is not None
+        wanted = fold.cast(fold.value(scales), FLOAT)
+        factors = [_item(fold, wanted, index) for index in range(len(numbers))]
+        resized = [fold.cast(fold("Floor", fold("Mul", was, by)), INT32) for was, by in zip(given, factors, strict=True)]
+    made = [_Axis(axis, known[axis], *pair) for axis, pair in zip(numbers, zip(resized, factors, strict=True), strict=True)]
+    if roi is None:
+        return made
+    region, count = fold.cast(fold.value(roi), FLOAT), len(numbers)
+    return [
+        axis._replace(start=_item(fold, region, index), end=_item(fold, region, index + count))
+        for index, axis in enumerate(made)
+    ]
+
+
+def _item(fold: Folding, vector: Value, index: int) -> Value:
+    return fold("GatherV2", vector, int32(index), int32(0))
+
+
+def _is_kept(axis: _Axis, ways: _Ways) -> bool:
+    """Whether an axis is known to stay as it is."""
+    if ways.coordinates == "tf_crop_and_resize":
+        return (
+            all(isinstance(end, np.ndarray) for end in (axis.start, axis.end))
+            and _same(axis)
+            and axis.start == 0
+            and axis.end == 1
+        )
+    return isinstance(axis.scale, np.ndarray) and axis.scale == 1
+
+
+def _same(axis: _Axis) -> bool:
+    return isinstance(axis.size, np.ndarray) and isinstance(axis.resized, np.ndarray) and axis.size == axis.resized
+
+
+# --- TensorFlow's own -----------------------------------------------------------------------------------------------
+
+
+def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor | None:
+    """The images by an op of TensorFlow; None where that would take other samples."""
+    images = node[0]
+    mode = "half_pixel" if ways.coordinates == "pytorch_half_pixel" and all(map(_is_long, axes)) else ways.coordinates
+    rounding = ways.rounding if ways.mode == "nearest" else ""
+    found = _NATIVE.get((ways.mode, mode, rounding))
+    if found is None or ways.antialias or node.rank(images) != 4 or any(axis.number < 2 for axis in axes):
+        return None
+    op, attrs = found
+    fitting = node.dtype(images) is FLOAT if op == "ResizeBilinear" else node.computes(op, T=node.dtype(images))
+    if not fitting or not all(map(_is_even, axes)):
+        return None
+    fold = Folding(node)
+    by_number = {axis.number: axis.resized for axis in axes}
+    kept = fold.sizes(images) if len(by_number) < 2 else []
+    size = fold.pack([by_number[number] if number in by_number else kept[number] for number in (2, 3)])
+    made = node.emit(op, channels_last(node, images, 2), size, **attrs)
+    return channels_first(node, made, 2)
+
+
+def _is_long(axis: _Axis) -> bool:
+    return isinstance(axis.resized, np.ndarray) and bool(axis.resized > 1)
+
+
+def _is_even(axis: _Axis) -> bool:
+    """Whether the scale is that of the sizes, as it is in TensorFlow, not one that leaves a fraction of an element."""
+    if not isinstance(axis.scale, np.ndarray):
+        return False
+    if isinstance(axis.size, np.ndarray) and isinstance(axis.resized, np.ndarray):
+        return bool(np.float32(axis.resized) == np.float32(axis.size) * axis.scale)
+    return float(axis.scale).is_integer()
+
+
+# --- axis by axis ---------------------------------------------------------------------------------------------------
+
+
+def _by_axis(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor:
+    own = node.dtype(node[0])
+    images = node[0] if ways.mode == "nearest" or own.numpy.kind == "f" else node.cast(node[0], FLOAT)
+    rank, outside = node.known_rank(node[0]), []
+    for axis in axes:
+        samples = _samples(node, axis, ways)
+        if ways.mode == "nearest":
+            images = node.emit("GatherV2", images, _nearest(node, samples, axis, ways), int32(axis.number))
+        else:
+            images = _weighted(node, images, samples, axis, ways, rank)
+        if ways.coordinates == "tf_crop_and_resize":
+            outside.append(_outside(node, samples, axis, rank))
+    images = node.cast(images, own)
+    for mask in outside:
+        images = node.emit("SelectV2", mask, node.like(ways.extrapolation, images), images)
+    return images
+
+
+def _samples(node: OnnxNode, axis: _Axis, ways: _Ways) -> Value:
+    """The coordinate in the input of each element of the resized axis."""
+    fold = Folding(node)
+    size = fold.cast(axis.size, FLOAT)
+    length = fold("Mul", size, axis.scale)
+    steps = fold.cast(fold("Range", int32(0), axis.resized, int32(1)), FLOAT)
+    one, half = float32(1), float32(0.5)
+    if ways.coordinates == "asymmetric":
+        return fold("RealDiv", steps, axis.scale)
+    if ways.coordinates == "align_corners":
+        way = fold("Maximum", fold("Sub", length, one), float32(np.finfo(np.float32).tiny))
+        ratio = fold("SelectV2", fold("LessEqual", length, one), float32(0), fold("RealDiv", fold("Sub", size, one), way))
+        return fold("Mul", steps, ratio)
+    if ways.coordinates == "tf_crop_and_resize":
+        return _cropped(fold, axis, steps, length, size)
+    centres = fold("RealDiv", fold("AddV2", steps, half), axis.scale)
+    if ways.coordinates == "tf_half_pixel_for_nn":
+        return centres
+    centres = fold("Sub", centres, half)
+    if ways.coordinates == "half_pixel":
+        return centres
+    if ways.coordinates == "pytorch_half_pixel":
+        return fold("SelectV2", fold("Less", int32(1), axis.resized), centres, float32(0))
+    if ways.coordinates == "half_pixel_symmetric":
+        share = fold("RealDiv", fold.cast(axis.resized, FLOAT), length)
+        return fold("AddV2", fold("Mul", fold("Mul", size, half), fold("Sub", one, share)), centres)
+    raise Unsupported(f"no such coordinate_transformation_mode: got '{ways.coordinates}'")
+
+
+def _cropped(fold: Folding, axis: _Axis, steps: Value, length: Value, size: Value) -> Value:
+    if axis.start is None or axis.end is None:
+        raise Unsupported("no region to crop: expected the input roi for tf_crop_and_resize")
+    one, last = float32(1), fold("Sub", size, float32(1))
+    part = fold("Mul", fold("Sub", axis.end, axis.start), last)
+    gaps = fold("Maximum", fold("Sub", length, one), float32(np.finfo(np.float32).tiny))
+    several = fold("RealDiv", fold("Mul", steps, part), gaps)
+    middle = fold("Mul", part, float32(0.5))
+    within = fold("SelectV2", fold("LessEqual", length, one), middle, several)
+    return fold("AddV2", within, fold("Mul", axis.start, last))
+
+
+def _clamped(fold: Folding, indices: Value, size: Value) -> Value:
+    return fold("Minimum", fold("Maximum", indices, int32(0)), fold("Sub", size, int32(1)))
+
+
+def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _Ways) -> Value:
+    fold, half = Folding(node), float32(0.5)
+    if ways.rounding == "round_prefer_floor":
+        whole = fold("Ceil", fold("Sub", samples, half))
+    elif ways.rounding == "round_prefer_ceil":
+        whole = fold("Floor", fold("AddV2", samples, half))
+    elif ways.rounding in ("floor", "ceil"):
+        whole = fold(ways.rounding.capitalize(), samples)
+    else:
+        raise Unsupported(f"no such nearest_mode: got '{ways.rounding}'")
+    return _clamped(fold, fold.cast(whole, INT32), axis.size)
+
+
+def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways: _Ways, rank: int) -> Tensor:
+    """Each sample's neighbours along the axis, weighted and added up."""
+    fold = Folding(node)
+    reach = float32(1 if ways.mode == "linear" else 2)
+    shrink = fold("Minimum", axis.scale, float32(1)) if ways.antialias else float32(1)
+    first = fold.cast(fold("AddV2", fold("Floor", fold("RealDiv", fold("Neg", reach), shrink)), float32(1)), INT32)
+    offsets = fold("Range", first, fold("Sub", int32(2), first), int32(1))
+    base = fold("Floor", samples)
+    column = int32([-1, 1])
+    ratio = fold("Reshape", fold("Sub", samples, base), column)
+    weights = _weights(fold, fold("Abs", fold("Mul", fold("Sub", fold.cast(offsets, FLOAT), ratio), shrink)), ways)
+    places = fold("AddV2", fold("Reshape", fold.cast(base, INT32), column), offsets)
+    if ways.excludes:
+        inside = fold("LogicalAnd", fold("GreaterEqual", places, int32(0)), fold("Less", places, axis.size))
+        weights = fold("SelectV2", inside, weights, float32(0))
+    if ways.excludes or ways.antialias:
+        weights = fold("RealDiv", weights, fold("Reshape", fold("Sum", weights, int32(1)), column))
+    gathered = node.emit("GatherV2", images, _clamped(fold, places, axis.size), int32(axis.number))
+    shaped = fold("Reshape", weights, fold.concat([fold.shape(weights), np.ones(rank - 1 - axis.number, np.int32)]))
+    return node.emit("Sum", node.emit("Mul", gathered, fold.cast(shaped, node.dtype(images))), int32(axis.number + 1))
+
+
+def _weights(fold: Folding, distance: Value, ways: _Ways) -> Value:
+    """Of neighbours at a distance from the sample: a triangle, or the cubic of Keys with its coefficient."""
+    one = float32(1)
+    if ways.mode == "linear":
+        return fold("Maximum", fold("Sub", one, distance), float32(0))
+    a = ways.cubic
+    near = _polynomial(fold, distance, [a + 2, -(a + 3), 0, 1])
+    far = _polynomial(fold, distance, [a, -5 * a, 8 * a, -4 * a])
+    outer = fold("SelectV2", fold("Less", distance, float32(2)), far, float32(0))
+    return fold("SelectV2", fold("LessEqual", distance, one), near, outer)
+
+
+def _polynomial(fold: Folding, value: Value, coefficients: Sequence[float]) -> Value:
+    made: Value = float32(coefficients[0])
+    for coefficient in coefficients[1:]:
+        made = fold("AddV2", fold("Mul", made, value), float32(coefficient))
+    return made
+
+
+def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
+    """Which elements of an axis have their sample outside of the input, as it is broadcast over the images."""
+    fold = Folding(node)
+    last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
+    mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))
+    return fold("Reshape", mask, int32([-1, *[1] * (rank - 1 - axis.number)]))
+
+
+ROWS: Rows = {
+    ("Resize", 10): resize_by_scales,
+    ("Resize", 11, 13, 18, 19): resize,
+    ("Upsample", 7, 9, 10): resize_by_scales,
+}

@@ -76,10 +76,12 @@ def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
 
 
 def _empty(node: OnnxNode) -> Outputs:
+    """A list of no members, which nothing stands for."""
     return Value(None, sequence_type(tensor_type(node.attr("dtype", 1), None)), None, ())
 
 
 def _construct(node: OnnxNode) -> Outputs:
+    """A list of the inputs, which nothing stands for as its length is known."""
     items = tuple(_given(node, index) for index in range(len(node.values)))
     return _sequence_of(items, sequence_type(items[0].type))
 
@@ -89,6 +91,7 @@ def _sequence_of(items: tuple[Value, ...], kind: object) -> Value:
 
 
 def _insert(node: OnnxNode) -> Outputs:
+    """The list with a member more; TensorListResize and TensorListSetItem where its length or the place is not known before."""
     value, item = _sequence(node), _given(node, 1)
     if value.items is not None:
         place = _known_place(node, 2, len(value.items), 1)
@@ -106,6 +109,7 @@ def _insert(node: OnnxNode) -> Outputs:
 
 
 def _erase(node: OnnxNode) -> Outputs:
+    """The list with a member less; TensorListPopBack of what was moved where its length is known only when it runs."""
     value = _sequence(node)
     if value.items is not None:
         place = _known_place(node, 1, len(value.items), 0)
@@ -139,6 +143,7 @@ def _moved(node: OnnxNode, value: Value, count: TensorRef, start: TensorRef, ste
 
 
 def _at(node: OnnxNode) -> Outputs:
+    """The member itself; TensorListGetItem where the place or the length is known only when it runs."""
     value = _sequence(node)
     if value.items is not None:
         place = _known_place(node, 1, len(value.items), 0)
@@ -149,6 +154,7 @@ def _at(node: OnnxNode) -> Outputs:
 
 
 def _length(node: OnnxNode) -> Outputs:
+    """A Const; TensorListLength where the length is known only when it runs."""
     value = _sequence(node)
     if value.items is not None:
         return node.constant(np.int64(len(value.items)), INT64)
@@ -156,6 +162,7 @@ def _length(node: OnnxNode) -> Outputs:
 
 
 def _concat(node: OnnxNode) -> Outputs:
+    """ConcatV2 or Pack of the members; TensorListStack and what joins its rows where their number is not known."""
     value, axis, is_new = _sequence(node), node.attr("axis"), node.attr("new_axis", 0)
     if axis is None:
         raise Unsupported("no 'axis': expected one")
@@ -208,6 +215,7 @@ def _joined_one_by_one(node: OnnxNode, value: Value, axis: int, dims: Dims | Non
 
 
 def _split(node: OnnxNode) -> Outputs:
+    """Split, SplitV or Unpack; a TensorList where the number of parts is known only when it runs."""
     keeps = node.input(1) is not None or bool(node.attr("keepdims", 1))
     data, given = node[0], node.input(1)
     shape = node.shape(data)
@@ -309,6 +317,7 @@ def _members(node: OnnxNode, made: tuple[TensorRef, ...], shapes: list[Dims]) ->
 
 
 def _optional(node: OnnxNode) -> Outputs:
+    """The value itself, or none."""
     value = node.values[0] if node.values else None
     if value is not None:
         return Value(None, optional_type(value.type), None, (value,))
@@ -319,6 +328,7 @@ def _optional(node: OnnxNode) -> Outputs:
 
 
 def _has_element(node: OnnxNode) -> Outputs:
+    """A Const; OptionalHasValue where that is known only when it runs."""
     value = node.values[0] if node.values else None
     if value is not None and value.items is None and kind_of(value) == "optional_type":
         return tensor_value(node, node.emit("OptionalHasValue", value.ref), ())
@@ -327,6 +337,7 @@ def _has_element(node: OnnxNode) -> Outputs:
 
 
 def _get_element(node: OnnxNode) -> Outputs:
+    """The value itself; OptionalGetValue where whether there is one is known only when it runs."""
     value = _given(node, 0)
     if kind_of(value) != "optional_type":
         return value

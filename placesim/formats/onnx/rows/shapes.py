@@ -74,7 +74,7 @@ def squeeze(node: OnnxNode) -> Tensor:
     given = node.input(1)
     axes = node.attr("axes") if given is None else node.content(given)
     if axes is not None:
-        return node.emit("Squeeze", x, squeeze_dims=tuple(int(axis) for axis in axes))
+        return node.emit("Squeeze", x, squeeze_dims=tuple(int(axis) for axis in np.ravel(axes)))
     if given is None:
         return node.emit("Squeeze", x)
     sizes = node.sizes(x)
@@ -90,7 +90,7 @@ def unsqueeze(node: OnnxNode) -> Tensor:
     axes = node.attr("axes") if given is None else node.content(given)
     if axes is None:
         return _unsqueezed(node, x, node[1])
-    numbers = [int(axis) for axis in axes]
+    numbers = [int(axis) for axis in np.ravel(axes)]
     if len(numbers) != 1 and any(axis < 0 for axis in numbers):
         rank = node.known_rank(x) + len(numbers)
         numbers = [axis % rank for axis in numbers]

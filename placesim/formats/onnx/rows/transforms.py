@@ -1,7 +1,177 @@
-"""Fourier transforms, windows, and sums of products by subscripts."""
+"""Sums over named axes, Fourier transforms, and columns of images."""
 
 from __future__ import annotations
 
-from placesim.formats.onnx.onnx_node import Rows
+from collections.abc import Sequence
 
-ROWS: Rows = {}
+import numpy as np
+
+from placesim.dtypes import DTYPES
+from placesim.formats.onnx.folding import Folding, Value, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+
+INT32 = DTYPES["int32"]
+_COMPLEX = {"float": DTYPES["complex64"], "double": DTYPES["complex128"]}
+
+
+def einsum(node: OnnxNode) -> Tensor:
+    """Einsum of one input, of two, or of more two by two from the first."""
+    terms, wanted = _equation(node.attr("equation", ""))
+    tensors = [node[index] for index in range(len(terms))]
+    if len(terms) != len(node.inputs):
+        raise Unsupported(f"wrong equation: got {len(terms)} terms, expected one for each of {len(node.inputs)} inputs")
+    made, term = tensors[0], terms[0]
+    if len(terms) == 1:
+        return node.emit_widened("Einsum", made, equation=f"{term}->{wanted}", N=1)
+    for index in range(1, len(terms)):
+        later = "".join([*terms[index + 1 :], wanted])
+        given = dict.fromkeys(_labels(term) + _labels(terms[index]))
+        kept = wanted if index == len(terms) - 1 else "".join(label for label in given if label in later)
+        made = node.emit_widened("Einsum", made, tensors[index], equation=f"{term},{terms[index]}->{kept}", N=2)
+        term = kept
+    return made
+
+
+def _labels(term: str) -> list[str]:
+    """A term's labels, an ellipsis as one."""
+    before, dots, behind = term.partition("...")
+    return [*before, *([dots] if dots else []), *behind]
+
+
+def _equation(text: str) -> tuple[list[str], str]:
+    """The terms and the output's; one that is not said has the labels that stand once, in their order."""
+    given, arrow, wanted = text.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if not arrow:
+        labels = [label for term in terms for label in _labels(term)]
+        once = sorted(label for label in labels if label != "..." and labels.count(label) == 1)
+        wanted = "..." * ("..." in labels) + "".join(once)
+    return terms, wanted
+
+
+# --- Fourier --------------------------------------------------------------------------------------------------------
+
+
+def dft(node: OnnxNode) -> Tensor:
+    """DFT along an axis of `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part."""
+    signal = node[0]
+    own, rank = node.dtype(signal), node.known_rank(signal)
+    inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
+    parts = _parts_of(node, signal)
+    fold = Folding(node)
+    there, back = _moves(node, fold, rank)
+    moved = [node.emit("Transpose", part, there) for part in parts]
+    size: Value = node.emit("GatherV2", node.emit("Shape", moved[0]), np.int32(rank - 2), np.int32(0))
+    if onesided and inverse:
+        # half of a spectrum is that of a signal of even length
+        size = fold("Mul", fold("Sub", size, int32(1)), int32(2))
+    size = _length(node, fold, size)
+    made = _transformed(node, moved, size, rank - 1, inverse, onesided)
+    made = [node.cast(node.emit("Transpose", part, back), own) for part in made]
+    return node.emit("Pack", made, axis=-1)
+
+
+def _parts_of(node: OnnxNode, signal: Tensor) -> list[Tensor]:
+    """The real part and, where there is one, the imaginary part, in a type that TensorFlow transforms."""
+    last = (node.shape(signal) or (None,))[-1]
+    if last not in (1, 2):
+        raise Unsupported(f"wrong last dimension: got {last}, expected 1 for real numbers or 2 for complex ones")
+    wide = signal if node.dtype(signal).name in _COMPLEX else node.cast(signal, DTYPES["float"])
+    return [node.emit("GatherV2", wide, np.int32(part), np.int32(-1)) for part in range(last)]
+
+
+def _moves(node: OnnxNode, fold: Folding, rank: int) -> tuple[Value, Value]:
+    """The permutation that puts the transformed axis last, of those without the parts', and its reverse."""
+    if node.since >= 20:
+        given = node.input(2)
+        axis = np.array(-2) if given is None else node.content(given)
+    else:
+        given, axis = None, np.array(node.attr("axis", 1))
+    if axis is not None:
+        number = int(axis.reshape(())) % rank
+        order = [other for other in range(rank - 1) if other != number] + [number]
+        return int32(order), int32(np.argsort(order))
+    assert given is not None
+    scalar = node.cast(node.emit("Reshape", given, np.zeros(0, np.int32)), INT32)
+    chosen = fold("FloorMod", scalar, int32(rank))
+    before, behind = fold("Range", int32(0), chosen, int32(1)), fold("AddV2", chosen, int32(1))
+    rest = fold("Range", behind, int32(rank - 1), int32(1))
+    there = fold.concat([before, rest, fold("Reshape", chosen, int32([1]))])
+    return there, node.emit("InvertPermutation", there)
+
+
+def _length(node: OnnxNode, fold: Folding, size: Value) -> Value:
+    """How long the transform is, `[1]`: the axis, or input 1."""
+    given = node.input(1)
+    return fold("Reshape", size if given is None else fold.cast(fold.value(given), INT32), int32([1]))
+
+
+def _transformed(
+    node: OnnxNode, parts: Sequence[Tensor], length: Value, rank: int, inverse: bool, onesided: bool
+) -> list[Tensor]:
+    """The parts of the transform along the last axis of tensors of a rank."""
+    fold = Folding(node)
+    dtype = _COMPLEX[node.dtype(parts[0]).name]
+    if onesided and len(parts) == 1 and not inverse:
+        return _split(node, node.emit("RFFT", parts[0], length, Tcomplex=dtype))
+    imaginary = parts[1] if len(parts) == 2 else node.emit("ZerosLike", parts[0])
+    whole = node.emit("Complex", parts[0], imaginary, Tout=dtype)
+    if onesided and inverse:
+        return [node.emit("IRFFT", whole, length, Treal=node.dtype(parts[0]))]
+    made = node.emit("IFFT" if inverse else "FFT", _fitted(node, whole, length, rank))
+    if onesided:
+        bins = fold("AddV2", fold("FloorDiv", length, int32(2)), int32(1))
+        sizes = fold.concat([int32([-1] * (rank - 1)), bins])
+        made = node.emit("Slice", made, int32([0] * rank), sizes)
+    return _split(node, made)
+
+
+def _split(node: OnnxNode, whole: Tensor) -> list[Tensor]:
+    tout = {complex_: DTYPES[name] for name, complex_ in _COMPLEX.items()}[node.dtype(whole)]
+    return [node.emit("Real", whole, Tout=tout), node.emit("Imag", whole, Tout=tout)]
+
+
+def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
+    """The last axis with zeros behind, or cut off, as it is to be transformed."""
+    if node.input(1) is None or node.op == "STFT":
+        return tensor
+    fold = Folding(node)
+    size = node.emit("GatherV2", node.emit("Shape", tensor), int32([rank - 1]), np.int32(0))
+    more = fold("Maximum", fold("Sub", length, size), int32(0))
+    row = fold("Reshape", fold.concat([int32([0]), more]), int32([1, 2]))
+    padded = node.emit("Pad", tensor, fold.concat([int32(np.zeros((rank - 1, 2))), row]))
+    return node.emit("Slice", padded, int32([0] * rank), fold.concat([int32([-1] * (rank - 1)), length]))
+
+
+def stft(node: OnnxNode) -> Tensor:
+    """STFT: windows of a signal `[batch, length, 1 or 2]`, each transformed."""
+    signal, window = node[0], node.input(2)
+    own, fold = node.dtype(signal), Folding(node)
+    parts = _parts_of(node, signal)
+    step = _scalar(fold, node[1])
+    if node.input(3) is not None:
+        length = _scalar(fold, node[3])
+    elif window is not None:
+        length = fold.sizes(window)[0]
+    else:
+        raise Unsupported("no length of the windows: expected one of the inputs window and frame_length")
+    total = fold.sizes(signal)[1]
+    count = fold("AddV2", fold("FloorDiv", fold("Sub", total, length), step), int32(1))
+    starts = fold("Mul", fold("Range", int32(0), count, int32(1)), step)
+    places = fold("AddV2", fold("Reshape", starts, int32([-1, 1])), fold("Range", int32(0), length, int32(1)))
+    frames = [node.emit("GatherV2", part, places, np.int32(1)) for part in parts]
+    if window is not None:
+        frames = [node.emit("Mul", frame, node.cast(window, node.dtype(frame))) for frame in frames]
+    made = _transformed(node, frames, fold("Reshape", length, int32([1])), 3, False, bool(node.attr("onesided", 1)))
+    return node.emit("Pack", [node.cast(part, own) for part in made], axis=-1)
+
+
+def _scalar(fold: Folding, tensor: Tensor) -> Value:
+    return fold("Reshape", fold.cast(fold.value(tensor), INT32), np.zeros(0, np.int32))
+
+
+ROWS: Rows = {
+    ("DFT", 17, 20): dft,
+    ("Einsum", 12, 28): einsum,
+    ("STFT", 17): stft,
+}

@@ -1,0 +1,60 @@
+"""Ops that nothing here knows, placed all the same: each is an op of its own in the registry, with kernels where it is told.
+
+Nothing computes it, so that it is placed, explained and shown, and neither run nor simulated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from placesim.dtypes import DType
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.names import scope_name
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
+from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
+from placesim.ops.registry import Registry
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9]+")
+
+
+class OpaqueOps:
+    """Ops that are added to a registry as they are met; `device_types` are those that all of them have kernels for."""
+
+    def __init__(self, registry: Registry, device_types: Sequence[str]) -> None:
+        self._ops: dict[str, OpDef] = {}
+        self._kernels: dict[str, tuple[KernelDef, ...]] = {}
+        self._device_types = tuple(device_types)
+        self.registry = registry.with_ops(self._ops, self._kernels) if device_types else registry
+
+    def __bool__(self) -> bool:
+        return bool(self._device_types)
+
+    def add(self, node: OnnxNode, domain: str) -> tuple[Tensor, ...]:
+        """The node as one op that takes all of its inputs.  Raises Unsupported where the type of an output is not known."""
+        op = op_name(domain, node.op)
+        if op not in self._ops:
+            lists = {name: AttrDef(name, "list(type)", minimum=0) for name in ("Tin", "Tout")}
+            self._ops[op] = OpDef(
+                op, (ArgDef("inputs", type_list_attr="Tin"),), (ArgDef("outputs", type_list_attr="Tout"),), lists
+            )
+            self._kernels[op] = tuple(KernelDef(op, device_type, {}, (), 0, "") for device_type in self._device_types)
+        inputs = [tensor for tensor in node.inputs if tensor is not None]
+        given = tuple(map(node.dtype, inputs))
+        types = tuple(self._output_type(node, index) for index in range(node.outputs))
+        return node.emit_all(op, inputs, name=scope_name(node.op, "Op"), Tin=given, Tout=types)
+
+    def _output_type(self, node: OnnxNode, index: int) -> DType:
+        name = node.proto.output[index]
+        said = node.reading.declared.get(name)
+        number = 0 if said is None else said.tensor_type.elem_type
+        found = node.output_dtype(index) or BY_ONNX_NUMBER.get(number)
+        if found is None:
+            raise Unsupported(f"type of output '{name}' not known: expected the model's 'value_info' to say it")
+        return found
+
+
+def op_name(domain: str, op: str) -> str:
+    """`com.microsoft`, `FusedConv` -> `ComMicrosoft>FusedConv`, as TensorFlow names others' ops; ONNX's own get `Onnx>`."""
+    words = [word[0].upper() + word[1:] for word in _NOT_ALLOWED.split(domain or "onnx") if word]
+    return f"{''.join(words) or 'Other'}>{_NOT_ALLOWED.sub('_', op)}"

@@ -1,0 +1,25 @@
+"""ONNX's own backend tests: those agree that the manual does not list, and the manual's page is what the rows are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.formats.onnx_backend import KINDS, cases, failure
+from tests.formats.onnx_page import PAGE, listed, row_lines
+
+LEAST = {"simple": 1.0, "pytorch-operator": 0.95, "pytorch-converted": 0.95, "node": 0.85}
+"""The share of a kind that has to agree."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_tests_agree_but_those_that_the_manual_lists(kind: str) -> None:
+    chosen = list(cases(kind))
+    failures = {case.name: reason for case in chosen if (reason := failure(case))}
+    known = listed() & {case.name for case in chosen}
+    assert not {name: reason for name, reason in failures.items() if name not in known}
+    assert not known - failures.keys(), "these agree by now: python -m tests.formats.onnx_page"
+    assert len(chosen) - len(failures) >= LEAST[kind] * len(chosen)
+
+
+def test_the_page_lists_the_rows() -> None:
+    assert "\n".join(row_lines()) in PAGE.read_text(encoding="utf-8")
