@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import placesim
 from placesim.dtypes import DOUBLE, FLOAT
 from placesim.errors import OpError
 from placesim.graph.steps import Feed, Fetch, Step
-from placesim.runtime import fusion
+from placesim.runtime import executor, fusion
 from placesim.runtime.executor import Executor
 from placesim.runtime.measuring import MeasuredNode, Measurements
 from tests.runtime.graphs import fetch, make_session
@@ -238,3 +240,19 @@ def test_nothing_is_looked_for_where_there_is_no_head() -> None:
     (prepared,) = session._prepared.values()
     assert isinstance(prepared.executor, Executor)
     assert fusion.find_groups(prepared.executor.programs, prepared.executor.schedule.order) == {}
+
+
+def test_the_option_turns_it_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "graph.yaml"
+    file.write_text("nodes:\n- {op: MatMul, name: m, inputs: [[[1.0]], [[-2.0]]]}\n- {op: Relu, name: end, inputs: [m]}\n")
+    asked: list[int] = []
+
+    def told(*args: Any) -> Any:
+        asked.append(1)
+        return fusion.find_groups(*args)
+
+    monkeypatch.setattr(executor, "find_groups", told)
+    for no_fusion in (False, True):
+        report = placesim.run(file, no_fusion=no_fusion)
+        assert report.error is None
+        assert len(asked) == 1  # by the first of the two

@@ -48,7 +48,8 @@ class Transforms(NamedTuple):
     @property
     def taps(self) -> int:
         """Of the filter."""
-        return self.of_filter.shape[1]
+        found: int = self.of_filter.shape[1]
+        return found
 
     @property
     def factors(self) -> int:
