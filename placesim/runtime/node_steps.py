@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.program import Instruction, no_argument, read_variable
+from placesim.runtime.program import NUMBERS, Instruction, direct_binary, no_argument, read_variable
 
 MANY = 1 << 62
 """Stands for a number of elements of which nothing is known."""
@@ -31,6 +31,7 @@ class StepCompiler:
         self._results = results
         self._rendezvous = rendezvous
         self._most: dict[int, int] = {}
+        self._scalars: dict[int, Any] = {}
 
     def compile(self, instruction: Instruction, dropped: Sequence[int]) -> Step:
         """What runs a node and then drops these positions."""
@@ -47,11 +48,12 @@ class StepCompiler:
             return _result(instruction, store, self._results, dropped)
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
             if len(instruction.inputs) == 2:
-                return (
-                    _binary_checked(instruction, few, store, dropped)
-                    if few is not None
-                    else _binary(instruction, store, dropped)
-                )
+                if few is not None:
+                    return _binary_checked(instruction, few, store, dropped)
+                scalar = self._scalars.get(instruction.inputs[1])
+                if scalar is not None and len(dropped) <= 1:
+                    return _with_scalar(instruction, scalar, store, dropped)
+                return _binary(instruction, store, dropped)
             if len(instruction.inputs) == 1:
                 return (
                     _unary_checked(instruction, few, store, dropped) if few is not None else _unary(instruction, store, dropped)
@@ -62,7 +64,10 @@ class StepCompiler:
         """How many elements an op's output may have unasked; None where it is known to have no more."""
         known, allocation = self._most, instruction.allocation
         if instruction.node.op == "Const":
-            known[instruction.outputs] = max(1, instruction.attrs["value"].array.size)
+            dtype, array = instruction.attrs["value"]
+            known[instruction.outputs] = max(1, array.size)
+            if dtype in NUMBERS and not array.shape:
+                self._scalars[instruction.outputs] = array[()]
         if allocation is None or instruction.kernel.direct is None:
             return None
         most = math.prod([known.get(position, MANY) for position in instruction.inputs])
@@ -115,7 +120,7 @@ def _result(instruction: Instruction, store: list[Any], results: dict[int, Any],
 
 
 def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
-    function: Any = instruction.kernel.direct
+    function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
     def step() -> None:
@@ -127,9 +132,34 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
     return _then_drop(step, store, dropped)
 
 
+def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], dropped: Sequence[int]) -> Step:
+    """As `_binary`, where the second input is a constant scalar and no more than one position is dropped.
+
+    Of long chains of scalars the work is in what stands around the kernel: a call, reads and writes of the store.
+    """
+    function = direct_binary(instruction)
+    (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
+    last = dropped[0] if dropped else -1
+
+    def step() -> None:
+        try:
+            store[out] = function(store[one], scalar)
+        except (ValueError, TypeError, ArithmeticError):
+            (store[out],) = compute((store[one], store[two]))
+
+    def step_and_drop() -> None:
+        try:
+            store[out] = function(store[one], scalar)
+        except (ValueError, TypeError, ArithmeticError):
+            (store[out],) = compute((store[one], store[two]))
+        store[last] = None
+
+    return step_and_drop if dropped else step
+
+
 def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
     """As `_binary`, where the output may have more than a few elements: `compute` looks whether there is room."""
-    function: Any = instruction.kernel.direct
+    function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
     def step() -> None:

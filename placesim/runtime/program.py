@@ -5,6 +5,7 @@ A program knows nothing of other devices: its store holds what its own nodes com
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placesim.devices.inventory import Device
+from placesim.dtypes import DOUBLE, FLOAT, INT32, INT64
 from placesim.errors import (
     DefectError,
     FailedPreconditionError,
@@ -107,6 +109,7 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
     if function is None or any(instruction.reads_ref) or instruction.output_count != 1 or len(instruction.inputs) not in (1, 2):
         return compute
     few = MAX_ELEMENTS if allocation is None else allocation.memory.few
+    function_of_two = direct_binary(instruction)
 
     def unary(values: Sequence[Any]) -> Sequence[Any]:
         (value,) = values
@@ -118,11 +121,32 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
     def binary(values: Sequence[Any]) -> Sequence[Any]:
         first, second = values
         try:
-            return (function(first, second),) if first.size * second.size <= few else compute(values)
+            return (function_of_two(first, second),) if first.size * second.size <= few else compute(values)
         except _KERNELS_RAISE:
             return compute(values)
 
     return unary if len(instruction.inputs) == 1 else binary
+
+
+NUMBERS = frozenset((FLOAT, DOUBLE, INT32, INT64))
+"""Types whose scalars numpy has arithmetic of its own for."""
+_OPERATORS: dict[Any, Any] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+}
+
+
+def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
+    """The direct form of a kernel of two inputs.
+
+    Of numbers it is Python's operator where there is one for numpy's function: it gives the same, of scalars in a tenth of the
+    time.
+    """
+    function: Any = instruction.kernel.direct
+    if instruction.attrs.get("T") in NUMBERS:
+        function = _OPERATORS.get(function, function)
+    return function  # type: ignore[no-any-return]
 
 
 _KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)

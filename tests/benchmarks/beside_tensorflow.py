@@ -29,7 +29,7 @@ from placesim.formats.tensorflow.graph_def import write_graph_def
 from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
 from placesim.ops.attributes import TensorValue
 from placesim.runtime.session import Session
-from tests.benchmarks.models_bench import Model, alexnet, recorded
+from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, scalar_adds, transformer
 from tests.benchmarks.tensorflow_side import THREADS
 
 TURNS = 6
@@ -63,6 +63,9 @@ ROWS = (
     Row(partial(alexnet, "AlexNet training, batch 16", ["Momentum"]), 1.3),
     Row(partial(image_model, "keras-resnet50-gpu1", "ResNet50, batch 1", 224), 1.4),
     Row(partial(image_model, "keras-mobilenet_v2-gpu1", "MobileNetV2, batch 1", 224), 1.4),
+    Row(lstm, 1.3),
+    Row(transformer, 1.0),
+    Row(scalar_adds, 2.0),
 )
 
 

@@ -15,6 +15,7 @@ from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime.session import Session
+from tests.benchmarks.models_bench import open_model, scalar_adds
 
 NODES = 100_000
 
@@ -38,10 +39,7 @@ def bare_adds() -> None:
 
 def measure_overhead() -> None:
     """A chain of scalar adds, its second and later steps, against a bare loop over `np.add`."""
-    nodes: list[Any] = [{"op": "Const", "name": "one", "value": 1.0}, {"op": "Const", "name": "n0", "value": 0.0}]
-    nodes += [{"op": "AddV2", "name": f"n{i}", "inputs": [f"n{i - 1}", "one"]} for i in range(1, NODES + 1)]
-    session = Session(graph_file_from_mapping({"nodes": nodes}).graph, build_devices([TaskInventory()]))
-    step = Step((Fetch(f"n{NODES}"),))
+    session, step = open_model(scalar_adds(NODES))
     session.run(step)
     ours, bare = best_of(7, lambda: session.run(step)), best_of(7, bare_adds)
     print(

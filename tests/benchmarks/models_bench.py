@@ -121,6 +121,13 @@ def transformer(batch: int = 8, length: int = 128, width: int = 512, heads: int 
     return Model(f"transformer block, batch {batch} x {length}", {"nodes": nodes}, [], ["second:0"], feeds)
 
 
+def scalar_adds(count: int = 100_000) -> Model:
+    """A chain of additions of scalars: what a node costs beside its kernel."""
+    nodes: list[Mapping] = [{"op": "Const", "name": "one", "value": 1.0}, {"op": "Const", "name": "n0", "value": 0.0}]
+    nodes += [{"op": "AddV2", "name": f"n{i}", "inputs": [f"n{i - 1}", "one"]} for i in range(1, count + 1)]
+    return Model(f"{count:,} scalar adds", {"nodes": nodes}, [], [f"n{count}:0"], {})
+
+
 def open_model(model: Model) -> tuple[Session, Step]:
     """A session with its variables initialised, and the step to measure."""
     file = graph_file_from_mapping(model.graph, model.name)

@@ -119,3 +119,39 @@ def test_a_plain_graph_runs_in_the_flat_executor() -> None:
     session = make_session(chain(3))
     session.run(Step((Fetch("n2"),)))
     assert isinstance(next(iter(session._prepared.values())).executor, Executor)
+
+
+SCALARS: dict[str, list[Any]] = {
+    "float32": [3e38, -3e38, 1e-38, float("inf"), 0.0, -0.0, 0.1],
+    "float64": [1e308, 1e-308, float("nan"), -0.0, 0.1],
+    "int32": [2**31 - 1, -(2**31), 7],
+    "int64": [2**63 - 1, -(2**63), 7],
+    "float16": [60000.0, 0.1],
+    "uint8": [255, 7],
+}
+
+
+@pytest.mark.parametrize("dtype", SCALARS)
+@pytest.mark.parametrize(("op", "function"), [("AddV2", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Add", np.add)])
+def test_scalars_are_computed_as_arrays_are(op: str, function: Any, dtype: str) -> None:
+    pairs = [(x, y) for x in SCALARS[dtype] for y in SCALARS[dtype]]
+    nodes: list[dict[str, Any]] = []
+    for i, pair in enumerate(pairs):
+        nodes += [{"op": "Const", "name": f"{n}{i}", "value": v, "dtype": dtype} for n, v in zip("xy", pair, strict=True)]
+        nodes += [
+            {"op": op, "name": f"once{i}", "inputs": [f"x{i}", f"y{i}"]},
+            {"op": op, "name": f"twice{i}", "inputs": [f"once{i}", f"y{i}"]},
+            {"op": op, "name": f"thrice{i}", "inputs": [f"twice{i}", f"once{i}"]},
+        ]
+    session = make_session(nodes)
+    names = [f"{name}{i}" for i in range(len(pairs)) for name in ("once", "twice", "thrice")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = session.run(Step(tuple(map(Fetch, names)))).values
+    with flushed_denormals():
+        x, y = (np.array([pair[side] for pair in pairs], dtype) for side in (0, 1))
+        once = function(x, y)
+        twice = function(once, y)
+        expected = np.stack([once, twice, function(twice, once)], 1).reshape(-1)
+    assert {np.asarray(value.value).dtype for value in found} == {np.dtype(dtype)}
+    assert [np.asarray(value.value).tobytes() for value in found] == [value.tobytes() for value in expected]

@@ -38,7 +38,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     "Mul": np.multiply,
     "Neg": np.negative,
     "Prod": lambda values, axis: np.prod(values, axis=int(axis), dtype=values.dtype),
-    "Range": np.arange,
+    "Range": lambda start, end, step: np.arange(start, end, step, dtype=start.dtype),
     "RealDiv": np.divide,
     "Reshape": np.reshape,
     "Rint": np.rint,

@@ -1,7 +1,393 @@
-"""Recurrent layers."""
+"""RNN, GRU and LSTM: a BlockLSTMV2 for each direction of an LSTM as most are, a `while` over the steps of all others."""
 
 from __future__ import annotations
 
-from placesim.formats.onnx.onnx_node import Rows
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-ROWS: Rows = {}
+import numpy as np
+
+from placesim.dtypes import DTYPES
+from placesim.formats.onnx.bodies import Given, repeat
+from placesim.formats.onnx.folding import Folding, Value, int32
+from placesim.formats.onnx.lists import tensor_value
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.values import Value as Known
+
+INT64 = DTYPES["int64"]
+Activation = Callable[[OnnxNode, Tensor], Tensor]
+
+
+class _Layer(NamedTuple):
+    """One direction of a layer.
+
+    `x` is `[steps, batch, inputs]`, in the order of the direction; `w` `[gates * cell, inputs]`, `r` `[gates * cell, cell]`,
+    `wb` and `rb` their biases, None where there is none; `states` are the first h and, of an LSTM, the first c, each
+    `[batch, cell]`; `lengths` how many steps each sequence has, None where all have all; `peepholes` those of an LSTM.
+    """
+
+    x: Tensor
+    w: Tensor
+    r: Tensor
+    wb: Tensor | None
+    rb: Tensor | None
+    states: list[Tensor]
+    lengths: Tensor | None
+    peepholes: Tensor | None
+    activations: list[Activation]
+
+
+class _Ran(NamedTuple):
+    """All h, `[steps, batch, cell]`, and the last of each state."""
+
+    y: Tensor
+    last: list[Tensor]
+
+
+Step = Callable[[OnnxNode, Tensor, list[Tensor], "_Weights"], list[Tensor]]
+"""The states after a step: of the inputs' part of the gates, `[batch, gates * cell]`, and the states before it."""
+
+
+class _Weights(NamedTuple):
+    """What a step takes beside its inputs, in the body of the loop."""
+
+    r: Tensor
+    rb: Tensor | None
+    peepholes: Tensor | None
+    activations: list[Activation]
+
+
+# --- activations ----------------------------------------------------------------------------------------------------
+
+_ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
+    "Relu": (None, None),
+    "Tanh": (None, None),
+    "Sigmoid": (None, None),
+    "Affine": (1.0, 0.0),
+    "LeakyRelu": (0.01, None),
+    "ThresholdedRelu": (1.0, None),
+    "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, None),
+    "Softsign": (None, None),
+    "Softplus": (None, None),
+}
+"""ONNX's names, with what alpha and beta are where the node does not say; None where the function has none."""
+
+
+def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
+    names = list(node.attr("activations", tuple(defaults) * directions))
+    if len(names) != len(defaults) * directions:
+        raise Unsupported(f"wrong activations: got {len(names)}, expected {len(defaults) * directions}")
+    known = {name.lower(): name for name in _ACTIVATIONS}
+    alphas, betas = (iter(node.attr(f"activation_{name}", ())) for name in ("alpha", "beta"))
+    made = []
+    for name in names:
+        own = known.get(str(name).lower())
+        if own is None:
+            raise Unsupported(f"no such activation: got '{name}', expected one of {', '.join(_ACTIVATIONS)}")
+        made.append(
+            _activation(own, _next(alphas, _ACTIVATIONS[own][0]), _next(betas, _ACTIVATIONS[own][1]), node.attr("clip"))
+        )
+    return [made[index : index + len(defaults)] for index in range(0, len(made), len(defaults))]
+
+
+def _next(given: Iterator[float], default: float | None) -> float:
+    return 0.0 if default is None else next(given, default)
+
+
+def _activation(name: str, alpha: float, beta: float, clip: float | None) -> Activation:
+    def apply(node: OnnxNode, tensor: Tensor) -> Tensor:
+        if clip:
+            tensor = node.emit("ClipByValue", tensor, node.like(-clip, tensor), node.like(clip, tensor))
+        return _applied(node, tensor, name, alpha, beta)
+
+    return apply
+
+
+def _applied(node: OnnxNode, x: Tensor, name: str, alpha: float, beta: float) -> Tensor:
+    if name in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus"):
+        return node.emit(name, x)
+    if name == "LeakyRelu":
+        return node.emit("LeakyRelu", x, alpha=alpha)
+    if name == "ScaledTanh":
+        return _scaled(node, node.emit("Tanh", _scaled(node, x, beta)), alpha)
+    if name == "ThresholdedRelu":
+        return node.emit("SelectV2", node.emit("GreaterEqual", x, node.like(alpha, x)), x, node.like(0, x))
+    if name == "Elu":
+        negative = _scaled(node, node.emit("Expm1", x), alpha)
+        return node.emit("SelectV2", node.emit("GreaterEqual", x, node.like(0, x)), x, negative)
+    line = node.emit("AddV2", _scaled(node, x, alpha), node.like(beta, x))
+    return line if name == "Affine" else node.emit("ClipByValue", line, node.like(0, x), node.like(1, x))
+
+
+def _scaled(node: OnnxNode, x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else node.emit("Mul", x, node.like(factor, x))
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states: int = 1) -> list[Tensor]:
+    """All directions of a layer: Y `[steps, directions, batch, cell]`, then the last states `[directions, batch, cell]`."""
+    direction = node.attr("direction", "forward")
+    ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
+    if ways is None:
+        raise Unsupported(f"no such direction: got '{direction}', expected forward, reverse or bidirectional")
+    batch_first = bool(node.attr("layout", 0))
+    x = node.emit("Transpose", node[0], int32([1, 0, 2])) if batch_first else node[0]
+    firsts = [_first_states(node, x, index, len(ways), batch_first) for index in range(5, 5 + states)]
+    weights = [_of_directions(node, node.input(index), len(ways)) for index in (1, 2, 3, 7)]
+    applied = _activations(node, defaults, len(ways))
+    made = []
+    for number, is_reverse in enumerate(ways):
+        w, r, bias, peepholes = (each[number] for each in weights)
+        assert w is not None
+        assert r is not None
+        wb, rb = (None, None) if bias is None else node.emit_all("Split", np.int32(0), bias, num_split=2)
+        given = _reversed(node, x) if is_reverse else x
+        layer = _Layer(
+            given,
+            w,
+            r,
+            wb,
+            rb,
+            [first[number] for first in firsts],
+            node.input(4),
+            peepholes if states == 2 else None,
+            applied[number],
+        )
+        ran = _block_lstm(node, layer) if states == 2 and _is_plain(node) else _looped(node, layer, gates, step)
+        made.append(ran._replace(y=_reversed(node, ran.y)) if is_reverse else ran)
+    y = node.emit("Pack", [ran.y for ran in made], axis=1)
+    last = [node.emit("Pack", list(each), axis=0) for each in zip(*(ran.last for ran in made), strict=True)]
+    if batch_first:
+        return [
+            node.emit("Transpose", y, int32([2, 0, 1, 3])),
+            *(node.emit("Transpose", each, int32([1, 0, 2])) for each in last),
+        ]
+    return [y, *last]
+
+
+def _of_directions(node: OnnxNode, tensor: Tensor | None, count: int) -> Sequence[Tensor | None]:
+    return [None] * count if tensor is None else node.emit_all("Unpack", tensor, num=count, axis=0)
+
+
+def _first_states(node: OnnxNode, x: Tensor, index: int, count: int, batch_first: bool) -> Sequence[Tensor]:
+    """Of each direction the state before the first step: an input, or zeros."""
+    given = node.input(index)
+    if given is not None:
+        return node.emit_all("Unpack", given, num=count, axis=1 if batch_first else 0)
+    batch = node.emit("GatherV2", node.emit("Shape", x), np.int32(1), np.int32(0))
+    shape = node.emit("Pack", [batch, node.constant(np.int32(_cell(node)))], axis=0)
+    return [node.emit("Fill", shape, node.like(0, x))] * count
+
+
+def _cell(node: OnnxNode) -> int:
+    """The size of a state."""
+    found = node.attr("hidden_size") or (node.shape(node[2]) or (None,))[-1]
+    if found is None:
+        raise Unsupported("size of the state not known before it runs: expected an attribute 'hidden_size'")
+    return int(found)
+
+
+def _reversed(node: OnnxNode, tensor: Tensor) -> Tensor:
+    """The steps of each sequence in the reverse order."""
+    if node.input(4) is None:
+        return node.emit("ReverseV2", tensor, int32([0]))
+    return node.emit("ReverseSequence", tensor, node[4], seq_dim=0, batch_dim=1)
+
+
+def _sum(node: OnnxNode, first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return node.emit("AddV2", first, second)
+
+
+def _steps(node: OnnxNode) -> Value:
+    """How many steps there are, an int64 scalar."""
+    fold = Folding(node)
+    return fold.cast(fold.sizes(node[0])[1 if node.attr("layout", 0) else 0], INT64)
+
+
+# --- a loop over steps ----------------------------------------------------------------------------------------------
+
+
+def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _Ran:
+    """The inputs' part of all gates in one product, then a step of the `while` for each step of the sequences."""
+    cell = _cell(node)
+    projected = node.emit("BatchMatMulV2", layer.x, layer.w, adj_y=True)
+    # a GRU resets what the recurrent bias is part of
+    bias = layer.wb if node.op == "GRU" and node.attr("linear_before_reset", 0) else _sum(node, layer.wb, layer.rb)
+    if bias is not None:
+        projected = node.emit("AddV2", projected, bias)
+    states = [tensor_value(node, state, (None, cell)) for state in layer.states]
+    inputs = tensor_value(node, projected, (None, None, gates * cell))
+
+    def turn(body: OnnxNode, number: Known, flag: Known, carried: list[Known]) -> Given:
+        inner = _Weights(
+            _brought(body, node, layer.r, (gates * cell, cell)),
+            None if layer.rb is None else _brought(body, node, layer.rb, (gates * cell,)),
+            None if layer.peepholes is None else _brought(body, node, layer.peepholes, (3 * cell,)),
+            layer.activations,
+        )
+        now = body.emit("GatherV2", body.reading.brought_in(inputs).ref, number.ref, np.int32(0))  # type: ignore[attr-defined]
+        before = [value.ref for value in carried if value.ref is not None]
+        after = step(body, now, before, inner)
+        y = after[0]
+        if layer.lengths is not None:
+            lengths = body.cast(_brought(body, node, layer.lengths, (None,)), INT64)
+            runs = body.emit("ExpandDims", body.emit("Less", number.ref, lengths), np.int32(1))
+            after = [body.emit("SelectV2", runs, *pair) for pair in zip(after, before, strict=True)]
+            y = body.emit("SelectV2", runs, y, body.like(0, y))
+        return Given(None, [tensor_value(body, state, (None, cell)) for state in after], [tensor_value(body, y, (None, cell))])
+
+    steps = _steps(node)
+    count = node.constant(steps, INT64) if isinstance(steps, np.ndarray) else steps
+    made = repeat(node, count, None, states, turn)
+    return _Ran(_ref(made.gathered[0]), [_ref(value) for value in made.carried])
+
+
+def _ref(value: Known) -> Tensor:
+    assert value.ref is not None
+    return value.ref
+
+
+def _brought(body: OnnxNode, node: OnnxNode, tensor: Tensor, dims: tuple[int | None, ...]) -> Tensor:
+    """A tensor of the graph around the loop in its body."""
+    return _ref(body.reading.brought_in(tensor_value(node, tensor, dims)))  # type: ignore[attr-defined]
+
+
+def _recurrent(node: OnnxNode, state: Tensor, weights: Tensor) -> Tensor:
+    return node.emit("MatMul", state, weights, transpose_b=True)
+
+
+def _rnn_step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
+    (act,) = weights.activations
+    return [act(node, node.emit("AddV2", x, _recurrent(node, states[0], weights.r)))]
+
+
+def _gru_step(is_late: bool) -> Step:
+    """The new state lies between the candidate and the state before, as the update gate says; `linear_before_reset` or not."""
+
+    def step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
+        (h,), (gate, candidate) = states, weights.activations
+        update, reset, new = node.emit_all("Split", np.int32(1), x, num_split=3)
+        if is_late:
+            product = _recurrent(node, h, weights.r)
+            product = product if weights.rb is None else node.emit("AddV2", product, weights.rb)
+            of_update, of_reset, of_new = node.emit_all("Split", np.int32(1), product, num_split=3)
+            r = gate(node, node.emit("AddV2", reset, of_reset))
+            kept = node.emit("Mul", r, of_new)
+        else:
+            r_update, r_reset, r_new = node.emit_all("Split", np.int32(0), weights.r, num_split=3)
+            of_update = _recurrent(node, h, r_update)
+            r = gate(node, node.emit("AddV2", reset, _recurrent(node, h, r_reset)))
+            kept = _recurrent(node, node.emit("Mul", r, h), r_new)
+        z = gate(node, node.emit("AddV2", update, of_update))
+        found = candidate(node, node.emit("AddV2", new, kept))
+        return [node.emit("AddV2", found, node.emit("Mul", z, node.emit("Sub", h, found)))]
+
+    return step
+
+
+def _lstm_step(is_coupled: bool) -> Step:
+    """`input_forget`, if coupled: what is not forgotten is not replaced."""
+
+    def step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
+        (h, c), (gate, candidate, output) = states, weights.activations
+        gates = node.emit("AddV2", x, _recurrent(node, h, weights.r))
+        i, o, f, new = node.emit_all("Split", np.int32(1), gates, num_split=4)
+        if weights.peepholes is not None:
+            peep_i, peep_o, peep_f = node.emit_all("Split", np.int32(0), weights.peepholes, num_split=3)
+            i, f = (node.emit("AddV2", part, node.emit("Mul", c, peep)) for part, peep in ((i, peep_i), (f, peep_f)))
+        i = gate(node, i)
+        f = node.emit("Sub", node.like(1, i), i) if is_coupled else gate(node, f)
+        c = node.emit("AddV2", node.emit("Mul", f, c), node.emit("Mul", i, candidate(node, new)))
+        if weights.peepholes is not None:
+            o = node.emit("AddV2", o, node.emit("Mul", c, peep_o))
+        return [node.emit("Mul", gate(node, o), output(node, c)), c]
+
+    return step
+
+
+# --- one op for all steps -------------------------------------------------------------------------------------------
+
+
+def _is_plain(node: OnnxNode) -> bool:
+    """Whether BlockLSTMV2 computes the same: the usual activations, nothing clipped, gates that are not coupled."""
+    names = [str(name).lower() for name in node.attr("activations", ())]
+    usual = names in ([], ["sigmoid", "tanh", "tanh"], ["sigmoid", "tanh", "tanh"] * 2)
+    own = node.computes("BlockLSTMV2", T=node.dtype(node[0]))
+    return usual and own and not node.attr("clip") and not node.attr("input_forget", 0)
+
+
+def _block_lstm(node: OnnxNode, layer: _Layer) -> _Ran:
+    """BlockLSTMV2, whose gates stand in the order input, forget, cell, output; ONNX's is input, output, forget, cell."""
+    fold, dtype = Folding(node), node.dtype(layer.x)
+    w = node.emit("ConcatV2", [layer.w, layer.r], np.int32(1))
+    weights = node.emit("Transpose", _reordered(node, w), int32([1, 0]))
+    cell = _cell(node)
+    bias = _sum(node, layer.wb, layer.rb)
+    biases = node.constant(np.zeros(4 * cell, dtype.numpy), dtype) if bias is None else _reordered(node, bias)
+    if layer.peepholes is None:
+        nothing = node.constant(np.zeros(cell, dtype.numpy), dtype)
+        peep_i, peep_o, peep_f = nothing, nothing, nothing
+    else:
+        peep_i, peep_o, peep_f = node.emit_all("Split", np.int32(0), layer.peepholes, num_split=3)
+    steps = _steps(node)
+    count = node.constant(steps, INT64) if isinstance(steps, np.ndarray) else steps
+    h, c = layer.states
+    peeps = layer.peepholes is not None
+    _, cs, _, _, _, _, hs = node.emit_all(
+        "BlockLSTMV2", count, layer.x, c, h, weights, peep_i, peep_f, peep_o, biases, cell_clip=0.0, use_peephole=peeps
+    )
+    if layer.lengths is None:
+        last = fold("Sub", fold.cast(steps, DTYPES["int32"]), int32(1))
+        return _Ran(hs, [node.emit("GatherV2", each, last, np.int32(0)) for each in (hs, cs)])
+    lengths = node.cast(layer.lengths, DTYPES["int32"])
+    along = fold("Range", int32(0), fold.cast(steps, DTYPES["int32"]), int32(1))
+    runs = node.emit("Less", fold("Reshape", along, int32([-1, 1])), lengths)
+    y = node.emit("SelectV2", node.emit("ExpandDims", runs, np.int32(2)), hs, node.like(0, hs))
+    batch = node.emit("Range", np.int32(0), node.emit("Size", lengths), np.int32(1))
+    ends = node.emit("Maximum", node.emit("Sub", lengths, np.int32(1)), np.int32(0))
+    places = node.emit("Pack", [ends, batch], axis=1)
+    has_steps = node.emit("ExpandDims", node.emit("Less", node.constant(np.int32(0)), lengths), np.int32(1))
+    return _Ran(
+        y,
+        [
+            node.emit("SelectV2", has_steps, node.emit("GatherNd", each, places), first)
+            for each, first in zip((hs, cs), (h, c), strict=True)
+        ],
+    )
+
+
+def _reordered(node: OnnxNode, gates: Tensor) -> Tensor:
+    """Input, output, forget, cell along the first axis -> input, forget, cell, output."""
+    i, o, f, c = node.emit_all("Split", np.int32(0), gates, num_split=4)
+    return node.emit("ConcatV2", [i, f, c, o], np.int32(0))
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def rnn(node: OnnxNode) -> list[Tensor]:
+    """RNN: a `while` over the steps."""
+    return _run(node, 1, ["Tanh"], _rnn_step)
+
+
+def gru(node: OnnxNode) -> list[Tensor]:
+    """GRU: a `while` over the steps."""
+    return _run(node, 3, ["Sigmoid", "Tanh"], _gru_step(bool(node.attr("linear_before_reset", 0))))
+
+
+def lstm(node: OnnxNode) -> list[Tensor]:
+    """LSTM: BlockLSTMV2, a `while` over the steps for activations of its own, clipping and coupled gates."""
+    return _run(node, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step(bool(node.attr("input_forget", 0))), 2)
+
+
+ROWS: Rows = {
+    ("GRU", 3, 7, 14, 22): gru,
+    ("LSTM", 1, 7, 14, 22): lstm,
+    ("RNN", 1, 7, 14, 22): rnn,
+}
