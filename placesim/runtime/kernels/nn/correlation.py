@@ -86,7 +86,9 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     def fill(block: Block) -> None:
         multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
 
-    spread(fill, blocks_of(output.shape, windows, len(matrix), tensor.itemsize))
+    # where a filter is larger than all patches the product is cut along its outputs: no thread reads all of it
+    is_wide = prod(shape[:-1]) < channels
+    spread(fill, [whole(windows, len(tensor))] if is_wide else blocks_of(shape, windows, len(matrix), tensor.itemsize))
     return output
 
 

@@ -168,8 +168,8 @@ def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Wind
             spread(multiply, range(factors))
         both_axes = np.kron(transforms.of_filter, transforms.of_filter).T
         found = product(np.ascontiguousarray(both_axes), sums.reshape(factors, -1))
-    shape = (*(window.kernel for window in windows), depth, channels)
-    return found.reshape(shape), bool(np.isfinite(found.sum(dtype=np.float64)))
+        is_finite = bool(np.isfinite(found.sum(dtype=np.float64)))
+    return found.reshape(*(window.kernel for window in windows), depth, channels), is_finite
 
 
 def _tiled(windows: Sequence[Window]) -> list[Window]:
