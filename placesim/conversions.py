@@ -1,4 +1,4 @@
-"""A loaded graph -> a file in another form: YAML, JSON, or TensorFlow's GraphDef, binary or text."""
+"""A loaded graph -> a file in another form: YAML, JSON, TensorFlow's GraphDef, binary or text; an ONNX model with devices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from placesim.errors import GraphFileError, UsageError
 from placesim.files.writing import gathered
 
 if TYPE_CHECKING:
+    from placesim.formats.onnx.reader import OnnxFile
     from placesim.graph.steps import GraphFile
     from placesim.report.report import Report
 
@@ -86,8 +87,15 @@ WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
     "pb": _pb,
     "pbtxt": _pbtxt,
 }
-"""Each form, and what writes it."""
-ENDINGS: Mapping[str, tuple[str, ...]] = {"yaml": (".yaml", ".yml"), "json": (".json",), "pb": (".pb",), "pbtxt": (".pbtxt",)}
+"""Each form that any graph can be written in, and what writes it."""
+FORMS = (*WRITERS, "onnx")
+ENDINGS: Mapping[str, tuple[str, ...]] = {
+    "yaml": (".yaml", ".yml"),
+    "json": (".json",),
+    "pb": (".pb",),
+    "pbtxt": (".pbtxt",),
+    "onnx": (".onnx",),
+}
 """The endings of files in each form."""
 
 
@@ -101,11 +109,38 @@ def form_of(path: str | PurePath) -> str:
     return found
 
 
-def content_of(file: GraphFile, form: str, nodes: str = NODES[0]) -> Content:
-    """A graph in a form; the notes are of what gets lost."""
+def content_of(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
+    """A graph in a form; the notes are of what gets lost.  `model` is the ONNX model that the graph was read of.
+
+    Raises UsageError for ONNX where there is none.
+    """
+    if form == "onnx":
+        return onnx_content(file, model)
     written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
     lost = lost_in(file, form)
     return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
+
+
+def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
+    """An ONNX model with the devices that the nodes ask for, all else of it as it was.
+
+    Raises UsageError where the graph was read of something else.
+    """
+    from placesim.formats.onnx.writing import annotated, node_devices
+
+    if model is None:
+        raise UsageError("no ONNX model: got another graph, expected one to write devices into; no graph is made to ONNX")
+    asked = {node.name: node.device for node in file.graph.nodes if node.device}
+    devices = node_devices(model, asked)
+    others = sum(
+        device not in (None, devices[output])
+        for output in devices
+        for device in (asked.get(node.name) for node in model.file.graph.nodes[slice(*model.made[output])])
+    )
+    notes = (
+        (f"not in onnx: devices of {others} nodes that differ from those of most nodes of their ONNX node",) if others else ()
+    )
+    return Content((bytes(piece) for piece in annotated(model.data, devices)), notes)
 
 
 def lost_in(file: GraphFile, form: str) -> list[str]:

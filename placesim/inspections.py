@@ -169,9 +169,10 @@ class Converted(NamedTuple):
         return f"<placesim.Converted to {self.form}: {len(self.content):,} bytes>"
 
     def text(self) -> str:
-        """The content of YAML, JSON and text GraphDefs.  Raises UsageError for a binary GraphDef."""
-        if self.form == "pb":
-            raise UsageError("no text: got a binary GraphDef, expected format yaml, json or pbtxt")
+        """The content of YAML, JSON and text GraphDefs.  Raises UsageError for a binary GraphDef and an ONNX model."""
+        if self.form in ("pb", "onnx"):
+            got = "a binary GraphDef" if self.form == "pb" else "an ONNX model"
+            raise UsageError(f"no text: got {got}, expected format yaml, json or pbtxt")
         return self.content.decode()
 
 
@@ -185,20 +186,21 @@ def convert(
     placed: bool = False,
     **options: Unpack[OptionValues],
 ) -> Converted:
-    """A graph as YAML, JSON, or TensorFlow's GraphDef; written to `out`, where that is given.
+    """A graph as YAML, JSON, or TensorFlow's GraphDef, an ONNX model with devices; written to `out`, where that is given.
 
-    `format` is `yaml`, `json`, `pb` or `pbtxt`; without it the ending of `out` tells, and YAML is what there is without either.
-    Of YAML `nodes` says how nodes are written: `exact` by scopes where they make the very same nodes, `raw` as NodeDefs,
-    `scopes` by scopes also where attrs that equal their defaults get lost.  With `placed` nodes ask for the devices that they
-    were placed on.  Raises UsageError for a form or a path that means nothing, and what is wrong with the graph or the options.
+    `format` is `yaml`, `json`, `pb`, `pbtxt` or, for a `source` that is an ONNX model, `onnx`; without it the ending of `out`
+    tells, and YAML is what there is without either.  Of YAML `nodes` says how nodes are written: `exact` by scopes where they
+    make the very same nodes, `raw` as NodeDefs, `scopes` by scopes also where attrs that equal their defaults get lost.  With
+    `placed` nodes ask for the devices that they were placed on.  Raises UsageError for a form or a path that means nothing,
+    and what is wrong with the graph or the options.
     """
-    from placesim.conversions import NODES, WRITERS, content_of, form_of, placed_file
+    from placesim.conversions import FORMS, NODES, content_of, form_of, placed_file
     from placesim.files.writing import WholeFiles
     from placesim.formats.graph_file.writer import with_feeds_from
     from placesim.simulation.simulating import Stage, simulate
 
     form = format if format is not None else "yaml" if out is None else form_of(out)
-    for what, given, known in (("format", form, tuple(WRITERS)), ("nodes", nodes, NODES)):
+    for what, given, known in (("format", form, FORMS), ("nodes", nodes, NODES)):
         if given not in known:
             raise UsageError(f"wrong {what}: got {given!r}, expected one of {', '.join(known)}")
     chosen = make_options(options)
@@ -212,7 +214,7 @@ def convert(
             raise report.error
         file = placed_file(file, report)
     folder = Path() if out is None else Path(out).parent
-    written = content_of(with_feeds_from(file, loaded.directory, folder), form, nodes)
+    written = content_of(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
     content = b"".join(written.pieces)
     if out is not None:
         try:

@@ -18,6 +18,7 @@ from placesim.options import Options
 from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from placesim.formats.onnx.reader import OnnxFile
     from placesim.formats.recognition import FileKind
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
@@ -35,7 +36,8 @@ class Loaded:
 
     `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
     TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
-    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has.
+    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has;
+    `onnx` is what was read of an ONNX model.
     """
 
     file: GraphFile | None
@@ -48,6 +50,7 @@ class Loaded:
     folder: Path = Path()
     text: str | None = None
     signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
+    onnx: OnnxFile | None = None
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
@@ -154,6 +157,7 @@ def run_script(path: str | Path, options: Options, tell: Callable[[str], None] |
     from placesim.scripts import record_script
 
     _check_no_model(options, "a Python script")
+    _check_no_onnx(options, "a Python script")
     read_bytes(path)
     return record_script(path, options, tell)
 
@@ -244,8 +248,9 @@ def _check_no_model(options: Options, got: str) -> None:
 
 def _check_no_onnx(options: Options, got: str) -> None:
     """UsageError for options of ONNX models."""
-    if options.unknown_devices:
-        raise UsageError(f"--allow-unknown has no meaning here: got {got}, expected an ONNX model")
+    for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:
@@ -286,13 +291,15 @@ def _device_text(pattern: str, device: str) -> str:
 
 
 def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> Loaded:
+    from placesim.formats.onnx.devices import layer_rules
     from placesim.formats.onnx.reader import read_onnx
 
     _check_no_model(options, "an ONNX model")
     if options.checkpoint is not None:
         raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
-    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices)
-    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations)
+    layers = None if options.clear_devices else layer_rules(options.layer_assignment)
+    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
+    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

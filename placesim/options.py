@@ -32,18 +32,19 @@ class Options:
     `tensorflow` is the release of TensorFlow to be, such as "1.15". `inventory` is a file with a `devices:` document or that
     document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
     `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices
-    hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't;
-    `no_fusion` has each op computed by itself. `shape` and `batch` settle open dimensions of placeholders where nothing is
-    computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others. There `iterations` says
-    how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension
-    that stays open. `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
-    the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
-    `PATTERN=DEVICE`; `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which ops of an ONNX model are
-    placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and write what lies
-    in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs before its graph is
-    taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment variables of the
-    simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag, and the
-    command line gives the first.
+    hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.
+    `shape` and `batch` settle open dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as
+    `NAME=1,2,3`, and the first dimension of all others. There `iterations` says how often loops run that nothing else fixes, as
+    a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension that stays open. `tag`, `signature` and
+    `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
+    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`; `layer_assignment` says which
+    layers of an ONNX model ask for which devices, `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which
+    ops of one are placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and
+    write what lies in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs
+    before its graph is taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
+    a flag, and the command line gives the first.
+    `no_fusion` has each op computed by itself.
     """
 
     log_placement: bool | None = None
@@ -75,6 +76,7 @@ class Options:
     checkpoint: Any = None
     clear_devices: bool = False
     device: Mapping[str, str] | Sequence[str] = ()
+    layer_assignment: str = ""
     allow_unknown: str | Sequence[str] = ()
     allow_read: Paths = ()
     allow_write: Paths = ()
@@ -172,6 +174,7 @@ class OptionValues(TypedDict, total=False):
     checkpoint: Any
     clear_devices: bool
     device: Mapping[str, str] | Sequence[str]
+    layer_assignment: str
     allow_unknown: str | Sequence[str]
     allow_read: Paths
     allow_write: Paths

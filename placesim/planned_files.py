@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from placesim.options import Options
     from placesim.placement.placer import Placement
 
-ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
 
 
 def check_ending(path: Path) -> None:
@@ -33,8 +33,10 @@ def check_ending(path: Path) -> None:
 def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Sequence[str], path: Path) -> Iterator[bytes]:
     """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
 
-    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending.
+    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
+    for an ONNX model that the graph was not read of.
     """
+    from placesim.conversions import onnx_content
     from placesim.formats.graph_file.writer import graph_file_parts, with_feeds_from, yaml_lines
     from placesim.formats.graph_file.yaml_tree import read_tree
     from placesim.formats.tensorflow.graph_def import write_graph_def
@@ -49,6 +51,8 @@ def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Se
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
     full = assign_devices(base, study.asked)
     match path.suffix.lower():
+        case ".onnx":
+            return onnx_content(assign_devices(base, _found_devices(placed)), loaded.onnx).pieces
         case ".pb" | ".pbtxt" as ending:
             return iter([write_graph_def(full, text=ending == ".pbtxt")])
         case ".json":
@@ -78,10 +82,15 @@ def _placed(loaded: Loaded, options: Options, file: GraphFile) -> Placement:
     return report.placed_graphs[-1]
 
 
+def _found_devices(placed: Placement) -> dict[str, str]:
+    nodes = zip(placed.graph.nodes, placed.devices, strict=True)
+    return {node.name: device.name for node, device in nodes if device is not None}
+
+
 def _check(placed: Placement, study: PlanStudy) -> None:
     assert study.plan is not None
     assert study.plan.study is not None
-    where = {node.name: device.name for node, device in zip(placed.graph.nodes, placed.devices, strict=True) if device}
+    where = _found_devices(placed)
     ran: dict[str, set[str]] = {}
     for run in study.plan.study.nodes:  # a function's body may have nodes of these names too
         ran.setdefault(run.node, set()).add(run.device)

@@ -71,7 +71,7 @@ ROOMS = {
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"
     ),
-    "planned_files": "files simulation loading options report graph_plans formats placement graph errors",
+    "planned_files": "conversions files simulation loading options report graph_plans formats placement graph errors",
     "forecasts": "timing planned planned_files sweeping cluster loading options planning graph_plans report errors",
     "manual": "",
     "examples": "suggestions errors",

@@ -12,16 +12,16 @@ import click
 from placesim.cli.command import command
 from placesim.cli.forms import Form, form_option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
-from placesim.conversions import ENDINGS, NODES, WRITERS, content_of, form_of
+from placesim.conversions import ENDINGS, FORMS, NODES, content_of, form_of
 from placesim.errors import UsageError
 
-FORMS = tuple(Form(name, write, ENDINGS[name]) for name, write in WRITERS.items())
+_FORMS = tuple(Form(name, content_of, ENDINGS[name]) for name in FORMS)
 
 
 @command("convert")
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
-@form_option(FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
+@form_option(_FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
 @click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
 @click.option("--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.")
 @click.option(
@@ -42,9 +42,10 @@ FORMS = tuple(Form(name, write, ENDINGS[name]) for name, write in WRITERS.items(
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:
-    """Convert a graph between YAML, JSON and TensorFlow's GraphDef, binary or text.
+    """Convert a graph between YAML, JSON and TensorFlow's GraphDef, binary or text; write devices into an ONNX model.
 
-    IN is whatever `run` takes.  OUT's ending tells its form: .yaml, .json, .pb or .pbtxt; - is standard output.  A GraphDef
+    IN is whatever `run` takes.  OUT's ending tells its form: .yaml, .json, .pb, .pbtxt, or .onnx for an IN that is an ONNX
+    model, which gets the devices of its nodes and stays as it is otherwise; - is standard output.  A GraphDef
     holds nodes, functions and versions; what else IN has, and OUT has no place for, is named on standard error.  YAML has the
     scopes, variables and literals that make the very same nodes, and a script's lines, where there are any that do.
 
@@ -54,6 +55,7 @@ def convert_command(
       placesim convert model.pb model.yaml --scopes
       placesim convert graphs/towers.yaml - --format pbtxt
       placesim convert saved_model/ placed.pb --placed --gpu 2 --soft-placement
+      placesim convert model.onnx placed.onnx --placed --gpu 2
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
     """
     from placesim.cli.graph_arguments import load_graph
@@ -90,7 +92,10 @@ def convert_command(
     from placesim.formats.graph_file.writer import with_feeds_from
 
     content = content_of(
-        with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent), form, nodes or NODES[0]
+        with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent),
+        form,
+        nodes or NODES[0],
+        loaded.onnx,
     )
     if out != "-":
         written[Path(out)] = content.pieces
@@ -114,6 +119,7 @@ def _form(out: str | None, form: str | None) -> str:
 def _print(content: Iterator[bytes], form: str) -> None:
     from placesim.cli.streams import write_result
 
-    if sys.stdout.isatty() and form == "pb":
-        raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
+    if sys.stdout.isatty() and form in ("pb", "onnx"):
+        what = "a binary GraphDef" if form == "pb" else "an ONNX model"
+        raise UsageError(f"{what} is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
     all(map(write_result, content))  # as far as it is read

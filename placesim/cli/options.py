@@ -67,6 +67,13 @@ _SOURCE = (
         group=SOURCE,
     ),
     option(
+        "--layer-assignment",
+        metavar="RULES",
+        default="",
+        help="Ask for devices by the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
+        group=SOURCE,
+    ),
+    option(
         "--allow-unknown",
         metavar="DEVICES",
         default="",

@@ -10,7 +10,17 @@ from typing import Any
 from placesim.cli.command import current_settings, is_from_environment
 from placesim.cli.options import MACHINE_NAMES, shell_environment
 
-_OF_GRAPHS = ("tag", "signature", "checkpoint", "clear_devices", "device", "allow_unknown", "fetch", "until")
+_OF_GRAPHS = (
+    "tag",
+    "signature",
+    "checkpoint",
+    "clear_devices",
+    "device",
+    "layer_assignment",
+    "allow_unknown",
+    "fetch",
+    "until",
+)
 """Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
+from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, no_devices
 from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import scope_name
@@ -43,6 +44,7 @@ class Model:
     problems: Problems
     find_row: FindRow
     opaque_ops: OpaqueOps
+    device_of: DeviceOf = no_devices
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
 
@@ -69,6 +71,10 @@ class GraphReading:
         self.opsets = model.opsets if opsets is None else opsets
         self.given_attrs = given_attrs or {}
         self.depth = depth
+        self.device: str | None = None if outer is None else outer.device
+        """What the node that is being read asks for; what is within it asks for the same, unless it says otherwise."""
+        self.made: dict[str, tuple[int, int]] = {}
+        """The nodes that each of ONNX's became, the first one and the one after the last, by the first of its outputs."""
         self.maker: Any = None
         """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
         self.names: dict[str, Value | None] = {}
@@ -192,8 +198,16 @@ class GraphReading:
         attrs = {name: attr for name, attr in attrs.items() if attr is not None}
         domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
         base = scope_name(proto.name, scope_name(proto.op_type, "Node"))
-        with self.builder.attempt(), self.builder.name_scope(base):
-            outputs = self._outputs(proto, domain, values, attrs)
+        around, start = self.device, len(self.builder.graph)
+        self.device = self.model.device_of(proto) or around
+        try:
+            with self.builder.attempt(), self.builder.name_scope(base):
+                outputs = self._outputs(proto, domain, values, attrs)
+            if self.device is not None:
+                ask_where_possible(self.builder.graph, start, self.device)
+        finally:
+            self.device = around
+        self.made[next(filter(None, proto.output), "")] = (start, len(self.builder.graph))
         for name, value in zip(proto.output, outputs, strict=False):
             if name and value is not None:
                 self.define(name, value)
@@ -356,7 +370,7 @@ class GraphReading:
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
         inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
-        inner.by_ref, inner.maker = self.by_ref, self.maker
+        inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
             if value is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -11,6 +11,7 @@ from placesim.collector import collector_paused
 from placesim.errors import GraphBuildError, GraphFileError, Location, Problem
 from placesim.escapes import escape_line
 from placesim.formats.annotations import device_annotations
+from placesim.formats.onnx.devices import LayerRule, asked_devices
 from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
@@ -31,12 +32,17 @@ MAX_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes."""
+    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes.
+
+    `made` is which nodes each of ONNX's became, as `GraphReading.made` has it; `data` the model's bytes.
+    """
 
     file: GraphFile
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, int] = field(default_factory=dict)
+    made: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    data: bytes = b""
 
 
 def read_onnx(
@@ -45,11 +51,13 @@ def read_onnx(
     directory: Path | None = None,
     registry: Registry | None = None,
     unknown_devices: Sequence[str] = (),
+    layers: Sequence[LayerRule] | None = (),
 ) -> OnnxFile:
     """A ModelProto's bytes; large weights become views of them.
 
     `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  With `unknown_devices`,
-    such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Raises GraphFileError with
+    such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Nodes ask for the devices of their `layers`, else
+    of the model's own annotations; with None for no device.  Raises GraphFileError with
     all that is wrong, UsageError where the `onnx` package is not installed.
     """
     try:
@@ -58,16 +66,26 @@ def read_onnx(
         raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
     with collector_paused():
         opaque_ops = OpaqueOps(registry or load_registry(), unknown_devices)
-        return _read(parse_model(rest, name), views, name, directory, opaque_ops)
+        return replace(_read(parse_model(rest, name), views, name, directory, opaque_ops, layers), data=data)
 
 
-def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None, opaque_ops: OpaqueOps) -> OnnxFile:
+def _read(
+    proto: Any,
+    views: list[memoryview],
+    name: str,
+    directory: Path | None,
+    opaque_ops: OpaqueOps,
+    layers: Sequence[LayerRule] | None,
+) -> OnnxFile:
     problems = Problems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
     model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, opaque_ops)
+    if layers is not None:
+        with _reported(problems, 0, "annotations of devices"):
+            model.device_of = asked_devices(proto, layers)
     builder = GraphBuilder(opaque_ops.registry, {}, name)
     reading = GraphReading(model, builder)
     graph = proto.graph
@@ -95,7 +113,8 @@ def _read(proto: Any, views: list[memoryview], name: str, directory: Path | None
     texts = {given: _text(builder, ref) for given, ref in outputs.items()}
     steps = (Step(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
-    return OnnxFile(file, {given: _text(builder, ref) for given, ref in inputs.items()}, texts, device_annotations(file))
+    fed = {given: _text(builder, ref) for given, ref in inputs.items()}
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made)
 
 
 def _check_model(proto: Any, problems: Problems) -> None:

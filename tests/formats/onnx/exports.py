@@ -19,7 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-FOLDER = Path(__file__).parent.parent.parent / "data" / "onnx"
+ROOT = Path(__file__).parent.parent.parent.parent
+FOLDER = ROOT / "tests" / "data" / "onnx"
+EXAMPLES = {"image-towers": ROOT / "graphs"}
+"""Models that are examples too, and their folder."""
 
 
 class Export(NamedTuple):
@@ -159,6 +162,26 @@ class UNet(nn.Module):
         return torch.sigmoid(self.out(self.up(torch.cat((self.raised(middle), top), 1))))
 
 
+class Towers(nn.Module):
+    """Two images through convolutions of their own, compared by what is left of each."""
+
+    def __init__(self, width: int = 24) -> None:
+        super().__init__()
+        self.left, self.right = self._tower(width), self._tower(width)
+        self.head = nn.Linear(2 * width, 2)
+
+    @staticmethod
+    def _tower(width: int) -> nn.Module:
+        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1), nn.ReLU()]
+        for _ in range(3):
+            layers += [nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
+        return nn.Sequential(*layers)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        parts = [tower(image).mean((2, 3)) for tower, image in ((self.left, left), (self.right, right))]
+        return self.head(torch.cat(parts, 1))
+
+
 class Steps(nn.Module):
     """A loop and a conditional that the exporter keeps where the module is scripted."""
 
@@ -187,7 +210,10 @@ _STEP = {"token": torch.tensor([[3]]), "past_key": _random(1, 4, 5, 8), "past_va
 _LATER = {"token": torch.tensor([[7], [9]]), "past_key": _random(2, 4, 9, 8), "past_value": _random(2, 4, 9, 8)}
 _STEP_OUTPUTS = ("logits", "key", "value")
 _STEP_AXES = {"token": {0: "batch"}, "past_key": _CACHE, "past_value": _CACHE}
+_BATCH = {0: "batch"}
+_IMAGES = {"left": _random(1, 3, 64, 64), "right": _random(2, 3, 64, 64)[:1]}
 EXPORTS = {
+    "image-towers": Export(Towers, _IMAGES, ["same"], 17, False, {"left": _BATCH, "right": _BATCH}),
     "resnet-block": Export(ResidualBlock, {"x": _random(1, 8, 12, 12)}, ["y"], 13),
     "resnet-block-dynamo": Export(
         ResidualBlock, {"x": _random(2, 8, 12, 12)}, ["y"], 20, True, {"x": {0: "batch"}}, {"x": _random(3, 8, 12, 12)}
@@ -210,15 +236,15 @@ EXPORTS = {
 }
 
 
-def export(name: str, model: Export, folder: Path) -> None:
-    """Write `NAME.onnx` and `NAME.npz` into a folder."""
+def export(name: str, model: Export) -> None:
+    """Write `NAME.onnx` and `NAME.npz`."""
     torch.manual_seed(20)
     module = model.make().eval()
     for norm in module.modules():
         if isinstance(norm, nn.BatchNorm2d):
             nn.init.uniform_(norm.running_mean, -0.2, 0.2)
             nn.init.uniform_(norm.running_var, 0.5, 1.5)
-    path = folder / f"{name}.onnx"
+    path = EXAMPLES.get(name, FOLDER) / f"{name}.onnx"
     given: dict[str, Any] = {"input_names": [*model.inputs], "output_names": [*model.outputs], "opset_version": model.opset}
     if model.dynamo:
         if model.dynamic:
@@ -234,7 +260,7 @@ def export(name: str, model: Export, folder: Path) -> None:
     outputs = session.run(None, feeds)
     recorded = {f"input:{key}": value for key, value in feeds.items()}
     recorded |= {f"output:{item.name}": value for item, value in zip(session.get_outputs(), outputs, strict=True)}
-    np.savez_compressed(folder / f"{name}.npz", **recorded)
+    np.savez_compressed(FOLDER / f"{name}.npz", **recorded)
 
 
 def _without_places(path: Path) -> None:
@@ -259,7 +285,7 @@ def main(names: Sequence[str]) -> None:
     """Write the models of these names, or all."""
     for name, model in EXPORTS.items():
         if not names or name in names:
-            export(name, model, FOLDER)
+            export(name, model)
 
 
 if __name__ == "__main__":

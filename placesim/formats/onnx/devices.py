@@ -1,0 +1,193 @@
+"""What an ONNX model says of devices -> the devices that its nodes ask for.
+
+Two sources: ONNX's own annotations of a model for several devices (IR version 11: `configuration` of the model,
+`device_configurations` of its nodes; `docs/proposals/ONNXMultiDeviceProposal.md` of onnx/onnx), and the layers that the key
+`layer_ann` of nodes' metadata names, once rules tell their devices, as ONNX Runtime's `session.layer_assignment_settings` does
+(`docs/annotated_partitioning/PartitioningWithAnnotationsAndMemoryConstraints.md` of microsoft/onnxruntime).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from placesim.devices.names import DeviceSpec, format_spec, parse_python_spec
+from placesim.errors import GraphBuildError, UsageError
+from placesim.graph.graph import Graph, Node
+
+LAYER_KEY = "layer_ann"
+CONFIGURATION_FIELD, DEVICE_CONFIGURATIONS_FIELD = 26, 10
+"""Of ModelProto and of NodeProto."""
+DeviceOf = Callable[[Any], str | None]
+"""The device that a NodeProto asks for; None where it asks for none."""
+
+
+# --- configurations -------------------------------------------------------------------------------------------------
+
+
+class NodeDevices:
+    """What nodes ask for under a model's first configuration.
+
+    A node whose tensors all lie on one device asks for that one; tensors that are split over devices, or on several, are no
+    request, as no op of TensorFlow runs on more than one.  A node that only has a pipeline stage asks for the device of the
+    stage's place among all stages of the model.
+    """
+
+    def __init__(self, configurations: Sequence[Any], nodes: Iterable[Any]) -> None:
+        self._name = configurations[0].name if configurations else ""
+        self._devices = _devices(configurations[0]) if configurations else ()
+        own = (found for node in nodes if (found := self._own(node)) is not None)
+        stages = sorted({found.pipeline_stage for found in own if found.HasField("pipeline_stage")})
+        self._places = {stage: place for place, stage in enumerate(stages)}
+
+    def device_of(self, node: Any) -> str | None:
+        """Raises GraphBuildError for a device that the configuration does not have."""
+        found = self._own(node)
+        if found is None:
+            return None
+        numbers = {number for spec in found.sharding_spec for number in _numbers(spec)}
+        if len(numbers) == 1 and not any(spec.sharded_dim for spec in found.sharding_spec):
+            return self._device(numbers.pop())
+        if not numbers and found.HasField("pipeline_stage") and found.pipeline_stage in self._places:
+            return self._device(self._places[found.pipeline_stage])
+        return None
+
+    def _own(self, node: Any) -> Any:
+        return next((each for each in node.device_configurations if each.configuration_id == self._name), None)
+
+    def _device(self, number: int) -> str:
+        if not 0 <= number < len(self._devices):
+            has = f"configuration '{self._name}' has {len(self._devices)} devices"
+            raise GraphBuildError(f"no such device: got number {number}, but {has}")
+        return self._devices[number]
+
+
+def _numbers(spec: Any) -> Iterator[int]:
+    """The devices that a tensor lies on."""
+    groups = {entry.key: entry.value for entry in spec.index_to_device_group_map}
+    for number in spec.device:
+        yield from groups.get(number, (number,))
+
+
+def _devices(configuration: Any) -> tuple[str, ...]:
+    """The devices of a configuration; those without names are the GPUs."""
+    if not configuration.device:
+        return tuple(f"/device:GPU:{number}" for number in range(configuration.num_devices))
+    if len(configuration.device) != configuration.num_devices:
+        got = f"{len(configuration.device)} names of {configuration.num_devices} devices"
+        raise GraphBuildError(f"configuration '{configuration.name}': got {got}")
+    return tuple(_named_device(text, f"configuration '{configuration.name}'") for text in configuration.device)
+
+
+_SHORT = re.compile(r"(cpu|gpu|cuda)(?:[:_ ]?(\d+))?", re.IGNORECASE)
+
+
+def _named_device(text: str, where: str) -> str:
+    """`cuda:1`, `GPU1` and whatever `tf.device` takes."""
+    short = _SHORT.fullmatch(text)
+    if short is not None:
+        kind = "CPU" if short[1].lower() == "cpu" else "GPU"
+        return f"/device:{kind}:" + (str(int(short[2])) if short[2] else "*")
+    try:
+        spec = parse_python_spec(text)
+    except (GraphBuildError, ValueError):
+        spec = DeviceSpec()
+    if spec == DeviceSpec():
+        ways = "expected such as 'cuda:1', 'cpu' or '/device:GPU:1', or --clear-devices"
+        raise GraphBuildError(f"no device of TensorFlow's: got '{text}' in {where}, {ways}")
+    return format_spec(spec)
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+class LayerRule(NamedTuple):
+    """Nodes whose layer begins with a text, or is it, ask for a device; None: for one that no machine of TensorFlow's has."""
+
+    device: str | None
+    layer: str
+    is_exact: bool
+
+
+_ELSEWHERE = ("npu", "fpga", "dml")
+"""Designators of ONNX Runtime's for what is no device of TensorFlow's: a rule for one is skipped, as ONNX Runtime skips it."""
+_GPUS = ("gpu", "cuda", "accelerator", "gpu:nvidia", "gpu:amd", "gpu:intel")
+
+
+def layer_rules(text: str) -> tuple[LayerRule, ...]:
+    """`gpu(encoder, decoder); cpu(=final_output)`.  Raises UsageError for what is no list of rules."""
+    rules: list[LayerRule] = []
+    for part in filter(None, map(str.strip, text.split(";"))):
+        designator, opens, rest = part.partition("(")
+        layers, closes, behind = rest.partition(")")
+        if not opens or not closes or behind.strip() or not designator.strip():
+            raise UsageError(
+                f"no rule of layers: got '{part}', expected such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
+            )
+        device = _designated(designator.strip())
+        for layer in filter(None, map(str.strip, layers.split(","))):
+            name = layer.removeprefix("=").strip()
+            rule = LayerRule(device, name, layer.startswith("="))
+            if name and any((rule.layer, rule.is_exact) == (other.layer, other.is_exact) for other in rules):
+                raise UsageError(f"a layer named twice: got '{layer}' in --layer-assignment '{text}', expected it once")
+            if name:
+                rules.append(rule)
+    return tuple(rules)
+
+
+def _designated(text: str) -> str | None:
+    low = text.lower()
+    if low in _ELSEWHERE:
+        return None
+    if low in _GPUS:
+        return "/device:GPU:*"
+    try:
+        return _named_device(text, "--layer-assignment")
+    except GraphBuildError:
+        known = ", ".join(("cpu", "gpu", "gpu:1", *_GPUS[1:], *_ELSEWHERE))
+        raise UsageError(
+            f"no device: got '{text}' in --layer-assignment, expected {known}, or a device as `--device` takes it"
+        ) from None
+
+
+def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
+    """The first rule whose layer this one begins with; else the one that names it exactly."""
+    return next(
+        (rule for rule in rules if not rule.is_exact and layer.startswith(rule.layer)),
+        next((rule for rule in rules if rule.is_exact and layer == rule.layer), None),
+    )
+
+
+def asked_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
+    """What the nodes of a ModelProto ask for: the device of their layer, else that of the model's first configuration."""
+    configured = NodeDevices(proto.configuration, proto.graph.node)
+
+    def device_of(node: Any) -> str | None:
+        if rules:
+            layer = next((entry.value for entry in node.metadata_props if entry.key == LAYER_KEY), "")
+            rule = rule_of(layer, rules) if layer else None
+            if rule is not None and rule.device is not None:
+                return rule.device
+        return configured.device_of(node)
+
+    return device_of
+
+
+def no_devices(node: Any) -> str | None:
+    """What nodes of a model ask for whose requests are dropped."""
+    return None
+
+
+def ask_where_possible(graph: Graph, start: int, device: str) -> None:
+    """Have nodes from a number on ask for a device, unless they ask for one, or have no kernel there, as some of a row."""
+    kind = parse_python_spec(device).type
+    for node in graph.nodes[start:]:
+        if not node.device and (kind is None or _has_kernel(graph, node, kind)):
+            node.device = device
+
+
+def _has_kernel(graph: Graph, node: Node, kind: str) -> bool:
+    kernels = graph.registry.kernels(node.op)
+    attrs = graph.full_attrs(node)
+    return not kernels or any(kernel.device_type in (kind, "DEFAULT") and kernel.accepts(attrs) for kernel in kernels)
