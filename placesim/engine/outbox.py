@@ -54,6 +54,7 @@ class Outbox:
             assert self._comm is not None
             while (message := await self._queue.get()) is not None:
                 await self._comm.write(message)
+                del message  # its tensors are not held while the next one is waited for
             await self._comm.close()
         except (CommClosedError, OSError):
             self._lost()

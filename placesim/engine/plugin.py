@@ -14,6 +14,7 @@ from distributed.comm.core import Comm, CommClosedError, connect
 from distributed.core import Status
 
 from placesim.engine.hosting import HostedSession
+from placesim.engine.lending import Lender, Probe, can_borrow
 from placesim.engine.mail import Arrival, Limit, Mail, Stop
 from placesim.engine.messages import SESSION, TENSORS, Opening
 from placesim.engine.outbox import Outbox
@@ -58,19 +59,19 @@ class Host:
             post.close()
         return Status.dont_reply
 
-    async def serve_tensors(self, comm: Comm, session: str) -> Status:
-        """Another worker's connection: tensors for a session."""
+    async def serve_tensors(self, comm: Comm, session: str, probe: Any) -> Status:
+        """Another worker's connection: tensors for a session.  The answer is whether that worker can lend us memory."""
         try:
+            await comm.write(can_borrow(probe and Probe(*probe)))
             while True:
                 message = await comm.read()
                 post = self.sessions.get(session)
                 if post is None:
                     break
-                key, value, generation = unpack(message["value"])
-                there = perf_counter_ns()
-                post.arrive(message["step"], Arrival(key, placed_well(value), generation, message["sent"], there))
-        except CommClosedError:
-            pass  # that worker has closed its part of the session
+                post.arrive(message["step"], unpack(message["value"]), message["sent"])
+                del message, post  # nothing is held while the next one is waited for
+        except (CommClosedError, OSError):
+            pass  # that worker has closed its part of the session, or is gone with what it has lent
         return Status.dont_reply
 
 
@@ -84,6 +85,9 @@ class Post:
         self._client = Outbox(self._loop, comm)
         self._client.start()
         self._peers: dict[str, Outbox] = {}
+        # a limit counts what a process holds, and what it has lent as well
+        self._lender = Lender() if opening.config.memory_limit is None else None
+        self._borrowers: set[str] = set()
         self._homes = opening.homes
         self._mails: defaultdict[int, Mail] = defaultdict(SimpleQueue)
         self._counts: dict[int, list[int]] = {}
@@ -117,11 +121,13 @@ class Post:
             elif what == "stop":
                 mail.put(Stop())
 
-    def arrive(self, step: int, tensor: Arrival) -> None:
-        """A tensor has come; one of a step that has ended here is dropped."""
+    def arrive(self, step: int, tensor: tuple[Any, Any, int], sent: int) -> None:
+        """A tensor has come, with its key and generation; one of a step that has ended here is dropped."""
+        there = perf_counter_ns()
         self._count(step)[1] += 1
         if step > self._ended:
-            self._mails[step].put(tensor)
+            key, value, generation = tensor
+            self._mails[step].put(Arrival(key, placed_well(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
         """How many tensors of a step were sent from here, and how many have come."""
@@ -136,6 +142,8 @@ class Post:
         self._client.abort()
         for peer in self._peers.values():
             peer.abort()
+        if self._lender is not None:
+            self._lender.close()
 
     # --- in the session's thread
 
@@ -143,6 +151,8 @@ class Post:
         if message["is"] == "ended":
             self._ended = max(self._ended, message["step"])
             self._mails.pop(message["step"], None)
+            if self._lender is not None:
+                self._lender.step_ended()
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
@@ -153,9 +163,14 @@ class Post:
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
-        peer.post({"step": step, "sent": perf_counter_ns()}, (key, compact(value), generation))
+        sent = perf_counter_ns()
+        given = self._lender.lend(value) if self._lender is not None and address in self._borrowers else value
+        peer.post({"step": step, "sent": sent}, (key, compact(given), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))
-        await comm.write({"op": TENSORS, "session": self._session, "reply": False})
+        probe = None if self._lender is None else self._lender.probe()
+        await comm.write({"op": TENSORS, "session": self._session, "reply": False, "probe": probe})
+        if await comm.read():
+            self._borrowers.add(address)
         return comm
