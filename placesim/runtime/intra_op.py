@@ -48,6 +48,8 @@ class IntraOpPool:
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
         """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
         remaining = iter(parts)  # each thread takes the next one
+        # a helper that came too late, or is about to look for more to do, holds this list, and no tensor of the work's any longer
+        shared = [work]
         elsewhere = _other_processors()
 
         def help_out() -> None:
@@ -57,7 +59,7 @@ class IntraOpPool:
         def take_parts() -> None:
             try:
                 for part in remaining:
-                    work(part)
+                    shared[0](part)
             except BaseException:
                 deque(remaining, maxlen=0)  # nobody takes another one
                 raise
@@ -68,6 +70,7 @@ class IntraOpPool:
         finally:
             started = [helper for helper in helping if not helper.cancel()]
             wait(started)
+            shared.clear()
         for helper in started:
             helper.result()
 
