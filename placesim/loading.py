@@ -232,10 +232,10 @@ def source_name(source: Any) -> str:
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     _check_no_model(options, "a graph file")
     _check_no_onnx(options, "a graph file")
-    if options.checkpoint is not None:
+    if options.initial_checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
-        file = with_checkpoint(file, options.checkpoint)
+        file = with_checkpoint(file, options.initial_checkpoint)
     return Loaded(file, directory)
 
 
@@ -315,7 +315,7 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         data=content,
         tags=options.tags,
         signature_name=options.signature,
-        checkpoint=options.checkpoint,
+        checkpoint=options.initial_checkpoint,
         registry=_registry_of(options),
         kind=kind,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, cleandoc, signature
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypedDict, TypeVar
 
 from placesim.devices.gpu_memory import GpuProcess
@@ -44,6 +44,9 @@ class Options:
     before its graph is taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment
     variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
     a flag, and the command line gives the first.
+
+    With `checkpoint_every`, a number of steps, `checkpoint` is also what the names of checkpoints begin with that a run writes,
+    of which it keeps `checkpoint_keep` (0 for all); with `restart` it goes on from the newest of them.
     `no_fusion` has each op computed by itself.
     """
 
@@ -74,6 +77,9 @@ class Options:
     tag: str | Sequence[str] = ()
     signature: str | None = None
     checkpoint: Any = None
+    checkpoint_every: int | None = None
+    checkpoint_keep: int | None = None
+    restart: bool = False
     clear_devices: bool = False
     device: Mapping[str, str] | Sequence[str] = ()
     layer_assignment: str = ""
@@ -105,6 +111,18 @@ class Options:
     def profiles(self) -> tuple[Any, ...]:
         """`profile` as a tuple."""
         return tuple(self.profile) if isinstance(self.profile, list | tuple) else (self.profile,)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether a run writes checkpoints, or goes on from one."""
+        return self.checkpoint_every is not None or self.restart
+
+    @property
+    def initial_checkpoint(self) -> Any:
+        """The checkpoint that variables have their first values from; one that a run is to write need not be there."""
+        if self.is_saved and not Path(f"{self.checkpoint}.index").exists():
+            return None
+        return self.checkpoint
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -172,6 +190,9 @@ class OptionValues(TypedDict, total=False):
     tag: str | Sequence[str]
     signature: str | None
     checkpoint: Any
+    checkpoint_every: int | None
+    checkpoint_keep: int | None
+    restart: bool
     clear_devices: bool
     device: Mapping[str, str] | Sequence[str]
     layer_assignment: str
@@ -242,6 +263,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
         raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
     if isinstance(options.iterations, str):
         raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
+    _check_saving(options)
     _check_integer("batch", options.batch, 0, MAX_DIM)
     _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
     _ = (
@@ -254,6 +276,19 @@ def make_options(values: Mapping[str, Any]) -> Options:
         options.loop_counts,
     )
     return options
+
+
+def _check_saving(options: Options) -> None:
+    _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
+    _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
+    if not options.is_saved:
+        return
+    asked = "restart" if options.restart else "checkpoint_every"
+    if options.checkpoint is None:
+        raise UsageError(f"{asked} without a checkpoint: expected what the checkpoints' names begin with, such as out/model")
+    if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
+        name = Path(options.checkpoint) / "model"
+        raise UsageError(f"{asked} with a directory: got {options.checkpoint}, expected what names begin with, such as {name}")
 
 
 def _split_shape(text: str) -> tuple[str, Sequence[Any]]:

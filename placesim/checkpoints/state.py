@@ -1,4 +1,4 @@
-"""The `checkpoint` file of a directory, in text format -> the newest checkpoint that it names.
+"""The `checkpoint` file of a directory, in text format <-> the checkpoints that it names.
 
 By hand, as the file has four fields.  Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
 """
@@ -6,19 +6,21 @@ By hand, as the file has four fields.  Source: TensorFlow's `checkpoint_state.pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from placesim.errors import GraphFileError, Location, NotFoundError, Problem, UsageError
 from placesim.files.containment import inside
 from placesim.files.reading import read_file
+from placesim.files.writing import write_whole
 
 STATE_FILE = "checkpoint"
 _PATH = "model_checkpoint_path"
+_ALL_PATHS = "all_model_checkpoint_paths"
 _FIELDS = {
     _PATH: "text",
-    "all_model_checkpoint_paths": "text",
+    _ALL_PATHS: "text",
     "all_model_checkpoint_timestamps": "number",
     "last_preserved_timestamp": "number",
 }
@@ -29,7 +31,7 @@ _TOKEN = re.compile(
     re.ASCII | re.DOTALL,
 )
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
-_ESCAPED = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
+_LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 
 
 def latest_checkpoint(directory: str | Path) -> Path:
@@ -39,6 +41,31 @@ def latest_checkpoint(directory: str | Path) -> Path:
     state, InvalidArgumentError for a checkpoint outside of the directory.
     """
     root = Path(directory)
+    newest = _read_state_of(root).get(_PATH, ("",))[0]
+    if not newest:
+        raise NotFoundError(f"no checkpoint in {root}: '{STATE_FILE}' names none")
+    return inside(root / newest, root)
+
+
+def listed_checkpoints(directory: str | Path) -> tuple[str, ...]:
+    """The prefixes of all checkpoints as the file has them, the newest last.  Raises as `latest_checkpoint`."""
+    found = _read_state_of(Path(directory))
+    return tuple(dict.fromkeys((*found.get(_ALL_PATHS, ()), *found.get(_PATH, ()))))
+
+
+def write_state(directory: Path, names: Sequence[str]) -> None:
+    """Name a directory's checkpoints, the newest last, of which there is one at least.  Raises OSError."""
+    lines = [f'{_PATH}: "{_escaped(names[-1])}"', *(f'{_ALL_PATHS}: "{_escaped(name)}"' for name in names)]
+    write_whole(directory / STATE_FILE, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _escaped(name: str) -> str:
+    """Bytes that are no letters of ASCII in octal, as protobuf's text format has them."""
+    raw = name.encode(errors="surrogateescape")
+    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in raw)
+
+
+def _read_state_of(root: Path) -> dict[str, tuple[str, ...]]:
     path = root / STATE_FILE
     if not path.is_file():
         raise NotFoundError(f"no checkpoint in {root}: there is no file '{STATE_FILE}'")
@@ -46,10 +73,7 @@ def latest_checkpoint(directory: str | Path) -> Path:
         data = read_file(inside(path, root))
     except OSError as error:
         raise UsageError(f"cannot read '{path}': {error.strerror}") from None
-    newest = read_state(data, str(path)).get(_PATH, ("",))[0]
-    if not newest:
-        raise NotFoundError(f"no checkpoint in {root}: '{STATE_FILE}' names none")
-    return inside(root / newest, root)
+    return read_state(data, str(path))
 
 
 def read_state(data: bytes, name: str) -> dict[str, tuple[str, ...]]:
@@ -151,6 +175,6 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
         return bytes([int(code[1:], 16)])
     if code[:1].isdigit():
         return bytes([int(code, 8)])
-    if code[0] not in _ESCAPED:
+    if code[0] not in _LETTERS:
         raise ValueError
-    return bytes([_ESCAPED[code[0]]])
+    return bytes([_LETTERS[code[0]]])

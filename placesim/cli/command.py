@@ -17,9 +17,10 @@ SOURCE = "Source"
 SIZES = "Sizes and counts"
 PLACEMENT = "Placement"
 FILE_ACCESS = "File access"
+CHECKPOINTS = "Checkpoints"
 REPORT = "Report"
 GENERAL = "General"
-GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, REPORT, GENERAL)
+GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, CHECKPOINTS, REPORT, GENERAL)
 """The titles over options in `--help`, in their order."""
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """What says which graph is placed where: options of these groups mean the same in every command that has them."""

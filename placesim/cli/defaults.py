@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from placesim.cli.command import FILE_ACCESS, Option
+from placesim.cli.command import CHECKPOINTS, FILE_ACCESS, Option
 from placesim.errors import UsageError
 
 PREFIX = "PLACESIM_"
@@ -115,7 +115,7 @@ def _options(command: click.Command) -> dict[str, Words]:
 
 def _is_kept_from_files(param: click.Option) -> bool:
     """Whether it lets a graph touch files, or says where to write."""
-    return (isinstance(param, Option) and param.group == FILE_ACCESS) or isinstance(param.type, click.Path)
+    return (isinstance(param, Option) and param.group in (FILE_ACCESS, CHECKPOINTS)) or isinstance(param.type, click.Path)
 
 
 def _variable(key: str) -> str:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
-from placesim.cli.command import CLUSTER, MACHINE, REPORT, Word, command, option
+from placesim.cli.command import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, command, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -77,6 +77,17 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
 )
+@option(
+    "--checkpoint-every",
+    group=CHECKPOINTS,
+    type=int,
+    metavar="N",
+    help="Save what outlives a step after every N steps and the last, as PREFIX-STEP of --checkpoint PREFIX.",
+)
+@option(
+    "--checkpoint-keep", group=CHECKPOINTS, type=int, metavar="N", help="How many of these are kept (5); 0 keeps all of them."
+)
+@option("--restart", group=CHECKPOINTS, is_flag=True, help="Go on from the newest of these, with the step after it.")
 @trace_option("kernels that ran")
 @option(
     "--engine",
@@ -125,6 +136,7 @@ def run_command(
       placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results
+      placesim run train.yaml --checkpoint out/model --checkpoint-every 10 --restart
       placesim run graphs/cluster.yaml --engine dask
       placesim run graphs/cluster.yaml --engine dask --scheduler tcp://10.0.0.1:8786 --worker /job:ps=10.0.0.1
     """
@@ -136,6 +148,8 @@ def run_command(
         if trace is not None or performance is not None:
             what = "trace" if trace is not None else "report"
             raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
+        if values["checkpoint_every"] is not None or values["restart"]:
+            raise UsageError("nothing to save: got --no-execute with checkpoints of a run, expected a graph that is executed")
         from placesim.cli.place import place_graphs
 
         values["log_placement"] = True
@@ -148,9 +162,10 @@ def run_command(
         if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import write_creation, write_memory_log
+    from placesim.cli.output import complain, write_creation, write_memory_log
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.reports import ReportWriter
+    from placesim.escapes import escape_line
     from placesim.options import make_options
     from placesim.simulation.simulating import Stage, simulate
 
@@ -168,7 +183,15 @@ def run_command(
             progress.update(*counts)
 
         report = simulate(
-            loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements, opened=opened
+            loaded,
+            options,
+            Stage.EXECUTED,
+            told,
+            writer,
+            tells_memory=summary,
+            measurements=measurements,
+            opened=opened,
+            tell=lambda line: complain(f"{escape_line(line)}\n"),
         )
         progress.close()
         if log_memory:

@@ -14,6 +14,8 @@ _OF_GRAPHS = (
     "tag",
     "signature",
     "checkpoint",
+    "checkpoint_every",
+    "restart",
     "clear_devices",
     "device",
     "layer_assignment",

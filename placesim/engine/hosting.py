@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pickle import PicklingError
@@ -24,11 +25,12 @@ from placesim.runtime.console import taken_by
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.kernels import load_kernels
+from placesim.runtime.kernels.file_errors import is_missing_file
 from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import Partition
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
-from placesim.runtime.resources import ResourceManager
+from placesim.runtime.saving.devices import DeviceRecord, Kept, record_of
 from placesim.runtime.shared_buffers import show_ends
 from placesim.runtime.threads import ThreadPools, runs_ops_in_parallel
 
@@ -137,10 +139,19 @@ class HostedSession:
 
     # --- what the client asks for; in the session's thread
 
-    def adopt(self, resources: Mapping[str, ResourceManager]) -> None:
-        """Take over what variables of this worker's devices hold."""
-        for device, manager in resources.items():
-            self._states[device].resources.adopt(manager)
+    def adopt(self, kept: Mapping[str, Kept]) -> None:
+        """Take over what this worker's devices kept elsewhere."""
+        for device, found in kept.items():
+            found.give(self._states[device])
+
+    def save(self, step: int) -> None:
+        """Say what this worker's devices keep between two steps."""
+        found: tuple[DeviceRecord, ...] | PlacesimError
+        try:
+            found = tuple(record_of(self._states[device]) for device in self._opening.homes if self.is_here(device))
+        except Exception as error:
+            found = _told(error)
+        self._reply({"is": "saved", "step": step}, found)
 
     def prepare(self, number: int, work: Work) -> None:
         """Make the programs of a part of a step, and say whether that worked."""
@@ -185,7 +196,7 @@ class HostedSession:
                     ended.results = self._run(runner, step, feeds, mail)
                     show_ends(ended.results, prepared.work.buffers, self._states)
                 except PlacesimError as error:
-                    ended.error, ended.position = error, runner.position
+                    ended.error, ended.position = self._with_place(error), runner.position
         except Interrupted:
             pass  # nobody waits for what it gave
         except Exception as error:
@@ -196,6 +207,13 @@ class HostedSession:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
             self._reply({"is": "ended", "step": step}, Ended(error=_told(error), measured=ended.measured))
+
+    def _with_place(self, error: PlacesimError) -> PlacesimError:
+        """A file that is missing is missing where this worker looks for it."""
+        if is_missing_file(error):
+            where = f"the worker at {self._opening.address} has no such file"
+            error.help = (*error.help, f"{where}: names are of its own machine, and begin in its folder, {os.getcwd()}")
+        return error
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
         def send(device: str, key: Any, value: Any, generation: int) -> None:

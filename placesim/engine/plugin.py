@@ -103,6 +103,8 @@ class Post:
             hosted.do(lambda: hosted.prepare(message["number"], unpack(message["value"])))
         elif what == "adopt":
             hosted.do(lambda: hosted.adopt(unpack(message["value"])))
+        elif what == "save":
+            hosted.do(lambda: hosted.save(message["step"]))
         elif what == "step":
             step, mail = message["step"], self._mails[message["step"]]
             self._counts = {number: counts for number, counts in self._counts.items() if number >= step}

@@ -15,13 +15,14 @@ from placesim.engine.measured import Gathering
 from placesim.engine.messages import Opening, Printed
 from placesim.engine.steps import ClusterExecutor
 from placesim.engine.walked import Lack, WalkedSession
-from placesim.errors import UnavailableError
+from placesim.errors import PlacesimError, UnavailableError
 from placesim.graph.graph import TensorRef
 from placesim.placement.placer import Placement
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor
 from placesim.runtime.prepared import Prepared
 from placesim.runtime.resources import ResourceManager
+from placesim.runtime.saving.devices import DeviceRecord, Kept
 from placesim.runtime.session import Session
 from placesim.runtime.threads import runs_ops_in_parallel
 
@@ -130,6 +131,25 @@ class ClusterSession(Session):
             if address in self.links.gone:
                 raise self.lost(address)
 
+    def records(self) -> tuple[DeviceRecord, ...]:
+        """What the workers' devices keep.  Raises UnavailableError for a worker that is gone."""
+        workers = dict.fromkeys(self.homes.values())
+        self.check_workers(workers)
+        number = self.next_step()
+        for address in workers:
+            self.links.tell(address, {"do": "save", "step": number})
+        found: dict[str, tuple[DeviceRecord, ...]] = {}
+        while len(found) < len(workers):
+            said = self.hear()
+            if said.message["is"] == "lost":
+                raise self.lost(said.address)
+            if said.message["is"] == "saved" and said.message["step"] == number:
+                if isinstance(said.value, PlacesimError):
+                    raise said.value
+                found[said.address] = said.value
+        by_device = {record.device: record for records in found.values() for record in records}
+        return tuple(by_device[device] for device in self.homes)
+
     def close(self) -> None:
         """Forget all variables, on all workers."""
         was_closed = self._closed
@@ -175,10 +195,10 @@ class ClusterSession(Session):
 
     def _hand_over_values(self) -> None:
         """What came with the graph goes to the workers, once."""
-        found: dict[str, dict[str, ResourceManager]] = {}
+        found: dict[str, dict[str, Kept]] = {}
         for name, state in self._states.items():
-            if state.resources.variables():
-                found.setdefault(self.homes[name], {})[name] = state.resources
-                state.resources = ResourceManager()
-        for address, resources in found.items():
-            self.links.tell(address, {"do": "adopt"}, resources)
+            if any(state.resources.named()) or state.node_states:
+                found.setdefault(self.homes[name], {})[name] = Kept(state.resources, state.node_states)
+                state.resources, state.node_states = ResourceManager(), {}
+        for address, kept in found.items():
+            self.links.tell(address, {"do": "adopt"}, kept)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from placesim.checkpoints.table import TABLE_MAGIC
-from placesim.wire import BYTES, VARINT, WireError, fields, last_message
+from placesim.wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
 SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
 """What the bytes begin with that hold what a script built."""
@@ -134,21 +134,25 @@ def _recognise_binary(data: bytes | memoryview) -> Format:
 
 
 def _is_onnx(data: bytes | memoryview) -> bool:
-    """Whether bytes are a ModelProto: its fields alone, and its graph or opsets among them.
+    """Whether bytes are a ModelProto: its version, and its graph or its opsets, which may be cut off, among its fields alone.
 
-    A file that is cut off is one where the graph has begun.  Source of the numbers: `onnx.proto`.
+    Source of the numbers: `onnx.proto`.
     """
-    seen = set()
-    try:
-        for field in fields(data):
-            if _ONNX_FIELDS.get(field.number) != field.wire_type:
-                return False
-            seen.add(field.number)
-            if len(seen) > 1 and not seen.isdisjoint(_ONNX_ESSENTIALS) and _ONNX_VERSION in seen:
-                return True
-    except WireError:
-        return _ONNX_VERSION in seen and len(seen) > 1
-    return False
+    seen: set[int] = set()
+    position = 0
+    while position < len(data):
+        try:
+            field = field_at(data, position, len(data))
+        except WireError:
+            seen.add(data[position] >> 3)
+            break
+        if _ONNX_FIELDS.get(field.number) != field.wire_type:
+            return False
+        seen.add(field.number)
+        position = field.end
+        if _ONNX_VERSION in seen and not seen.isdisjoint(_ONNX_ESSENTIALS):
+            return True
+    return _ONNX_VERSION in seen and not seen.isdisjoint(_ONNX_ESSENTIALS)
 
 
 def _holds_meta_graphs(data: bytes | memoryview, position: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,9 @@ class ResourceManager:
 
     def __init__(self) -> None:
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
-        self._private_count = 0
+        self.private_count = 0
+        """How many names were given that no other resource of this device has."""
+        self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:
         """The resource of a handle, in TensorFlow's words: InvalidArgumentError where it is not of this C++ type, NotFoundError
@@ -120,12 +122,14 @@ class ResourceManager:
         """The resource of a handle; None where there is none."""
         return self._containers.get(handle.container, {}).get((handle.name, handle.type))
 
-    def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
-        """The resource of a handle, made first where there is none."""
+    def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any], is_anonymous: bool = False) -> Any:
+        """The resource of a handle, made first where there is none; one that is anonymous no later step finds."""
         container = self._containers.setdefault(handle.container, {})
         key = (handle.name, handle.type)
         if key not in container:
             container[key] = create()
+            if is_anonymous:
+                self._anonymous.add((handle.container, *key))
         return container[key]
 
     def delete(self, handle: ResourceHandle) -> None:
@@ -134,17 +138,29 @@ class ResourceManager:
             raise NotFoundError(f"Container {handle.container} does not exist.")
         self.lookup(handle, handle.type)
         del self._containers[handle.container][handle.name, handle.type]
+        self._anonymous.discard((handle.container, handle.name, handle.type))
 
     def private_name(self, node: str) -> str:
         """`_0_NODE`: a name that no other resource of this device has, for one that its node does not share."""
-        self._private_count += 1
-        return f"_{self._private_count - 1}_{node}"
+        self.private_count += 1
+        return f"_{self.private_count - 1}_{node}"
 
     def adopt(self, other: ResourceManager) -> None:
         """Take over all resources of another, in the place of those of the same names."""
         for name, container in other._containers.items():
             self._containers.setdefault(name, {}).update(container)
-        self._private_count = max(self._private_count, other._private_count)
+        self.private_count = max(self.private_count, other.private_count)
+
+    def put(self, handle: ResourceHandle, resource: Any) -> None:
+        """Keep a resource under a handle, in the place of one that has it."""
+        self._containers.setdefault(handle.container, {})[handle.name, handle.type] = resource
+
+    def named(self) -> Iterator[tuple[ResourceHandle, Any]]:
+        """Every resource that a later step can find, and a handle of it that tells no device."""
+        for container, found in self._containers.items():
+            for (name, kind), resource in found.items():
+                if (container, name, kind) not in self._anonymous:
+                    yield ResourceHandle("", container, name, kind), resource
 
     def variables(self) -> dict[str, Variable]:
         """Every resource variable by its name."""

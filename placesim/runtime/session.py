@@ -17,7 +17,7 @@ from placesim.devices.inventory import Device
 from placesim.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, NodeDef, TensorRef
-from placesim.graph.steps import Config, Fetch, GraphFile, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
 from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
@@ -41,6 +41,7 @@ from placesim.runtime.visible_devices import build_device_set
 
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
+    from placesim.runtime.saving.devices import DeviceRecord, Kept
     from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int], None]
@@ -105,7 +106,42 @@ class Session:
         self._turns = Turns(None if shared is None else shared.condition)
         self._default_fetches: list[Fetched] | None = None
         self._placement: Placement | None = None
+        self._kept: dict[str, Kept] = {}
         self._closed = False
+
+    # --- what outlives it
+
+    def records(self) -> tuple[DeviceRecord, ...]:
+        """What its devices keep between two steps, for a checkpoint; their tensors are the session's own."""
+        from placesim.runtime.saving.devices import record_of
+
+        return tuple(map(record_of, self._states.values()))
+
+    def restore(self, records: Sequence[DeviceRecord], done: Sequence[Step] = ()) -> None:
+        """Go on from what the devices of another session kept that had `done` steps, before the first step of this one.
+
+        Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as `kept_of`
+        does, and what running what begins them raises.
+        """
+        from placesim.runtime.saving.devices import kept_of
+
+        self._initial_values = {}
+        found = {record.device: kept_of(record) for record in records}
+        makers = dict.fromkeys(maker for record in records for maker in record.makers if maker in self.graph.ids)
+        if makers:
+            self._kept = {device: kept.before() for device, kept in found.items()}
+            for maker in makers:
+                self.run(Step((Fetch(maker),), self._last_feeds(maker, done)))
+            self._prepared.clear()
+            found = {device: kept._replace(resources=ResourceManager()) for device, kept in found.items()}
+        self._kept = found
+
+    def _last_feeds(self, node: str, done: Sequence[Step]) -> tuple[Feed, ...]:
+        """The feeds of the last of these steps that ran a node."""
+        for step in reversed(done):
+            if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
+                return step.feeds
+        return ()
 
     # --- the graph and its placement
 
@@ -322,6 +358,11 @@ class Session:
         if prepared.executor is None:
             values, self._initial_values = self._initial_values, {}
             set_initial_values(values, prepared.step.placement, self._states)
+            if self._kept:
+                from placesim.runtime.saving.devices import settle
+
+                kept, self._kept = self._kept, {}
+                settle(kept, prepared.step.placement, self._states)
             if self._ledger is not None:
                 self._ledger.adopt(self._states)
             with collector_paused():

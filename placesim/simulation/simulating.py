@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
+    from placesim.runtime.saving.runs import RunSaver
     from placesim.runtime.session import Session
     from placesim.runtime.walking import FeedShapes
 
@@ -100,6 +101,7 @@ def simulate(
     guesses: Guesses | None = None,
     measurements: Measurements | None = None,
     opened: Callable[..., Session] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
@@ -107,7 +109,7 @@ def simulate(
     is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
     says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
     taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
-    run elsewhere.
+    run elsewhere.  `tell` is told what is to know of checkpoints.
     """
     simulation = _Simulation(
         loaded,
@@ -120,6 +122,7 @@ def simulate(
         guesses=guesses,
         measurements=measurements,
         opened=opened,
+        tell=tell,
     )
     error: PlacesimError | None = None
     try:
@@ -162,8 +165,10 @@ class _Simulation:
         guesses: Guesses | None,
         measurements: Measurements | None,
         opened: Callable[..., Session] | None,
+        tell: Callable[[str], None],
     ) -> None:
         self._loaded = loaded
+        self._tell = tell
         self._opened = opened
         self._taker = taker
         self._options = options
@@ -294,22 +299,47 @@ class _Simulation:
     def _run_steps(self, session: Session, steps: Sequence[Step], names_sinks: bool) -> None:
         """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
         total = sum(step.repeat for step in steps)
+        saver = self._open_saver()
+        first = 0 if saver is None else saver.done
         done = 0
         if not steps:
             run_within(session.config.timeout_seconds, partial(self._place, session))
         for index, step in enumerate(steps):
+            if saver is not None and done == first:
+                saver.resume(session, steps[:index])
             if step.nodes:
                 session.extend(step.nodes)
+            if done + step.repeat <= first:
+                done += step.repeat
+                continue
+            if saver is not None and done < first:
+                saver.resume(session, steps[: index + 1])
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
             if prepared is not None and self._stage >= Stage.WALKED:
                 growth = _growth(session, steps[index + 1 :])
-                for _ in range(step.repeat):
-                    self._running = done
-                    if not self._execute(session, step, prepared, done, total, growth):
+                for number in range(max(done, first), done + step.repeat):
+                    self._running = number
+                    if not self._execute(session, step, prepared, number, total, growth):
                         return
-                    done += 1
+                    if saver is not None:
+                        saver.after(session, number + 1, is_last=number + 1 == total)
+                done += step.repeat
+        if saver is not None and first >= total:
+            saver.nothing_left(session)
+
+    def _open_saver(self) -> RunSaver | None:
+        """What writes the checkpoints of a run that is executed, and goes on from one."""
+        options = self._options
+        if self._stage < Stage.EXECUTED or not options.is_saved:
+            return None
+        from pathlib import Path
+
+        from placesim.runtime.saving.runs import KEEP, RunSaver
+
+        keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
+        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)
 
     def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
         """Place what the step needs and, where that is wanted, cut it out."""

@@ -56,6 +56,19 @@ def test_a_step_that_fails_leaves_what_was_printed(workers: Cluster, shell: Shel
     assert (there.code, there.complaint) == (here.code, here.complaint) == (1, here.complaint)
 
 
+def test_a_file_that_a_worker_lacks(workers: Cluster, shell: Shell, tmp_path: Path) -> None:
+    missing = str(tmp_path / "there.txt")
+    nodes = [{"op": "Const", "name": "name", "value": missing}, {"op": "ReadFile", "name": "text", "inputs": ["name"]}]
+    graph = tmp_path / "reads.yaml"
+    graph.write_text(json.dumps({"nodes": nodes, "fetch": ["text"]}))
+    there = shell("run", str(graph), "--engine", "dask", "--scheduler", workers.scheduler)
+    here = shell("run", str(graph))
+    assert there.code == here.code == 1
+    (place,) = [line for line in there.complaint.splitlines() if line.startswith("  the worker at tcp://")]
+    assert there.complaint.replace(f"{place}\n", "") == here.complaint
+    assert "has no such file: names are of its own machine, and begin in its folder, /" in place
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -14,13 +14,14 @@ from tests.fuzz.findings import Finding, judge
 from tests.fuzz.inputs import Input, Surface, write_files
 from tests.fuzz.runner import HANG, Runner
 from tests.fuzz.shrinking import shrink
-from tests.fuzz.surfaces import graphs, op_cases, options, reports, signatures, tensorflow_files
+from tests.fuzz.surfaces import graphs, onnx_files, op_cases, options, reports, signatures, tensorflow_files
 
 SURFACES: dict[str, Surface] = {
     "graphs": graphs.inputs,
     "op-cases": op_cases.inputs,
     "signatures": signatures.inputs,
     "tensorflow-files": tensorflow_files.inputs,
+    "onnx-files": onnx_files.inputs,
     "reports": reports.inputs,
     "options": options.inputs,
 }

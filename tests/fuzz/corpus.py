@@ -58,3 +58,10 @@ def tensorflow_files() -> dict[str, bytes]:
         for path in sorted((DATA / "tensorflow-files").rglob("*"))
         if path.is_file() and path.suffix != ".json"
     }
+
+
+@cache
+def onnx_files() -> tuple[bytes, ...]:
+    """Models that PyTorch wrote, those that are small."""
+    found = (path.read_bytes() for path in sorted((DATA / "onnx").glob("*.onnx")))
+    return tuple(content for content in found if len(content) <= 5 * _MAX_CHARACTERS)

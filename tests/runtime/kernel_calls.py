@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import DType, parse_dtype
 from placesim.files.access import FileAccess
 from placesim.ops.attributes import FunctionName, Shape
@@ -12,6 +13,7 @@ from placesim.ops.registry import load_registry
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import KernelContext
+from placesim.runtime.program import DeviceState
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeContext
 
@@ -32,6 +34,11 @@ class Machine:
 
     def new_step(self) -> None:
         self._step.clear()
+
+    def state(self) -> DeviceState:
+        """What outlives a step; shared with this machine."""
+        (device,) = build_devices((TaskInventory(),))
+        return DeviceState(device, resources=self._resources, node_states=self._states)
 
     def run(self, op: str, *inputs: Any, node: Any = "", **attrs: Any) -> Any:
         """The op's outputs: one alone, several as a tuple."""

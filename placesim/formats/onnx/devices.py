@@ -1,9 +1,9 @@
 """What an ONNX model says of devices -> the devices that its nodes ask for.
 
 Two sources: ONNX's own annotations of a model for several devices (IR version 11: `configuration` of the model,
-`device_configurations` of its nodes; `docs/proposals/ONNXMultiDeviceProposal.md` of onnx/onnx), and the layers that the key
+`device_configurations` of its nodes; the ONNX Multi-Device Proposal among onnx/onnx's documents), and the layers that the key
 `layer_ann` of nodes' metadata names, once rules tell their devices, as ONNX Runtime's `session.layer_assignment_settings` does
-(`docs/annotated_partitioning/PartitioningWithAnnotationsAndMemoryConstraints.md` of microsoft/onnxruntime).
+(its page on partitioning with annotations and memory constraints).
 """
 
 from __future__ import annotations

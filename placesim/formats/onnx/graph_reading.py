@@ -11,7 +11,7 @@ from placesim.errors import GraphBuildError
 from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, no_devices
 from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
-from placesim.formats.onnx.names import scope_name
+from placesim.formats.onnx.names import check_names, scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
 from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.ordering import in_order
@@ -190,6 +190,8 @@ class GraphReading:
         self.model.problems.add(index + 1, f"{_place(proto, index)}: {error.message}")
 
     def _read_node(self, proto: Any) -> None:
+        check_names(proto.name, proto.op_type, proto.domain, proto.overload, *proto.input, *proto.output)
+        check_names(*(name for attr in proto.attribute for name in (attr.name, attr.ref_attr_name)))
         names = ["" if name in self.left_out else name for name in proto.input]
         values = [self.lookup(name) if name else None for name in names]
         if any(value is None and name for value, name in zip(values, names, strict=True)):
@@ -325,7 +327,7 @@ class GraphReading:
         opsets = [helper.make_opsetid(name, version) for name, version in self.opsets.items()]
         try:
             found: dict[str, Any] = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opsets)
-        except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
+        except Exception:  # whatever ONNX's inference does not take: its own errors have no class in common
             return {}
         for name, dims in shape_of_outputs(proto, values).items():
             if name in found and dims_of(found[name]) is None:

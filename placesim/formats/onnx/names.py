@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from placesim.errors import GraphBuildError
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
 _SLASHES = re.compile(r"/{2,}")
 _NO_START = re.compile(r"^[^A-Za-z0-9.]+")
+
+
+def check_names(*names: Any) -> None:
+    """GraphBuildError for a name that is no text, as protobuf hands one on that is not UTF-8."""
+    for name in names:
+        if not isinstance(name, str):
+            raise GraphBuildError(f"name that is not UTF-8: got {bytes(name)!r}")
 
 
 def scope_name(name: str, otherwise: str) -> str:

@@ -16,10 +16,11 @@ from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
+from placesim.formats.onnx.names import check_names
 from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.weights import lift_weights
-from placesim.formats.problems import Problems
+from placesim.formats.problems import Problems, shown
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.graph.steps import Fetch, GraphFile, Step
@@ -100,6 +101,10 @@ def _read(
     for index, tensor in enumerate(graph.initializer):
         with _reported(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, model.tensors.read(tensor))
+    for index, sparse in enumerate(graph.sparse_initializer):
+        with _reported(problems, index, f"sparse initializer '{sparse.values.name}'"):
+            check_names(sparse.values.name)
+            reading.add_initializer(sparse.values.name, model.tensors.read_sparse(sparse))
     reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
     with _reported(problems, 0, "graph"):
         reading.read_nodes(graph.node)
@@ -125,9 +130,16 @@ def _check_model(proto: Any, problems: Problems) -> None:
         problems.add(0, "no graph: got a model without one")
     if not proto.opset_import:
         problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
+    with _reported(problems, 0, "model"):
+        check_names(*(entry.domain for entry in proto.opset_import))
+        for function in proto.functions:
+            check_names(function.name, function.domain, function.overload)
+        check_names(*(given.name for given in (*proto.graph.input, *proto.graph.initializer, *proto.graph.output)))
     newest = defs.onnx_opset_version()
     for entry in proto.opset_import:
-        if entry.domain in DEFAULT_DOMAINS and entry.version > newest:
+        if not 0 <= entry.version < 1 << 31:
+            problems.add(0, f"no opset: got version {entry.version} of domain {shown(entry.domain)}")
+        elif entry.domain in DEFAULT_DOMAINS and entry.version > newest:
             wanted = f"expected one up to {newest}, which the installed onnx package knows"
             problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
+from placesim.graph.constants import check_size
 from placesim.ops.attributes import TensorValue
 
 _PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 """Types of which a byte holds more than one element, and their bits; the first element stands in the lowest."""
-MAX_BYTES = 2 << 30
-"""What a tensor may come to that its file only declares."""
 Message = Any
 
 
@@ -48,12 +48,26 @@ class TensorReader:
             return TensorValue(dtype, _sized(np.array([*tensor.string_data, b""], object)[:-1], shape))
         from onnx import numpy_helper
 
+        check_size(shape, dtype)
         if math.prod(shape) == 0:
-            return TensorValue(dtype, np.zeros(shape, dtype.numpy))
+            return TensorValue(dtype, _empty(shape, dtype))
         try:
             return TensorValue(dtype, np.asarray(numpy_helper.to_array(tensor)).astype(dtype.numpy, copy=False))
         except (ValueError, TypeError) as error:
             raise GraphBuildError(f"no tensor: {error}") from None
+
+    def read_sparse(self, tensor: Message) -> TensorValue:
+        """A SparseTensorProto, whose indices are numbers of elements or `[n, rank]`, as a dense constant.  Raises as `read`."""
+        dims = tuple(tensor.dims)
+        values, indices = self.read(tensor.values), self.read(tensor.indices).array
+        check_size(dims, values.dtype)
+        dense = np.zeros(dims, values.dtype.numpy)
+        try:
+            places = indices.astype(np.int64) if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
+            dense.reshape(-1)[places] = values.array.reshape(-1)
+        except (IndexError, TypeError, ValueError) as error:
+            raise GraphBuildError(f"no sparse tensor of shape {list(dims)}: {error}") from None
+        return TensorValue(values.dtype, dense)
 
     def _content(self, tensor: Message) -> memoryview:
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -105,6 +119,13 @@ class TensorReader:
             signed = parts.astype(np.int8)
             return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
         return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
+
+
+def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+    try:
+        return np.zeros(shape, dtype.numpy)
+    except ValueError as error:
+        raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}: {error}") from None
 
 
 def _number(entries: dict[str, str], key: str, default: Any) -> Any:

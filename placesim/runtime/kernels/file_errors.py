@@ -39,3 +39,9 @@ def file_error(name: str, error: OSError) -> OpError:
     if isinstance(error, NoFileError):
         return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
     return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")
+
+
+def is_missing_file(error: Exception) -> bool:
+    """Whether an error says that a file is not there, also one of a checkpoint."""
+    told = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
+    return isinstance(error, NotFoundError) and any(words in error.message for words in told)

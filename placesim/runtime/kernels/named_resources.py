@@ -92,7 +92,7 @@ def build_finder(kind: str) -> Finder:
 def make_anonymous(context: KernelContext, kind: str, label: str, make: Callable[[], Any]) -> ResourceHandle:
     """The handle of a new resource of this C++ type that no name leads to."""
     handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name(label), kind)
-    context.resources.lookup_or_create(handle, make)
+    context.resources.lookup_or_create(handle, make, is_anonymous=True)
     return handle
 
 

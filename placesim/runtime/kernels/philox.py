@@ -8,7 +8,6 @@ for every run, so that runs never overlap whatever they draw.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -116,11 +115,18 @@ class WordStream:
     """A generator read one word at a time, for the samplers that draw as they go."""
 
     def __init__(self, generator: Philox) -> None:
-        self._words = _words(generator)
+        self._generator = generator.copy()
+        # few at first, as most samplers want, then more at once
+        self._blocks = 16
+        self._waiting: list[int] = []
+        """Words that were drawn already, the next one last."""
 
     def word(self) -> int:
         """32 random bits."""
-        return next(self._words)
+        if not self._waiting:
+            self._waiting = self._generator.take(self._blocks).reshape(-1)[::-1].tolist()
+            self._blocks = min(self._blocks * 2, CHUNK)
+        return self._waiting.pop()
 
     def double_word(self) -> int:
         """64 random bits, the lower half first."""
@@ -146,12 +152,3 @@ class WordStream:
         while found < remainder:
             found = draw()
         return found % limit
-
-
-def _words(generator: Philox) -> Iterator[int]:
-    generator = generator.copy()
-    # few at first, as most samplers want, then more at once
-    count = 16
-    while True:
-        yield from generator.take(count).reshape(-1).tolist()
-        count = min(count * 2, CHUNK)

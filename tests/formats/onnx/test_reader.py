@@ -173,3 +173,47 @@ def test_nodes_are_held_to_the_definition_of_their_op(made: Any, message: str) -
     with pytest.raises(GraphFileError) as caught:
         run(model([made], [info("x", [2])], [info("y", [2])]))
     assert message in str(caught.value)
+
+
+def test_sparse_initializers_are_made_dense() -> None:
+    from onnx import helper
+
+    found = model([node("Add", "x w", "y")], [info("x", [2, 3])], [info("y", [2, 3])])
+    values, indices = tensor("w", np.array([5, 7], np.float32)), tensor("", np.array([[0, 1], [1, 2]]))
+    found.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    expected = [[1, 6, 1], [1, 1, 8]]
+    np.testing.assert_array_equal(run(found, {"x": np.ones((2, 3), np.float32)})["y"], expected)
+    found.graph.sparse_initializer[0].dims[:] = [1 << 40, 3]
+    with pytest.raises(GraphFileError, match="sparse initializer 'w': tensor too large"):
+        run(found)
+
+
+@pytest.mark.parametrize("end", [1, 100, 5000])
+def test_a_model_that_is_cut_off_is_refused(end: int) -> None:
+    data = layer().SerializeToString()
+    with pytest.raises(GraphFileError, match=r"no ONNX model: truncated|no graph"):
+        placesim.place(io.BytesIO(data[:-end]))
+
+
+def test_names_are_texts() -> None:
+    data = layer().SerializeToString().replace(b"/fc/Gemm", b"/fc/\xff\xfe\xfd\xfc")
+    with pytest.raises(GraphFileError, match=r"node 0.: name that is not UTF-8: got b'/fc/"):
+        placesim.place(io.BytesIO(data))
+
+
+def test_what_a_model_must_say() -> None:
+    found = layer()
+    del found.opset_import[:]
+    with pytest.raises(GraphFileError, match="no opsets: got a model that imports none"):
+        run(found)
+    with pytest.raises(GraphFileError, match="opset not known: got 99"):
+        run(model([node("Relu", "x", "y")], [info("x", [2])], [info("y", [2])], opset=99))
+    with pytest.raises(GraphFileError, match="input 'x': no element type: got an input without one"):
+        run(model([node("Relu", "x", "y")], [info("x", [2], "UNDEFINED")], [info("y", [2])]))
+
+
+def test_shapes_that_a_file_says_settle_what_inference_leaves_open() -> None:
+    nodes = [node("NonZero", "x", "places", name="where"), node("Flatten", "places", "y", axis=1)]
+    found = model(nodes, [info("x", [4])], [info("y", [1, 3], "INT64")])
+    found.graph.value_info.append(info("places", [1, 3], "INT64"))
+    np.testing.assert_array_equal(run(found, {"x": np.array([1, 0, 2, 3], np.float32)})["y"], [[0, 2, 3]])

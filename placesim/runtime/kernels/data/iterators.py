@@ -6,7 +6,8 @@ Source: TensorFlow's `iterator_ops.cc`, `optional_ops.cc`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -41,19 +42,27 @@ RESOURCE_TYPE = "N10tensorflow4data16IteratorResourceE"
 
 @dataclass(slots=True)
 class IteratorResource:
-    """An iterator: the signature that it was made for (none: any), and the iteration that it stands in."""
+    """An iterator: the signature that it was made for (none: any), and the iteration that it stands in.
+
+    A checkpoint has of that how many elements were `given` of what the node `maker` began.
+    """
 
     dtypes: tuple[DType, ...]
     shapes: tuple[Shape, ...]
-    iteration: Iterator[Element] | None = None
+    iteration: Iterator[Element] | None = field(default=None, metadata={"saved": False})
+    given: int = 0
+    maker: str = ""
 
-    def begin(self, dataset: Dataset) -> None:
-        """Begin an iteration of a dataset; InvalidArgumentError where its signature is another."""
+    def begin(self, dataset: Dataset, maker: str) -> None:
+        """Begin an iteration of a dataset, or go on with one of another run; InvalidArgumentError for another signature."""
         if self.dtypes:
             check_types(self.dtypes, dataset.dtypes)
         if self.shapes:
             check_shapes(self.shapes, [shape.dims for shape in dataset.shapes])
+        given = self.given if self.iteration is None else 0
         self.iteration = dataset.start()
+        self.maker = maker
+        self.given = sum(1 for _ in islice(self.iteration, given))
 
     def next_element(self) -> Element | None:
         """The next element, None behind the last one; FailedPreconditionError where no iteration has begun."""
@@ -62,7 +71,9 @@ class IteratorResource:
                 "GetNext() failed because the iterator has not been initialized. Ensure that you have run the initializer "
                 "operation for this iterator before getting the next element."
             )
-        return next(self.iteration, None)
+        element = next(self.iteration, None)
+        self.given += element is not None
+        return element
 
 
 find_iterator: Callable[[Any, KernelContext], IteratorResource] = build_finder(RESOURCE_TYPE)
@@ -94,7 +105,7 @@ def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
     InvalidArgumentError for no dataset, or one of another signature; NotFoundError for no iterator.
     """
-    find_iterator(inputs[1], context).begin(as_dataset(inputs[0]))
+    find_iterator(inputs[1], context).begin(as_dataset(inputs[0]), context.node)
     return ()
 
 
@@ -112,20 +123,20 @@ def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
         raise type(failure)(failure.message)
     handle = name_resource(attrs, context, RESOURCE_TYPE)
     try:
-        context.resources.lookup_or_create(handle, lambda: _begun(attrs, context))
+        found = context.resources.lookup_or_create(handle, lambda: _new_iterator(attrs))
+        if found.iteration is None:
+            found.begin(_made(attrs, context), context.node)
     except OpError as error:
         context.node_state["failure"] = error
         raise
     return (handle,)
 
 
-def _begun(attrs: Attrs, context: KernelContext) -> IteratorResource:
+def _made(attrs: Attrs, context: KernelContext) -> Dataset:
     made = function_caller(context, attrs["dataset_factory"], ())(())
     if len(made) != 1:
         raise InvalidArgumentError("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
-    found = _new_iterator(attrs)
-    found.begin(as_dataset(made[0]))
-    return found
+    return as_dataset(made[0])
 
 
 # --- elements -------------------------------------------------------------------------------------------------------

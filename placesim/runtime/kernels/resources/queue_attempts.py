@@ -88,7 +88,7 @@ class Shuffled:
         self._elements.extend(reversed(elements))
 
 
-class _Prioritized(tuple[Any, ...]):
+class Prioritized(tuple[Any, ...]):
     """An element that compares by its first component alone, so that equal ones come as C++'s heap gives them too."""
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
@@ -99,7 +99,7 @@ class ByPriority:
     """The element of the smallest first component."""
 
     def __init__(self) -> None:
-        self._heap: list[_Prioritized] = []
+        self._heap: list[Prioritized] = []
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -108,7 +108,7 @@ class ByPriority:
         if shape_of(element[0]):
             shape = format_dims(shape_of(element[0]))
             raise InvalidArgumentError(f"Expected the priority element to be a scalar, but received shape: {shape}")
-        heapq.heappush(self._heap, _Prioritized(element))
+        heapq.heappush(self._heap, Prioritized(element))
 
     def take(self) -> Element:
         return tuple(heapq.heappop(self._heap))
