@@ -48,7 +48,7 @@ class IntraOpPool:
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
         """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
         remaining = iter(parts)  # each thread takes the next one
-        # a helper that came too late, or is about to look for more to do, holds this list, and no tensor of the work's any longer
+        # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
         shared = [work]
         elsewhere = _other_processors()
 
