@@ -281,6 +281,8 @@ def make_options(values: Mapping[str, Any]) -> Options:
 def _check_saving(options: Options) -> None:
     _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
     _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
+    if options.checkpoint_keep is not None and options.checkpoint_every is None:
+        raise UsageError("checkpoint_keep without checkpoints that are written: expected checkpoint_every with it")
     if not options.is_saved:
         return
     asked = "restart" if options.restart else "checkpoint_every"

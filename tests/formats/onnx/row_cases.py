@@ -201,6 +201,31 @@ CASES |= {
         outputs=2,
         open=(0,),
     ),
+    "grid: cubic, reflected, of open sizes": RowCase(
+        "GridSample",
+        [_array(2, 2, 4, 5), _array(2, 3, 2, 2)],
+        {"mode": "cubic", "padding_mode": "reflection"},
+        20,
+        open=(2, 3),
+    ),
+    "grid: volumes beside the border": RowCase(
+        "GridSample", [_array(1, 2, 3, 4, 2), _array(1, 2, 3, 2, 3)], {"padding_mode": "border", "align_corners": 1}, 20
+    ),
+    "regions: as many samples as each needs": RowCase(
+        "RoiAlign",
+        [_array(2, 2, 8, 9), np.array([[0, 0, 7, 6], [1, 2, 3, 8.5]], np.float32), np.array([1, 0])],
+        {"output_height": 2, "output_width": 3, "spatial_scale": 0.9},
+        16,
+    ),
+    "columns: of two axes": RowCase(
+        "Col2Im", [_array(1, 12, 6), np.array([4, 5]), np.array([2, 3])], {"strides": [2, 1], "pads": [0, 0, 0, 0]}, 18
+    ),
+    "deformed: two groups": RowCase(
+        "DeformConv",
+        [_array(1, 4, 5, 5), _array(2, 2, 2, 2), _array(1, 16, 4, 4), _array(2), np.abs(_array(1, 8, 4, 4))],
+        {"group": 2, "offset_group": 2},
+        22,
+    ),
     "texts: stop words": RowCase(
         "StringNormalizer",
         [np.array(["Der", "die", "Das"], object)],

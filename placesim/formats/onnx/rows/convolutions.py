@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.folding import Folding, Value
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
     Window,
@@ -27,7 +27,7 @@ UNIT = Window(1, 1, 1, 0, 0)
 
 
 def conv(node: OnnxNode) -> Tensor:
-    """Conv: images `[batch, channels, spatial...]`, filters `[outputs, channels of a group, taps...]`, maybe a bias."""
+    """Conv2D (DepthwiseConv2dNative where each channel is a group, Conv3D of volumes) and BiasAdd between Transposes."""
     return convolved(node, node[0], node[1], node.input(2))
 
 
@@ -118,6 +118,8 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[Window]) -> Tenso
     """Filters `[taps..., channels, outputs]` with zeros between their taps, where no kernel has dilations."""
     for axis, window in enumerate(windows):
         if window.rate > 1:
+            if window.reach > MOST_KNOWN:
+                raise Unsupported(f"too many elements of a window: got {window.reach}, expected at most {MOST_KNOWN}")
             paddings = np.zeros((len(windows) + 2, 2), np.int32)
             paddings[axis, 1] = 1
             padded = node.emit("Pad", filters, paddings)
@@ -131,7 +133,10 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[Window]) -> Tenso
 
 
 def conv_transpose(node: OnnxNode) -> Tensor:
-    """ConvTranspose: images `[batch, channels, spatial...]`, filters `[channels, outputs of a group, taps...]`."""
+    """Conv2DBackpropInput (Conv3DBackpropInputV2 of volumes) and BiasAdd between Transposes, one for each group.
+
+    Images are `[batch, channels, spatial...]`, filters `[channels, outputs of a group, taps...]`.
+    """
     images, filters = node[0], node[1]
     taps = kernel_shape(node, filters)
     spatial = len(taps)

@@ -8,6 +8,7 @@ import numpy as np
 
 from placesim.dtypes import DTYPES, DType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.folding import MOST_KNOWN, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.pools import sums_of_windows
 from placesim.formats.onnx.rows.windows import Window, channels_first, channels_last
@@ -16,7 +17,7 @@ FLOAT = DTYPES["float"]
 
 
 def batch_normalization(node: OnnxNode) -> list[Tensor | None]:
-    """BatchNormalization of `[batch, channels, ...]`; in training also the running mean and variance."""
+    """FusedBatchNormV3 of images of rank 4; of others, and in training, Mean, SquaredDifference, Rsqrt, Mul, Sub and AddV2."""
     images, scale, offset, mean, variance = (node[index] for index in range(5))
     if not node.attr("spatial", 1):
         return [_scaled(node, images, (mean, variance), (scale, offset), node.attr("epsilon", 1e-5))]
@@ -70,7 +71,7 @@ def _scaled(node: OnnxNode, images: Tensor, moments: Sequence[Tensor], affine: S
 
 
 def instance_normalization(node: OnnxNode) -> Tensor:
-    """InstanceNormalization: each channel of each image by its own mean and variance."""
+    """Mean, SquaredDifference, Rsqrt, Mul, Sub and AddV2 over the axes of each image."""
     images = node[0]
     rank = node.known_rank(images)
     moments = _moments(node, images, range(2, rank))
@@ -80,13 +81,13 @@ def instance_normalization(node: OnnxNode) -> Tensor:
 
 def _moments(node: OnnxNode, tensor: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Mean and variance over axes, which stay."""
-    over = np.array(axes, np.int32)
+    over = int32(axes)
     mean = node.emit("Mean", tensor, over, keep_dims=True)
     return mean, node.emit("Mean", node.emit("SquaredDifference", tensor, mean), over, keep_dims=True)
 
 
 def layer_normalization(node: OnnxNode) -> list[Tensor | None]:
-    """LayerNormalization over the axes from `axis` on, computed as `stash_type`; also mean and inverse deviation."""
+    """Mean, SquaredDifference, Rsqrt, Sub, Mul and AddV2 over the axes from `axis` on, as `stash_type`."""
     given, scale, bias = node[0], node[1], node.input(2)
     stash = _stash(node)
     wide = node.cast(given, stash)
@@ -99,10 +100,10 @@ def layer_normalization(node: OnnxNode) -> list[Tensor | None]:
 
 
 def rms_normalization(node: OnnxNode) -> Tensor:
-    """RMSNormalization over the axes from `axis` on, computed as `stash_type`."""
+    """Square, Mean, Rsqrt and Mul over the axes from `axis` on, as `stash_type`."""
     given, scale = node[0], node[1]
     wide = node.cast(given, _stash(node))
-    square = node.emit("Mean", node.emit("Square", wide), np.array(_last_axes(node, given), np.int32), keep_dims=True)
+    square = node.emit("Mean", node.emit("Square", wide), int32(_last_axes(node, given)), keep_dims=True)
     inverse = node.emit("Rsqrt", node.emit("AddV2", square, node.like(node.attr("epsilon", 1e-5), square)))
     made = node.cast(node.emit("Mul", wide, inverse), node.dtype(scale))
     return node.emit("Mul", made, scale)
@@ -122,9 +123,9 @@ def _last_axes(node: OnnxNode, tensor: Tensor) -> list[int]:
 
 
 def lp_normalization(node: OnnxNode) -> Tensor:
-    """LpNormalization: divided by the norm along an axis; what has none stays zero."""
+    """DivNoNan by the norm along an axis, a Sum of Abs or the Sqrt of one of Square."""
     tensor, p = node[0], node.attr("p", 2)
-    axis = np.array([node.attr("axis", -1)], np.int32)
+    axis = int32([node.attr("axis", -1)])
     if p not in (1, 2):
         raise Unsupported(f"wrong p: got {p}, expected 1 or 2")
     if p == 1:
@@ -135,7 +136,7 @@ def lp_normalization(node: OnnxNode) -> Tensor:
 
 
 def mean_variance_normalization(node: OnnxNode) -> Tensor:
-    """MeanVarianceNormalization over `axes`; 1e-9 beside the deviation is ONNX's own."""
+    """Mean, SquaredDifference, Sqrt, Sub and RealDiv over `axes`; 1e-9 beside the deviation is ONNX's own."""
     tensor = node[0]
     mean, variance = _moments(node, tensor, node.attr("axes", (0, 2, 3)))
     deviation = node.emit("Sqrt", variance)
@@ -143,11 +144,14 @@ def mean_variance_normalization(node: OnnxNode) -> Tensor:
 
 
 def lrn(node: OnnxNode) -> Tensor:
-    """LRN over channels; TensorFlow's divides nothing by the size, and reaches as far on both sides."""
+    """LRN between Transposes, which reaches as far on both sides; Sum of gathered windows for an even size.
+
+    TensorFlow's divides nothing by the size.
+    """
     images, size = node[0], node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
-    if size is None or size < 1:
-        raise Unsupported(f"wrong size: got {size}, expected a number from 1 on")
+    if size is None or not 1 <= size <= MOST_KNOWN:
+        raise Unsupported(f"wrong size: got {size}, expected a number from 1 to {MOST_KNOWN}")
     if size % 2 and node.rank(images) == 4 and node.computes("LRN", T=node.dtype(images)):
         last = channels_last(node, images, 2)
         made = node.emit("LRN", last, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, Known, Value
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Known, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
     Window,
@@ -50,7 +50,7 @@ def _rounded_up(window: Window, dim: int | None) -> Window:
 
 
 def max_pool(node: OnnxNode) -> list[Tensor | None]:
-    """MaxPool, with the places of the largest where they are asked for."""
+    """MaxPool or MaxPool3D between Transposes; windows with holes, and places, by GatherV2 and Max axis by axis."""
     images = node[0]
     windows, _ = pool_windows(node, images)
     if node.has_output(1):
@@ -69,7 +69,10 @@ def max_pool(node: OnnxNode) -> list[Tensor | None]:
 
 
 def average_pool(node: OnnxNode) -> Tensor:
-    """AveragePool; what was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never."""
+    """AvgPool or AvgPool3D between Transposes, divided by the part of each window that counts where padding does not.
+
+    What was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never.
+    """
     images = node[0]
     windows, beyond = pool_windows(node, images)
     pads = [(window.before, window.after - more) for window, more in zip(windows, beyond, strict=True)]
@@ -77,9 +80,11 @@ def average_pool(node: OnnxNode) -> Tensor:
     if not any(beyond) and counted == pads:
         return _means(node, images, windows)
     dims = (node.shape(images) or ())[2:]
-    if len(dims) == len(windows) and None not in dims:
-        shares = _shares(windows, [dim or 0 for dim in dims], counted)
-        return node.emit("RealDiv", _means(node, images, windows), node.like(shares, images))
+    if len(dims) == len(windows) and all(dim is not None and dim <= MOST_KNOWN for dim in dims):
+        made = _means(node, images, windows)
+        for share in _shares(windows, [dim or 0 for dim in dims], counted):
+            made = node.emit("RealDiv", made, node.like(share, images))
+        return made
     # of a size that is not known before it runs the counted elements are averaged too, as ones
     whole = _pad(node, images, [(0, 0), (0, 0), *counted], node.like(0, images))
     rest = [
@@ -90,7 +95,7 @@ def average_pool(node: OnnxNode) -> Tensor:
 
 
 def lp_pool(node: OnnxNode) -> Tensor:
-    """LpPool: the p-norm of each window, whose padding is zero."""
+    """Pow of the means of powers, which AvgPool gives, times the size of a window; padding is zero."""
     images, p = node[0], float(node.attr("p", 2))
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     windows, _ = pool_windows(node, images)
@@ -112,15 +117,15 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> Tensor:
     return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
 
 
-def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> Known:
-    """Which part of each window is counted, `[1, 1, windows...]`: the axes' elements and so many pads on either side."""
-    spatial = len(windows)
-    shares = np.ones((1,) * (spatial + 2), np.float64)
-    for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True)):
+def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
+    """Which part of each window is counted, the axis's elements and so many pads on either side, along each axis in turn."""
+    shares = []
+    for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
         count = (dim + window.before + window.after - window.reach) // window.stride + 1
         places = np.arange(count)[:, None] * window.stride + np.arange(window.taps) * window.rate - window.before
         share = ((places >= -pads[0]) & (places < dim + pads[1])).mean(axis=1)
-        shares = shares * share.reshape([-1 if other == axis + 2 else 1 for other in range(spatial + 2)])
+        if (share != 1).any():
+            shares.append(share.reshape([-1 if other == axis else 1 for other in range(len(windows) + 2)]))
     return shares
 
 
@@ -252,24 +257,24 @@ def _spatial_axes(node: OnnxNode) -> Value:
 
 
 def global_max_pool(node: OnnxNode) -> Tensor:
-    """GlobalMaxPool: the largest of each channel."""
+    """Max over all spatial axes."""
     return node.emit("Max", node[0], _spatial_axes(node), keep_dims=True)
 
 
 def global_average_pool(node: OnnxNode) -> Tensor:
-    """GlobalAveragePool: the mean of each channel."""
+    """Mean over all spatial axes."""
     return node.emit("Mean", node[0], _spatial_axes(node), keep_dims=True)
 
 
 def global_lp_pool(node: OnnxNode) -> Tensor:
-    """GlobalLpPool: the p-norm of each channel."""
+    """Pow of the Sum of powers over all spatial axes."""
     images, p = node[0], float(node.attr("p", 2))
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     return node.emit("Pow", node.emit("Sum", powers, _spatial_axes(node), keep_dims=True), node.like(1 / p, images))
 
 
 def max_unpool(node: OnnxNode) -> Tensor:
-    """MaxUnpool: values put back where the indices say, zeros elsewhere; a longer `output_shape` is zeros behind."""
+    """ScatterNd of the values to where the indices say; Pad for a longer `output_shape`."""
     fold = Folding(node)
     values, places = node[0], node[1]
     taps = kernel_shape(node)

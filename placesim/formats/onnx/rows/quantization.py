@@ -31,7 +31,7 @@ _RANGES = {
 
 
 def quantize_linear(node: OnnxNode) -> Tensor:
-    """QuantizeLinear: `saturate(round(x / scale) + zero point)`, by tensor, by channel or by block."""
+    """RealDiv, Rint, AddV2, ClipByValue and Cast, with scales by tensor, by channel or by block."""
     given, scale, zero = node[0], node[1], node.input(2)
     dtype = node.dtype(zero) if zero is not None else _type_of(node, "output_dtype", DTYPES["uint8"])
     precision = _type_of(node, "precision", FLOAT if node.dtype(scale) is INT32 else node.dtype(scale))
@@ -85,7 +85,7 @@ def _is_zero(node: OnnxNode, tensor: Tensor | None) -> bool:
 
 
 def dequantize_linear(node: OnnxNode) -> Tensor:
-    """DequantizeLinear: `(x - zero point) * scale`, by tensor, by channel or by block."""
+    """Cast, Sub and Mul, with scales by tensor, by channel or by block."""
     given, scale, zero = node[0], node[1], node.input(2)
     dtype = _type_of(node, "output_dtype", node.dtype(scale))
     # float holds each difference of 16 bits; that of int32 on a GPU would be computed on the host
@@ -159,14 +159,14 @@ def _product(node: OnnxNode, left: Tensor, right: Tensor, like: Sequence[Tensor]
 
 
 def matmul_integer(node: OnnxNode) -> Tensor:
-    """MatMulInteger: 8-bit matrices less their zero points, by row of the first and by column of the second, as int32."""
+    """MatMul or BatchMatMulV2 of int32, of matrices less their zero points, by row of the first and by column of the second."""
     left = _less_zero_point(node, node[0], node.input(2), -2)
     right = _less_zero_point(node, node[1], node.input(3), -1)
     return _product(node, left, right, (node[0], node[1]))
 
 
 def qlinear_matmul(node: OnnxNode) -> Tensor:
-    """QLinearMatMul: the product of the integers, scaled and rounded to the third scale and zero point."""
+    """MatMul or BatchMatMulV2 of int32, then Mul, Rint, AddV2, ClipByValue and Cast to the third scale and zero point."""
     first, first_scale, first_zero, second, second_scale, second_zero, scale, zero = (node[index] for index in range(8))
     if node.dtype(first).name.startswith("float"):
         left, right = node.cast(first, FLOAT), node.cast(second, FLOAT)
@@ -181,7 +181,7 @@ def qlinear_matmul(node: OnnxNode) -> Tensor:
 
 
 def qlinear_conv(node: OnnxNode) -> Tensor:
-    """QLinearConv: the convolution of the integers, scaled by channel and rounded to the third scale and zero point."""
+    """Conv2D of int32, then Mul by channel, Rint, AddV2, ClipByValue and Cast to the third scale and zero point."""
     images, images_scale, images_zero, filters, filters_scale, filters_zero, scale, zero = (node[index] for index in range(8))
     left = _less_zero_point(node, images, images_zero)
     right = _less_zero_point(node, filters, filters_zero, 0)
@@ -192,7 +192,7 @@ def qlinear_conv(node: OnnxNode) -> Tensor:
 
 
 def conv_integer(node: OnnxNode) -> Tensor:
-    """ConvInteger: 8-bit images and filters less their zero points, convolved as int32."""
+    """Conv2D of int32, of images and filters less their zero points."""
     images = _less_zero_point(node, node[0], node.input(2))
     return convolved(node, images, _less_zero_point(node, node[1], node.input(3), 0), None)
 

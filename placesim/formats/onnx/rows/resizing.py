@@ -14,6 +14,7 @@ import numpy as np
 from placesim.dtypes import DTYPES
 from placesim.formats.onnx.folding import Folding, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.rows.sampling import cubic_weights
 from placesim.formats.onnx.rows.windows import channels_first, channels_last
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
@@ -53,7 +54,7 @@ class _Ways(NamedTuple):
 
 
 def resize(node: OnnxNode) -> Tensor:
-    """Resize with the inputs X, roi, scales, sizes."""
+    """ResizeBilinear or ResizeNearestNeighbor where they take the same samples; else GatherV2, Mul and Sum axis by axis."""
     ways = _Ways(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
@@ -67,7 +68,7 @@ def resize(node: OnnxNode) -> Tensor:
 
 
 def resize_by_scales(node: OnnxNode) -> Tensor:
-    """Upsample, and Resize of version 10: the inputs X and scales, samples by the lower index."""
+    """ResizeNearestNeighbor or ResizeBilinear, or GatherV2, Mul and Sum axis by axis; samples by the lower index."""
     scales = node.constant(np.array(node.attr("scales"), np.float32)) if node.attr("scales") is not None else node[1]
     mode = {"bilinear": "linear"}.get(node.attr("mode", "nearest"), node.attr("mode", "nearest"))
     return _resized(node, None, scales, None, _Ways(mode, "asymmetric", "floor", -0.75, False, False, 0.0))
@@ -281,21 +282,9 @@ def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways:
 
 def _weights(fold: Folding, distance: Value, ways: _Ways) -> Value:
     """Of neighbours at a distance from the sample: a triangle, or the cubic of Keys with its coefficient."""
-    one = float32(1)
     if ways.mode == "linear":
-        return fold("Maximum", fold("Sub", one, distance), float32(0))
-    a = ways.cubic
-    near = _polynomial(fold, distance, [a + 2, -(a + 3), 0, 1])
-    far = _polynomial(fold, distance, [a, -5 * a, 8 * a, -4 * a])
-    outer = fold("SelectV2", fold("Less", distance, float32(2)), far, float32(0))
-    return fold("SelectV2", fold("LessEqual", distance, one), near, outer)
-
-
-def _polynomial(fold: Folding, value: Value, coefficients: Sequence[float]) -> Value:
-    made: Value = float32(coefficients[0])
-    for coefficient in coefficients[1:]:
-        made = fold("AddV2", fold("Mul", made, value), float32(coefficient))
-    return made
+        return fold("Maximum", fold("Sub", float32(1), distance), float32(0))
+    return cubic_weights(fold, distance, ways.cubic)
 
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:

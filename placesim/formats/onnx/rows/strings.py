@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, int32
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 
 FLOAT, INT64, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["string"]
+_MOST_SKIPPED = 1000
+"""Items between those of an n-gram: for each number of them all n-grams are counted by nodes of their own."""
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -47,12 +49,12 @@ def string_split(node: OnnxNode) -> list[Tensor]:
 
 
 def regex_full_match(node: OnnxNode) -> Tensor:
-    """RegexFullMatch: StaticRegexFullMatch, RE2 in both."""
+    """StaticRegexFullMatch, RE2 in both."""
     return node.emit("StaticRegexFullMatch", node[0], pattern=node.attr("pattern", ""))
 
 
 def string_normalizer(node: OnnxNode) -> Tensor:
-    """StringNormalizer of `[words]` or `[1, words]`: stop words left out, then the case changed; one empty word for none."""
+    """GatherNd of the words that are no stop words, then StringLower or StringUpper; one empty word for none."""
     words = node[0]
     rank = node.known_rank(words)
     flat = words if rank == 1 else node.emit("Reshape", words, int32([-1]))
@@ -83,15 +85,18 @@ def _is_among(node: OnnxNode, words: Tensor, stops: list[bytes]) -> Tensor:
 
 
 def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
-    """TfIdfVectorizer of `[items]` or `[rows, items]`: how often each n-gram of the pool is in a row, weighted."""
+    """GatherV2 of all n-grams, Equal with those of the pool, Sum, and MatMul to where each is counted; Mul by the weights."""
     rank = node.known_rank(node[0])
     items = node[0] if rank == 2 else node.emit("Reshape", node[0], int32([1, -1]))
     places = node.attr("ngram_indexes", ())
-    if not places:
-        raise Unsupported("no ngram_indexes: expected where each n-gram of the pool is counted")
+    if not places or min(places) < 0 or max(places) > MOST_KNOWN:
+        raise Unsupported(f"wrong ngram_indexes: expected where each n-gram of the pool is counted, from 0 to {MOST_KNOWN}")
+    skips = node.attr("max_skip_count", 0)
+    if not 0 <= skips <= _MOST_SKIPPED:
+        raise Unsupported(f"wrong max_skip_count: got {skips}, expected from 0 to {_MOST_SKIPPED}")
     counts: Tensor | None = None
     for size, grams, targets in _grams(node, places):
-        for skip in range(node.attr("max_skip_count", 0) + 1 if size > 1 else 1):
+        for skip in range(skips + 1 if size > 1 else 1):
             found = _counted(node, items, size, skip + 1, grams)
             placed = node.emit("MatMul", found, _one_hot(targets, max(places) + 1))
             counts = placed if counts is None else node.emit("AddV2", counts, placed)

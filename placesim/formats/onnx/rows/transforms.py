@@ -9,13 +9,16 @@ import numpy as np
 from placesim.dtypes import DTYPES
 from placesim.formats.onnx.folding import Folding, Value, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.rows.windows import spatial_attr
 
 INT32 = DTYPES["int32"]
+_MOST_AXES = 4
+"""Spatial axes of Col2Im: TensorFlow's CPU adds tensors of at most 9 axes, and each has two."""
 _COMPLEX = {"float": DTYPES["complex64"], "double": DTYPES["complex128"]}
 
 
 def einsum(node: OnnxNode) -> Tensor:
-    """Einsum of one input, of two, or of more two by two from the first."""
+    """Einsum of one input or of two; of more two by two, from the first on."""
     terms, wanted = _equation(node.attr("equation", ""))
     tensors = [node[index] for index in range(len(terms))]
     if len(terms) != len(node.inputs):
@@ -53,7 +56,10 @@ def _equation(text: str) -> tuple[list[str], str]:
 
 
 def dft(node: OnnxNode) -> Tensor:
-    """DFT along an axis of `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part."""
+    """Transpose, Complex and FFT, IFFT, RFFT or IRFFT, of what Pad and Slice make as long; Real and Imag of it.
+
+    Signals are `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part.
+    """
     signal = node[0]
     own, rank = node.dtype(signal), node.known_rank(signal)
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
@@ -144,7 +150,10 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
 
 
 def stft(node: OnnxNode) -> Tensor:
-    """STFT: windows of a signal `[batch, length, 1 or 2]`, each transformed."""
+    """GatherV2 of the windows, Mul, RFFT or FFT, Real and Imag.
+
+    The signal is `[batch, length, 1 or 2]`.
+    """
     signal, window = node[0], node.input(2)
     own, fold = node.dtype(signal), Folding(node)
     parts = _parts_of(node, signal)
@@ -170,8 +179,69 @@ def _scalar(fold: Folding, tensor: Tensor) -> Value:
     return fold("Reshape", fold.cast(fold.value(tensor), INT32), np.zeros(0, np.int32))
 
 
+# --- images ---------------------------------------------------------------------------------------------------------
+
+
+def col2im(node: OnnxNode) -> Tensor:
+    """UnsortedSegmentSum of columns to where they lie in the images, between Transposes.
+
+    Columns are `[batch, channels * taps, windows]`, images `[batch, channels, spatial...]`.
+    """
+    fold, columns = Folding(node), node[0]
+    wanted, block = (fold.cast(fold.value(node[index]), INT32) for index in (1, 2))
+    known = node.shape(node[1]) or (None,)
+    count = known[0]
+    if count is None or not 1 <= count <= _MOST_AXES:
+        raise Unsupported(f"wrong number of spatial axes: got {count}, expected an image_shape of 1 to {_MOST_AXES} sizes")
+    strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
+    pads = spatial_attr(node, "pads", 2 * count, 0)
+    places: Value = int32(0)
+    outside: Value | None = None
+    for axis in range(count):
+        size, taps = (fold("GatherV2", each, int32(axis), int32(0)) for each in (wanted, block))
+        reach = fold("Mul", fold("Sub", taps, int32(1)), int32(rates[axis]))
+        room = fold("Sub", fold("AddV2", size, int32(pads[axis] + pads[axis + count] - 1)), reach)
+        windows = fold("AddV2", fold("FloorDiv", room, int32(strides[axis])), int32(1))
+        steps = fold("Mul", fold("Range", int32(0), taps, int32(1)), int32(rates[axis]))
+        starts = fold("Mul", fold("Range", int32(0), windows, int32(1)), int32(strides[axis]))
+        along = fold("AddV2", fold("Reshape", steps, int32([-1, 1])), fold("AddV2", starts, int32(-pads[axis])))
+        # taps of all axes stand before the windows of all
+        lengths = [fold("GatherV2", fold.shape(along), int32([which]), int32(0)) for which in (0, 1)]
+        shape = fold.concat(
+            [int32([1] * axis), lengths[0], int32([1] * (count - 1)), lengths[1], int32([1] * (count - 1 - axis))]
+        )
+        along = fold("Reshape", along, shape)
+        beyond = fold("LogicalOr", fold("Less", along, int32(0)), fold("GreaterEqual", along, size))
+        outside = beyond if outside is None else fold("LogicalOr", outside, beyond)
+        places = fold("AddV2", fold("Mul", places, size), along)
+    assert outside is not None
+    # a segment below zero is left out
+    segments = fold("Reshape", fold("SelectV2", outside, int32(-1), places), int32([-1]))
+    sizes = fold.sizes(columns)
+    channels = fold("FloorDiv", sizes[1], fold("Prod", block, int32(0)))
+    parts = node.emit("Reshape", columns, fold.pack([sizes[0], channels, int32(-1)]))
+    moved = node.emit("Transpose", parts, int32([2, 0, 1]))
+    summed = node.emit("UnsortedSegmentSum", moved, segments, fold("Prod", wanted, int32(0)))
+    images = node.emit("Transpose", summed, int32([1, 2, 0]))
+    return node.emit("Reshape", images, fold.concat([fold.pack([sizes[0], channels]), wanted]))
+
+
+def image_decoder(node: OnnxNode) -> Tensor:
+    """DecodeImage of the bytes, joined to a string: JPEG, PNG, GIF and BMP."""
+    channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
+    if channels is None:
+        raise Unsupported(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
+    table = node.constant(np.array([bytes([number]) for number in range(256)], object), DTYPES["string"])
+    letters = node.emit("GatherV2", table, node.cast(node[0], INT32), np.int32(0))
+    content = node.emit("ReduceJoin", letters, int32([0]))
+    made = node.emit("DecodeImage", content, channels=channels, expand_animations=False)
+    return node.emit("ReverseV2", made, int32([2])) if node.attr("pixel_format", "RGB") == "BGR" else made
+
+
 ROWS: Rows = {
+    ("Col2Im", 18): col2im,
     ("DFT", 17, 20): dft,
     ("Einsum", 12, 28): einsum,
+    ("ImageDecoder", 20): image_decoder,
     ("STFT", 17): stft,
 }
