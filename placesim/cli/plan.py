@@ -129,7 +129,7 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @table_option("placements", "moves", "devices")
-@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.")
+@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
 @option(
     "--html",
     group=REPORT,
@@ -179,7 +179,7 @@ def plan_command(
     from placesim.graph_plans.study import Aim, Sought
     from placesim.options import make_options
     from placesim.planned import study_plan
-    from placesim.planned_files import check_ending
+    from placesim.planned_files import check_ending, check_source
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.spreading import lanes_on
 
@@ -194,6 +194,8 @@ def plan_command(
     aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
+    if output is not None:
+        check_source(load, Path(output))
     # what was found until Ctrl-C is told, and written
     with lanes_on(connection) as open_lane, Unhurried():
         effort = Effort(seconds, evaluations, seed, jobs, method, open_lane)

@@ -44,7 +44,10 @@ class Links:
         self._readers: list[asyncio.Task[None]] = []
         self._id = uuid.uuid4().hex
         self.gone: set[str] = set()
-        client.register_plugin(EnginePlugin())
+        try:
+            client.register_plugin(EnginePlugin())
+        except (CommClosedError, OSError) as error:
+            raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
         client.sync(self._open, openings)
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:

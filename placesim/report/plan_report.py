@@ -106,7 +106,7 @@ class PlanReport(Reading):
         return plan_page(self.study) if self._has_page else None
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the graph with the plan's devices; the ending tells how: .yaml, .yml, .json, .pb or .pbtxt.
+        """Write the graph with the plan's devices; the ending tells how: .yaml, .json, .pb, .pbtxt, .onnx of an ONNX model.
 
         Raises UsageError for another ending, and OSError where the file can't be written.
         """

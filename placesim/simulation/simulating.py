@@ -305,7 +305,7 @@ class _Simulation:
         if not steps:
             run_within(session.config.timeout_seconds, partial(self._place, session))
         for index, step in enumerate(steps):
-            if saver is not None and done == first:
+            if saver is not None and done == first:  # its graph has no nodes that this step brings
                 saver.resume(session, steps[:index])
             if step.nodes:
                 session.extend(step.nodes)
@@ -326,7 +326,7 @@ class _Simulation:
                     if saver is not None:
                         saver.after(session, number + 1, is_last=number + 1 == total)
                 done += step.repeat
-        if saver is not None and first >= total:
+        if saver is not None and 0 < total <= first:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:

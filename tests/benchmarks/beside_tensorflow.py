@@ -3,7 +3,8 @@
 TensorFlow runs in a Python of its own: $TENSORFLOW_PYTHON, or the one that `--python` names.  Its graph optimizer and oneDNN
 are off, so that both sides run the same ops; each has two threads, and OpenBLAS chooses its kernels itself.  The two first
 steps have to agree.  Sides take turns, and of all steps of a side the best quarter's mean counts: what else the machine does
-comes and goes.  `!` marks a ratio over the wanted one.
+comes and goes.  From a file to the log of where a million nodes are placed, each side runs once.  `!` marks a ratio over the
+wanted one.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.formats.tensorflow.graph_def import write_graph_def
 from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
 from placesim.ops.attributes import TensorValue
 from placesim.runtime.session import Session
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, scalar_adds, transformer
+from tests.benchmarks.reading_bench import graph_text
 from tests.benchmarks.tensorflow_side import THREADS
 
 TURNS = 6
@@ -67,6 +69,11 @@ ROWS = (
     Row(transformer, 1.0),
     Row(scalar_adds, 2.0),
 )
+
+
+LOG_NODES = 1_000_000
+LOG_WANTED = {"pb": 0.07, "yaml": 0.10}
+"""The ratio that is wanted of a graph from its file to the log, by the kind of file; TensorFlow reads a GraphDef in both."""
 
 
 class OtherSide:
@@ -175,11 +182,47 @@ def measure(model: Model, side: OtherSide, turns: int) -> tuple[float, float]:
     return typical(theirs), typical(ours)
 
 
+def measure_log(python: str, nodes: int) -> dict[str, tuple[float, float]]:
+    """(TensorFlow's seconds, placesim's) from a file to the log of where its nodes are placed, by the kind of file.
+
+    Each is a process of its own, from its start to its end, and runs once.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        files = {kind: Path(directory, f"graph.{kind}") for kind in LOG_WANTED}
+        text = graph_text(nodes)
+        files["yaml"].write_text(text)
+        files["pb"].write_bytes(write_graph_def(read_graph_file(text, "graph.yaml")))
+        log = [python, str(Path(__file__).with_name("tensorflow_side.py")), "log", str(files["pb"])]
+        theirs = _logged(log, Path(directory, "log"), nodes)
+        place = [sys.executable, "-m", "placesim", "place", "--gpu", "1"]
+        return {kind: (theirs, _logged([*place, str(file)], Path(directory, "log"), nodes)) for kind, file in files.items()}
+
+
+def _logged(command: Sequence[str], log: Path, nodes: int) -> float:
+    """The seconds that a command takes; SystemExit unless it logged so many nodes."""
+    start = time.perf_counter()
+    with log.open("wb") as file:
+        subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=True)
+    seconds = time.perf_counter() - start
+    with log.open("rb") as lines:
+        found = sum(b"/job:localhost/" in line and b"layer" in line for line in lines)
+    if found < nodes:
+        sys.exit(f"{' '.join(command)}: logged {found} of {nodes} nodes")
+    return seconds
+
+
+def print_row(name: str, theirs: float, ours: float, wanted: float) -> None:
+    """A line of the table, of seconds and a ratio."""
+    ratio, mark = ours / theirs, " !" if ours / theirs > wanted else ""
+    print(f"{name:34}{theirs * 1e3:11.1f} ms{ours * 1e3:11.1f} ms{ratio:8.2f}{wanted:9.2f}{mark}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=os.environ.get("TENSORFLOW_PYTHON"), help="a Python that has tensorflow-cpu 2.21")
     parser.add_argument("--only", default="", help="the rows whose name has this text")
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--log-nodes", type=int, default=LOG_NODES, help="the nodes of the graph that is logged")
     options = parser.parse_args()
     if not options.python:
         parser.error("where is TensorFlow? `make bench-tensorflow` makes a Python with it; or set $TENSORFLOW_PYTHON")
@@ -191,9 +234,11 @@ def main() -> None:
         model = row.build()
         if options.only in model.name:
             theirs, ours = measure(model, side, options.turns)
-            ratio, mark = ours / theirs, " !" if ours / theirs > row.wanted else ""
-            print(f"{model.name:34}{theirs * 1e3:11.1f} ms{ours * 1e3:11.1f} ms{ratio:8.2f}{row.wanted:9.2f}{mark}", flush=True)
+            print_row(model.name, theirs, ours, row.wanted)
     side.close()
+    if options.only in "nodes to the log":
+        for kind, seconds in measure_log(options.python, options.log_nodes).items():
+            print_row(f"{options.log_nodes:,} nodes to the log, .{kind}", *seconds, LOG_WANTED[kind])
 
 
 if __name__ == "__main__":

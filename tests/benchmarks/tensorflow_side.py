@@ -2,7 +2,8 @@
 
 A line of JSON comes in, a line goes out.  {"open": NAME, "graph": FILE.pb, "initializers": [...], "fetches": [...], "feeds":
 FILE.npz, "values": FILE.npz} runs a first step and writes what it fetched; {"run": NAME, "steps": N} answers
-{"seconds": [...]}; {"close": NAME} forgets it.
+{"seconds": [...]}; {"close": NAME} forgets it.  With the arguments `log FILE.pb` it logs where that graph's nodes are placed,
+and ends.
 """
 
 from __future__ import annotations
@@ -67,7 +68,26 @@ def answer(request: dict[str, Any], opened: dict[str, Opened]) -> dict[str, Any]
     return {"seconds": seconds}
 
 
+def log(path: str) -> None:
+    """Have a graph placed and every node's device logged, by a step of its last node."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    import tensorflow.compat.v1 as tf  # in the other Python alone
+
+    definition, graph = tf.GraphDef(), tf.Graph()
+    with open(path, "rb") as file:
+        definition.ParseFromString(file.read())
+    with graph.as_default():
+        tf.import_graph_def(definition, name="")
+    config = tf.ConfigProto(log_device_placement=True, allow_soft_placement=True)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Session(graph=graph, config=config) as session:
+        session.run(graph.get_operations()[-1])
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["log"]:
+        log(sys.argv[2])
+        return
     opened: dict[str, Opened] = {}
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line), opened)), flush=True)

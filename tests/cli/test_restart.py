@@ -144,6 +144,7 @@ def test_the_python_api(tmp_path: Path) -> None:
         (["--checkpoint-every", "0", "--checkpoint", "x"], "checkpoint_every out of range: got 0"),
         (["--checkpoint-every", "1", "--checkpoint", "."], "checkpoint_every with a directory: got ., expected"),
         (["--checkpoint-every", "1", "--checkpoint", "x", "--checkpoint-keep", "-1"], "checkpoint_keep out of range: got -1"),
+        (["--checkpoint", "x", "--checkpoint-keep", "3"], "checkpoint_keep without checkpoints that are written"),
         (["--restart", "--checkpoint", "x", "--no-execute"], "nothing to save: got --no-execute"),
         (["--checkpoint-every", "1", "--checkpoint", "train.yaml/x"], "cannot write checkpoint train.yaml/x: got '"),
     ],

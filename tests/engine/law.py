@@ -1,7 +1,8 @@
 """The law of execution on a cluster: with two workers everything comes out bit for bit as in one process.
 
-`python -m tests.engine.law [PATTERN]` holds every graph of `graphs/` and every recorded model and function to it: values,
-errors, what ops print, and which bodies were placed.
+`python -m tests.engine.law [--one-thread] [PATTERN]` holds every graph of `graphs/` and every recorded model and function to
+it: values, errors, what ops print, and which bodies were placed.  With `--one-thread` nodes have no threads, so that the order
+of a step without control flow is fixed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.devices.inventory import Device, build_devices
+from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
 from placesim.formats.graph_file.reader import graph_file_from_mapping
@@ -30,6 +31,7 @@ from placesim.options import make_options
 from placesim.runtime.kernels.data.values import Dataset
 from placesim.runtime.requests import default_fetches
 from placesim.runtime.session import Session
+from placesim.runtime.visible_devices import build_session_devices
 from placesim.simulation.settings import machine_of, session_config
 from tests.engine.workers import open_session, two_workers
 
@@ -57,7 +59,7 @@ def graph_case(path: Path) -> Case:
     loaded = load(str(path), None, options)
     assert loaded.file is not None
     config = session_config(loaded.file, options)
-    devices = tuple(build_devices(machine_of(loaded.file, options).tasks))
+    devices = build_session_devices(machine_of(loaded.file, options).tasks, config)
     steps = (Step(),) if loaded.file.steps is None else loaded.file.steps
     return Case(f"graphs/{path.stem}", loaded.file, devices, config, tuple(steps), path.parent)
 
@@ -77,7 +79,9 @@ def recorded_cases() -> Iterator[Case]:
         rest = [name for name in rest if graph.node(name.partition(":")[0]).op not in NO_KERNEL]
         steps = [Step(tuple(map(Fetch, names)), feeds) for names in turns]
         steps += [Step(tuple(map(Fetch, rest)), feeds)] * 2
-        yield Case(case["id"], file, tuple(build_devices(file.inventory or ())), file.config, tuple(steps), Path())
+        yield Case(
+            case["id"], file, build_session_devices(file.inventory or (), file.config), file.config, tuple(steps), Path()
+        )
 
 
 def outcome(case: Case, opened: Opener, folder: Path) -> list[Any]:
@@ -117,7 +121,12 @@ def fixed_seeds() -> None:
     secrets.randbits = lambda k: 0x5EED5EED5EED5EED & ((1 << k) - 1)
 
 
-def main(pattern: str) -> int:
+def in_a_fixed_order(case: Case) -> Case:
+    """With threads for nodes a step goes by its data."""
+    return case._replace(config=replace(case.config, inter_op_parallelism_threads=1))
+
+
+def main(pattern: str = "*", *, has_one_thread: bool = False) -> int:
     from tempfile import TemporaryDirectory
 
     fixed_seeds()
@@ -128,6 +137,8 @@ def main(pattern: str) -> int:
         for case in (*map(graph_case, GRAPHS), *recorded_cases()):
             if not fnmatch(case.name, pattern):
                 continue
+            if has_one_thread:
+                case = in_a_fixed_order(case)
             moments = [time.perf_counter()]
             results = []
             for way in (Session, opened):
@@ -150,4 +161,5 @@ def main(pattern: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "*"))
+    words = [word for word in sys.argv[1:] if word != "--one-thread"]
+    sys.exit(main(*words, has_one_thread="--one-thread" in sys.argv))

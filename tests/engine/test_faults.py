@@ -141,6 +141,7 @@ def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
     session = session_of(MANY, own_workers)
     victim = address_of(own_workers, "GPU")
     pid = own_workers.client.run(os.getpid)[victim]
+    assert not session.links.gone  # type: ignore[attr-defined]  # of a cluster; they are made, so that the step follows
     thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
     time.sleep(1.0)
     os.kill(pid, signal.SIGKILL)

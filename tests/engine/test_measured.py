@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from array import array
 from collections import Counter
 from pathlib import Path
@@ -10,8 +12,14 @@ from typing import Any
 import pytest
 
 from placesim.cluster.opening import Cluster
-from placesim.runtime.measuring import Measurements, ToldNode, Way
+from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.errors import UnavailableError
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Fetch, Step
+from placesim.runtime.measuring import Measurements, ToldNode, Way, rows
 from tests.cli.shell import ROOT, Shell
+from tests.engine.test_faults import COUNTING, address_of, own_workers
+from tests.engine.workers import open_session
 from tests.trace_reader import Shown, Trace, read_trace
 
 CLUSTER = str(ROOT / "graphs" / "cluster.yaml")
@@ -29,6 +37,8 @@ LOOP = {
     ],
     "run": [{"fetch": ["while"]}],
 }
+
+__all__ = ["own_workers"]
 
 
 def events(trace: Trace) -> Counter[Any]:
@@ -157,3 +167,19 @@ def test_a_file_that_cannot_be_written_is_told_first(option: str, shell: Shell) 
     ended = shell("run", CLUSTER, "--engine", "dask", option, str(Path(shell.directory, "none", "x")))
     assert ended.code == 2
     assert "none/x" in ended.complaint
+
+
+def test_what_a_worker_told_stays_when_it_dies(own_workers: Cluster) -> None:
+    measurements = Measurements()
+    file = graph_file_from_mapping(COUNTING, "counting")
+    session = open_session(own_workers, file.graph, build_devices((TaskInventory(gpu=1),)), Config(), measurements=measurements)
+    session.run(Step((Fetch("init"),)))
+    session.run(Step((Fetch("more"),)))
+    os.kill(own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")], signal.SIGKILL)
+    with pytest.raises(UnavailableError):
+        session.run(Step((Fetch("more"),)))
+    session.close()
+    ran = {measurements.nodes[number].name for number, *_ in rows(measurements.runs, 4)}
+    assert {"one", "more"} <= ran
+    moved = [measurements.ways[number].tensor for number, *_ in rows(measurements.transfers, 4)]
+    assert sum("one" in tensor for tensor in moved) == 1

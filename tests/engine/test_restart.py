@@ -90,7 +90,7 @@ WHERE = ("--worker", "/gpu:0=a", "--worker", "/cpu:0=b")
 
 def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell) -> None:
     """At most the steps since the last checkpoint are lost; the rest comes out as in an undisturbed run, wherever."""
-    graph = write_training(shell.directory, 60)
+    graph = write_training(shell.directory, 120)
     whole = shell("run", graph).output
     printed = killed(shell, graph, dask.address, dask.workers[0].kill, *WHERE)
     done = printed.count("train:") + 1
@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell)
     # on the worker that is left
     first, ended = restarted(shell, graph, dask.address, "--soft-placement")
     assert done - 2 <= first <= done
-    assert ended.output.count("train:") == 61 - first
+    assert ended.output.count("train:") == 121 - first
     assert whole.endswith(ended.output)
     # and on one that comes back under the name, at another address
     (shell.directory / "out" / "checkpoint").write_text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +16,7 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime import program
 from placesim.runtime.session import Session
-from tests.engine.law import Case
+from tests.engine.law import Case, in_a_fixed_order
 from tests.engine.test_law import CPU, GPU, case_of, const, held
 
 DEVICES = (CPU, GPU)
@@ -59,11 +58,6 @@ def random_nodes(random: Random, failures: int) -> list[dict[str, Any]]:
     for i in range(failures):
         add("MatrixInverse", f"fails{i}", ["zero"], random.choice(values))
     return nodes
-
-
-def in_a_fixed_order(case: Case) -> Case:
-    """With threads for nodes a step would go by its data (`flowing`)."""
-    return case._replace(config=replace(case.config, inter_op_parallelism_threads=1))
 
 
 def initialized(nodes: list[dict[str, Any]], steps: int) -> Case:

@@ -94,7 +94,9 @@ def run_model(model: Any, inputs: Sequence[Any]) -> list[Any]:
 
 def _fed(item: Any) -> Any:
     """A sequence is fed along a first axis."""
-    return np.stack([_normal(member) for member in item]) if isinstance(item, list) else _normal(item)
+    if not isinstance(item, list):
+        return _normal(item)
+    return np.stack([_normal(member) for member in item]) if item else np.zeros(0, np.float32)
 
 
 def _output(results: Any, wanted: Any) -> Any:

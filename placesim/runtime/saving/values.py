@@ -166,9 +166,10 @@ def _read_dict(rest: Sequence[Any], tensors: Sequence[Tensor]) -> dict[Any, Any]
 
 def _read_tensor(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Tensor:
     value = tensors[rest[0]]
-    axes = rest[1] if len(rest) > 1 else range(value.ndim)
     # what was read from a file need not lie where processors like it, and may not be written to
-    return np.array(value.transpose(axes), order="C").transpose(np.argsort(axes))
+    if len(rest) == 1:
+        return np.array(value, order="C")
+    return np.array(value.transpose(rest[1]), order="C").transpose(np.argsort(rest[1]))
 
 
 def _read_objects(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Tensor:

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import placesim
+from placesim.cli import main
 from placesim.errors import GraphFileError, PlacesimError, UsageError
 from placesim.formats.onnx.devices import layer_rules, rule_of
 from placesim.formats.onnx.reader import read_onnx
@@ -216,17 +217,23 @@ def test_configurations_of_others_stay(tmp_path: Path) -> None:
 
 def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
-    plan = placesim.plan(str(ENCODER), gpu=2, seconds=1, evaluations=50)
+    source = tmp_path / "m.onnx"
+    source.write_bytes(chain().SerializeToString())
+    plan = placesim.plan(str(source), gpu=2, evaluations=10, jobs=1)
     plan.write(planned)
     proto = onnx.ModelProto.FromString(planned.read_bytes())
     assert proto.configuration[0].name == "placesim"
-    assert without_devices(planned.read_bytes()) == without_devices(ENCODER.read_bytes())
+    assert without_devices(planned.read_bytes()) == without_devices(source.read_bytes())
     assert placesim.place(str(planned), gpu=2, soft_placement=True).placements
 
 
 def test_only_an_onnx_model_becomes_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no ONNX model"):
         placesim.convert({"nodes": [{"op": "NoOp"}]}, tmp_path / "x.onnx")
+    assert (
+        main(["plan", str(ENCODER.parent.parent.parent.parent / "graphs" / "towers.yaml"), "-o", str(tmp_path / "x.onnx")]) == 2
+    )
+    assert not (tmp_path / "x.onnx").exists()
 
 
 @pytest.mark.parametrize("ending", ["yaml", "pb"])
