@@ -74,7 +74,7 @@ def _size(op: str, inputs: Sequence[Any]) -> int:
     try:
         return math.prod(np.broadcast_shapes(*(item.shape for item in inputs)))
     except ValueError:
-        return max(item.size for item in inputs)
+        return int(max(item.size for item in inputs))
 
 
 class Folding:
