@@ -92,7 +92,13 @@ class HostedSession:
         self._memory = ProcessMemory(opening.config.memory_limit)
         self._measurements = WorkerMeasurements() if opening.is_measured else None
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files, measurements=self._measurements)
+            device.name: DeviceState(
+                device,
+                self._memory,
+                files=opening.files,
+                measurements=self._measurements,
+                fuses=opening.config.fuses_ops,
+            )
             for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
