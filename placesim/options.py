@@ -47,6 +47,7 @@ class Options:
 
     With `checkpoint_every`, a number of steps, `checkpoint` is also what the names of checkpoints begin with that a run writes,
     of which it keeps `checkpoint_keep` (0 for all); with `restart` it goes on from the newest of them.
+    `no_fusion` has each op computed by itself.
     """
 
     log_placement: bool | None = None
@@ -66,6 +67,7 @@ class Options:
     timeout: float | None = None
     memory_limit: int | str | None = None
     no_memory_limit: bool = False
+    no_fusion: bool = False
     report_tensor_allocations_upon_oom: bool = False
     shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
     batch: int | None = None
@@ -178,6 +180,7 @@ class OptionValues(TypedDict, total=False):
     timeout: float | None
     memory_limit: int | str | None
     no_memory_limit: bool
+    no_fusion: bool
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
     batch: int | None

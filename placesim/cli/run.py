@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 @option(
     "--no-memory-limit", group=MACHINE, is_flag=True, help="Let devices hold more than they have; their memory is only counted."
 )
+@option("--no-fusion", group=MACHINE, is_flag=True, help="Compute each op by itself, none together with those after it.")
 @option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,

@@ -12,7 +12,7 @@ from typing import Any
 
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
-from placesim.engine.mail import Mail, Position
+from placesim.engine.mail import BEFORE_ALL, Mail, Position
 from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
 from placesim.engine.scheduled import ScheduledPart
@@ -92,7 +92,13 @@ class HostedSession:
         self._memory = ProcessMemory(opening.config.memory_limit)
         self._measurements = WorkerMeasurements() if opening.is_measured else None
         self._states = {
-            device.name: DeviceState(device, self._memory, files=opening.files, measurements=self._measurements)
+            device.name: DeviceState(
+                device,
+                self._memory,
+                files=opening.files,
+                measurements=self._measurements,
+                fuses=opening.config.fuses_ops,
+            )
             for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
@@ -194,7 +200,7 @@ class HostedSession:
         except Interrupted:
             pass  # nobody waits for what it gave
         except Exception as error:
-            ended.error, ended.position = _told(error), ()
+            ended.error, ended.position = _told(error), BEFORE_ALL
         self._where, self._events = tuple, []
         ended.measured = self.news()
         try:

@@ -10,6 +10,9 @@ from placesim.deadlines import Interrupted
 Position: TypeAlias = "tuple[int, ...]"
 """Where in a step's order something happened: of a fixed order one number, else generation, partition and node."""
 
+BEFORE_ALL: Position = (-1,)
+"""Where something happened that belongs to no node: it comes first."""
+
 
 class Arrival(NamedTuple):
     """A tensor that another worker sent: the name that its send and its receive share, and the generation of the send.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
+from placesim.engine.mail import BEFORE_ALL, Arrival, Limit, Mail, Position, Stop, Stopped
 from placesim.engine.measured import MeasuredPart
 from placesim.engine.turns import turn_takers
 from placesim.errors import OpError, PlacesimError
@@ -58,7 +58,7 @@ class ScheduledPart:
     @property
     def position(self) -> Position:
         """Where that node stands in the order of the whole step."""
-        return (self.positions[self.at] if self.at >= 0 else -1,)
+        return (self.positions[self.at],) if self.at >= 0 else BEFORE_ALL
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
         """Values by `_Arg` index -> values by `_Retval` index.

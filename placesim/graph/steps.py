@@ -72,8 +72,8 @@ class ThreadPoolOptions(NamedTuple):
 class Config:
     """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults.
 
-    `gpu_options_location` is where a file says its `gpu_options`.  `memory_limit` is none of its own: the bytes that a run may
-    allocate, None for what the machine has free.
+    `gpu_options_location` is where a file says its `gpu_options`.  Two are none of its own: `memory_limit`, the bytes that a
+    run may allocate, None for what the machine has free; and `fuses_ops`, whether ops may be computed together.
     """
 
     allow_soft_placement: bool = False
@@ -89,6 +89,7 @@ class Config:
     place_pruned_graph: bool = False
     master: str = ""
     memory_limit: int | None = None
+    fuses_ops: bool = True
     gpu_options_location: Location | None = field(default=None, compare=False)
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.fusion import Group, find_groups
 from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect
@@ -80,11 +81,30 @@ class Executor:
         order, dropped = self.schedule.order, self.schedule.last_readers
         if accounts is None:
             if self._plain is None:
-                self._plain = [self._compile(number, index, dropped.get((number, index), ())) for number, index in order]
+                self._plain = self._fused([self._compile(n, i, dropped.get((n, i), ())) for n, i in order])
             return self._plain
         if self._accounted is None:
             self._accounted = [accounts.around(number, index, self._compile(number, index, ())) for number, index in order]
         return self._accounted
+
+    def _fused(self, steps: list[Step]) -> list[Step]:
+        """The steps, with those of groups of ops in the place of their nodes' own, where ops may be computed together."""
+        states = [program.state for program in self.programs]
+        if not all(state.fuses and state.measurements is None and state.guesses is None for state in states):
+            return steps
+        order, dropped = self.schedule.order, self.schedule.last_readers
+        groups = find_groups(self.programs, order)
+        if not groups:
+            return steps
+        turns = {pair: turn for turn, pair in enumerate(order)}
+        for (number, index), followers in groups.items():
+            group = Group(self.programs[number].instructions[index], followers, self._stores[number])
+            turn = turns[number, index]
+            steps[turn] = group.lead(steps[turn])
+            for rank, follower in enumerate(followers):
+                pair = number, follower.instruction.node.id
+                steps[turns[pair]] = group.follow(rank, steps[turns[pair]], dropped.get(pair, ()))
+        return steps
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.

@@ -48,6 +48,8 @@ class IntraOpPool:
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
         """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
         remaining = iter(parts)  # each thread takes the next one
+        # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
+        shared = [work]
         elsewhere = _other_processors()
 
         def help_out() -> None:
@@ -57,7 +59,7 @@ class IntraOpPool:
         def take_parts() -> None:
             try:
                 for part in remaining:
-                    work(part)
+                    shared[0](part)
             except BaseException:
                 deque(remaining, maxlen=0)  # nobody takes another one
                 raise
@@ -68,6 +70,7 @@ class IntraOpPool:
         finally:
             started = [helper for helper in helping if not helper.cancel()]
             wait(started)
+            shared.clear()
         for helper in started:
             helper.result()
 

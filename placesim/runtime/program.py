@@ -55,7 +55,7 @@ class DeviceState:
     """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
 
     `memory` is the session's, of all its devices together.  With `guesses`, in a walk, kernels only say what shapes come out;
-    `measurements` are told when they ran.
+    `measurements` are told when they ran.  `fuses`: ops may be done together, where nobody looks at each (`runtime/fusion.py`).
     """
 
     device: Device
@@ -65,6 +65,7 @@ class DeviceState:
     files: FileAccess = NO_FILES
     guesses: Guesses | None = None
     measurements: Measurements | None = None
+    fuses: bool = True
 
 
 @dataclass(slots=True)
@@ -73,7 +74,8 @@ class Instruction:
 
     `inputs` are positions in the program's store; `reads_ref[i]` says that input i is a variable whose value is wanted.
     `outputs` is the first of `output_count` positions that this node writes.  The kernel looks at the size of its outputs
-    before it makes them; its `direct` form doesn't, so that who calls that asks `allocation` where there is one.
+    before it makes them; its `direct` form doesn't, so that who calls that asks `allocation` where there is one.  `is_late`: it
+    reads variables when it computes, whatever it is given (`late_reads.py`).
     """
 
     node: Node
@@ -86,6 +88,7 @@ class Instruction:
     context: KernelContext | None = None
     key: TransferKey | None = None
     allocation: AllocationCheck | None = None
+    is_late: bool = False
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
         """The outputs for these input values; variables are read here where their value is wanted."""
@@ -267,6 +270,7 @@ def build_program(
                 context,
                 transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
                 allocation,
+                node.id in late,
             )
         )
     return Program(state, graph, tuple(instructions), size)

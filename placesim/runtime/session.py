@@ -91,6 +91,7 @@ class Session:
                 files=self._files,
                 guesses=None if sketched is None else sketched.guesses,
                 measurements=measurements,
+                fuses=self.config.fuses_ops,
                 resources=ResourceManager() if shared is None else shared.of(d.name),
             )
             for d in self.device_set.devices

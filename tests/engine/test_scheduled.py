@@ -12,12 +12,14 @@ import pytest
 from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.engine.turns import WANT_ONLY_NAMES
+from placesim.errors import DefectError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime import program
 from placesim.runtime.session import Session
 from tests.engine.law import Case, in_a_fixed_order
 from tests.engine.test_law import CPU, GPU, case_of, const, held
+from tests.engine.workers import open_session
 
 DEVICES = (CPU, GPU)
 SIDE = 300
@@ -98,6 +100,34 @@ def test_an_error_that_comes_first_in_the_order_is_told_although_it_happens_last
 def test_what_shares_state_keeps_its_order(seed: int, workers: Cluster, tmp_path: Path) -> None:
     found = held(initialized(random_nodes(Random(seed), failures=0), 2), workers, tmp_path)
     assert all(isinstance(entry, list) for entry in found[:3]), found[:3]
+
+
+def break_next_step() -> None:
+    """In a worker: what runs there next fails outside all nodes."""
+    from placesim.engine import hosting
+
+    whole = hosting.HostedSession._run
+
+    def broken(*_: Any) -> Any:
+        hosting.HostedSession._run = whole  # type: ignore[method-assign]
+        raise ValueError("broken")
+
+    hosting.HostedSession._run = broken  # type: ignore[method-assign, assignment]
+
+
+def test_a_worker_that_fails_outside_its_nodes_ends_the_step(workers: Cluster) -> None:
+    """The other one, which waits for its tensor, is ended; both go on with the next step."""
+    nodes = [const("one", [1.0], CPU), {"op": "Neg", "name": "two", "inputs": ["one"], "device": GPU}]
+    case = in_a_fixed_order(case_of(nodes))
+    session: Any = open_session(workers, case.file.graph, case.devices, case.config)
+    cpu = next(device.name for device in case.devices if device.type == "CPU")
+    step = Step((Fetch("two"),))
+    session.run(step)
+    workers.client.run(break_next_step, workers=[session.homes[cpu]])
+    with pytest.raises(DefectError, match="ValueError: broken"):
+        session.run(step)
+    assert session.run(step).values[0].value.tolist() == [-1.0]
+    session.close()
 
 
 def test_a_large_tensor_travels_as_it_is_laid_out(workers: Cluster, tmp_path: Path) -> None:

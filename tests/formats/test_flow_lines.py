@@ -131,6 +131,17 @@ def test_more_lines_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert _read(text, flow_lines.take_lines) == _read(text, None)
 
 
+@pytest.mark.parametrize("letters", [100, 333, 600])
+def test_the_lines_end_anywhere(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_lines, "_CHUNK_LETTERS", letters)
+    monkeypatch.setattr(flow_lines, "_FEWEST_LINES", 2)
+    for count in range(2, 60):
+        lines = [f"  - {{op: Const, name: c{i}, value: 1.0}}" for i in range(count)]
+        for rest in ("  # a comment\n  - op: Add\n    name: b\n", "  - op: Add\n    name: b\n", "name: x\n", "\t# a tab\n"):
+            text = "nodes:\n" + "\n".join(lines) + "\n" + rest
+            assert _read(text, flow_lines.take_lines) == _read(text, None), text
+
+
 def test_what_is_wrong_in_a_line_is_said_at_its_place() -> None:
     lines = [f"  - {{op: Const, name: c{i}, value: 1.0}}" for i in range(100)]
     lines[70] = "  - {op: Add, name: a, inputs: [c1, nowhere]}"

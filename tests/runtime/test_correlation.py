@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels import parts
 from placesim.runtime.kernels.linalg import products
-from placesim.runtime.kernels.nn import correlation
+from placesim.runtime.kernels.nn import correlation, winograd
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import Window, tap_slices, windows_of
 
@@ -57,6 +57,9 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "SMALL_PRODUCT", 200),
             (products, "THIN_MATRIX", 60),
             (parts, "BLOCK_BYTES", 2000),
+            (winograd, "LEAST_TILES", 2),
+            (winograd, "LEAST_CHANNELS", 1),
+            (winograd, "BLOCK_BYTES", 2000),
         ):
             monkeypatch.setattr(module, name, value)
 
@@ -71,8 +74,8 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
     padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
     found: list[Window] = []
     for _ in range(axes):
-        kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
-        input_size = draw(st.integers((kernel - 1) * dilation + 1, 11))
+        kernel, stride, dilation = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        input_size = draw(st.integers((kernel - 1) * dilation + 1, 13))
         pairs = (draw(st.integers(0, 6)), draw(st.integers(0, 6))) if padding == "EXPLICIT" else (0, 0)
         found += windows_of((input_size,), (kernel,), (stride,), (dilation,), padding, [pairs])
     return tuple(found), draw(st.integers(1, 5)), draw(sizes), draw(sizes)
@@ -116,3 +119,53 @@ def test_rounding_does_not_depend_on_the_threads() -> None:
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+TILED = {
+    f"{taps} {padding}": windows_of((rows, columns), (taps, taps), (1, 1), (1, 1), padding, pairs)
+    for taps in winograd.BY_TAPS
+    for padding, rows, columns, pairs in (
+        ("SAME", 15, 26, ()),
+        ("VALID", 18, 29, ()),
+        ("EXPLICIT", 14, 26, [(2, 2), (0, 1)]),
+    )
+}
+"""Windows of the sizes that are computed in tiles, with tiles that stand over the edge."""
+
+
+def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Window, ...]) -> list[Tensor]:
+    with IntraOpPool(2).serving():
+        return [
+            correlate(tensor, filters, windows),
+            correlate_back(grads, filters, windows),
+            correlate_filter(tensor, grads, windows),
+        ]
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_tiles_are_nearly_as_near_as_plain_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = TILED[name], np.random.default_rng(0)
+    tensor = rng.standard_normal((3, *(window.input for window in windows), 48)).astype(np.float32)
+    filters = (rng.standard_normal((*(window.kernel for window in windows), 48, 40)) / 30).astype(np.float32)
+    grads = (rng.standard_normal((3, *(window.outputs for window in windows), 40)) / 30).astype(np.float32)
+    in_tiles = all_three(tensor, filters, grads, windows)
+    monkeypatch.setattr(correlation, "suits", lambda *_: False)
+    wide = [np.asarray(values, np.float64) for values in (tensor, filters, grads)]
+    exact = all_three(wide[0], wide[1], wide[2], windows)
+    for found, plain, wanted in zip(in_tiles, all_three(tensor, filters, grads, windows), exact, strict=True):
+        assert not np.array_equal(found, plain)  # else it was not computed in tiles
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+        assert np.abs(found - wanted).max() < 5 * np.abs(plain - wanted).max()
+
+
+@pytest.mark.parametrize("taps", winograd.BY_TAPS)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_stays_under_its_windows(value: float, taps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, rng = TILED[f"{taps} SAME"], np.random.default_rng(0)
+    tensor, grads = (rng.standard_normal((2, 15, 26, 32)).astype(np.float32) for _ in range(2))
+    filters = rng.standard_normal((taps, taps, 32, 32)).astype(np.float32)
+    tensor[1, 4, 7, 3] = grads[0, 3, 2, 1] = value
+    in_tiles = all_three(tensor, filters, grads, windows)
+    monkeypatch.setattr(correlation, "suits", lambda *_: False)
+    for found, plain in zip(in_tiles, all_three(tensor, filters, grads, windows), strict=True):
+        np.testing.assert_array_equal(found, plain)

@@ -96,7 +96,8 @@ def take_lines(text: str, start: int, number: int) -> Iterator[tuple[list[Any], 
         return
     forms: dict[str, _Form] = {}
     recall = _Scalars().__getitem__
-    last: Any = None
+    last: Any = None  # what is in the line that `goes_on` names
+    goes_on = (line_start, number)
     end = 0
     while end >= 0:
         end = text.find("\n", line_start + _CHUNK_LETTERS)
@@ -107,7 +108,6 @@ def take_lines(text: str, start: int, number: int) -> Iterator[tuple[list[Any], 
         scalars = list(map(recall, parts[1::2]))
         first = 0
         entries: list[Any] = []
-        goes_on = (line_start, number)
         for line, skeleton in zip(chunk.split("\n"), _PLACE.join(parts[::2]).split("\n"), strict=True):
             form = forms.get(skeleton) or _learn(forms, skeleton)
             after = first + form.scalars

@@ -429,6 +429,7 @@ class _TreeReader:
         opened: Any = None
         while opened is None or opened.line != number:  # up to where the sequence opens
             event = loader.get_event()
+            assert event is not None, "the sequence opens in the line where the parser goes on"
             opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None
 
     def _check_key(self, container: Any, key: Any, mark: Any) -> None:

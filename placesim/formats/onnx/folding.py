@@ -6,13 +6,14 @@ Its types are the operands': nothing is promoted, as TensorFlow promotes nothing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.formats.onnx.onnx_node import OnnxNode, Tensor
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
 
 Known = np.ndarray[Any, Any]
 Value = Known | Tensor
@@ -49,13 +50,31 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def int32(value: Any) -> Known:
-    """A known number, or numbers, as TensorFlow's sizes and indices are."""
-    return np.array(value, np.int32)
+    """A known number, or numbers, as TensorFlow's sizes and indices are.  Raises Unsupported for one that is too large."""
+    try:
+        return np.array(value, np.int32)
+    except OverflowError:
+        raise Unsupported(f"number too large: got {value}, expected one of 32 bits") from None
 
 
 def float32(value: Any) -> Known:
     """The same, as coordinates are."""
     return np.array(value, np.float32)
+
+
+MOST_KNOWN = 1 << 20
+"""Elements that a constant comes to at most (our choice): what is larger is computed by nodes when it runs."""
+
+
+def _size(op: str, inputs: Sequence[Any]) -> int:
+    """How many elements an op gives, or takes."""
+    if op == "Range":
+        start, end, step = (item.item() for item in inputs)
+        return int(max((end - start) // step, 0)) if step else 0
+    try:
+        return math.prod(np.broadcast_shapes(*(item.shape for item in inputs)))
+    except ValueError:
+        return int(max(item.size for item in inputs))
 
 
 class Folding:
@@ -67,8 +86,11 @@ class Folding:
     def __call__(self, op: str, *inputs: Value) -> Value:
         """The op's one output."""
         if all(isinstance(given, np.ndarray) for given in inputs):
-            with np.errstate(all="ignore"):
-                return np.asarray(_COMPUTED[op](*inputs))
+            if _size(op, inputs) <= MOST_KNOWN:
+                with np.errstate(all="ignore"):
+                    return np.asarray(_COMPUTED[op](*inputs))
+            # what no other input has a type for keeps its own
+            inputs = tuple(self.node.constant(given) for given in inputs)
         return self.node.emit(op, *inputs)
 
     def value(self, tensor: Tensor) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,10 @@ def test_shapes_that_a_file_says_settle_what_inference_leaves_open() -> None:
     found = model(nodes, [info("x", [4])], [info("y", [1, 3], "INT64")])
     found.graph.value_info.append(info("places", [1, 3], "INT64"))
     np.testing.assert_array_equal(run(found, {"x": np.array([1, 0, 2, 3], np.float32)})["y"], [[0, 2, 3]])
+
+
+def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = layer().SerializeToString()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UsageError, match=r"cannot read an ONNX model: .*; install it with pip install 'placesim\[onnx\]'"):
+        placesim.place(io.BytesIO(data))

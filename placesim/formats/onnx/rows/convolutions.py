@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.folding import Folding, Value
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
     Window,
@@ -118,6 +118,8 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[Window]) -> Tenso
     """Filters `[taps..., channels, outputs]` with zeros between their taps, where no kernel has dilations."""
     for axis, window in enumerate(windows):
         if window.rate > 1:
+            if window.reach > MOST_KNOWN:
+                raise Unsupported(f"too many elements of a window: got {window.reach}, expected at most {MOST_KNOWN}")
             paddings = np.zeros((len(windows) + 2, 2), np.int32)
             paddings[axis, 1] = 1
             padded = node.emit("Pad", filters, paddings)

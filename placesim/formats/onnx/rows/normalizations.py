@@ -8,6 +8,7 @@ import numpy as np
 
 from placesim.dtypes import DTYPES, DType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.folding import MOST_KNOWN, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.pools import sums_of_windows
 from placesim.formats.onnx.rows.windows import Window, channels_first, channels_last
@@ -80,7 +81,7 @@ def instance_normalization(node: OnnxNode) -> Tensor:
 
 def _moments(node: OnnxNode, tensor: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Mean and variance over axes, which stay."""
-    over = np.array(axes, np.int32)
+    over = int32(axes)
     mean = node.emit("Mean", tensor, over, keep_dims=True)
     return mean, node.emit("Mean", node.emit("SquaredDifference", tensor, mean), over, keep_dims=True)
 
@@ -102,7 +103,7 @@ def rms_normalization(node: OnnxNode) -> Tensor:
     """Square, Mean, Rsqrt and Mul over the axes from `axis` on, as `stash_type`."""
     given, scale = node[0], node[1]
     wide = node.cast(given, _stash(node))
-    square = node.emit("Mean", node.emit("Square", wide), np.array(_last_axes(node, given), np.int32), keep_dims=True)
+    square = node.emit("Mean", node.emit("Square", wide), int32(_last_axes(node, given)), keep_dims=True)
     inverse = node.emit("Rsqrt", node.emit("AddV2", square, node.like(node.attr("epsilon", 1e-5), square)))
     made = node.cast(node.emit("Mul", wide, inverse), node.dtype(scale))
     return node.emit("Mul", made, scale)
@@ -124,7 +125,7 @@ def _last_axes(node: OnnxNode, tensor: Tensor) -> list[int]:
 def lp_normalization(node: OnnxNode) -> Tensor:
     """DivNoNan by the norm along an axis, a Sum of Abs or the Sqrt of one of Square."""
     tensor, p = node[0], node.attr("p", 2)
-    axis = np.array([node.attr("axis", -1)], np.int32)
+    axis = int32([node.attr("axis", -1)])
     if p not in (1, 2):
         raise Unsupported(f"wrong p: got {p}, expected 1 or 2")
     if p == 1:
@@ -149,8 +150,8 @@ def lrn(node: OnnxNode) -> Tensor:
     """
     images, size = node[0], node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
-    if size is None or size < 1:
-        raise Unsupported(f"wrong size: got {size}, expected a number from 1 on")
+    if size is None or not 1 <= size <= MOST_KNOWN:
+        raise Unsupported(f"wrong size: got {size}, expected a number from 1 to {MOST_KNOWN}")
     if size % 2 and node.rank(images) == 4 and node.computes("LRN", T=node.dtype(images)):
         last = channels_last(node, images, 2)
         made = node.emit("LRN", last, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)

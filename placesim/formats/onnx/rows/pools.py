@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, Known, Value
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Known, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
     Window,
@@ -80,9 +80,11 @@ def average_pool(node: OnnxNode) -> Tensor:
     if not any(beyond) and counted == pads:
         return _means(node, images, windows)
     dims = (node.shape(images) or ())[2:]
-    if len(dims) == len(windows) and None not in dims:
-        shares = _shares(windows, [dim or 0 for dim in dims], counted)
-        return node.emit("RealDiv", _means(node, images, windows), node.like(shares, images))
+    if len(dims) == len(windows) and all(dim is not None and dim <= MOST_KNOWN for dim in dims):
+        made = _means(node, images, windows)
+        for share in _shares(windows, [dim or 0 for dim in dims], counted):
+            made = node.emit("RealDiv", made, node.like(share, images))
+        return made
     # of a size that is not known before it runs the counted elements are averaged too, as ones
     whole = _pad(node, images, [(0, 0), (0, 0), *counted], node.like(0, images))
     rest = [
@@ -115,15 +117,15 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> Tensor:
     return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
 
 
-def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> Known:
-    """Which part of each window is counted, `[1, 1, windows...]`: the axes' elements and so many pads on either side."""
-    spatial = len(windows)
-    shares = np.ones((1,) * (spatial + 2), np.float64)
-    for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True)):
+def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
+    """Which part of each window is counted, the axis's elements and so many pads on either side, along each axis in turn."""
+    shares = []
+    for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
         count = (dim + window.before + window.after - window.reach) // window.stride + 1
         places = np.arange(count)[:, None] * window.stride + np.arange(window.taps) * window.rate - window.before
         share = ((places >= -pads[0]) & (places < dim + pads[1])).mean(axis=1)
-        shares = shares * share.reshape([-1 if other == axis + 2 else 1 for other in range(spatial + 2)])
+        if (share != 1).any():
+            shares.append(share.reshape([-1 if other == axis else 1 for other in range(len(windows) + 2)]))
     return shares
 
 

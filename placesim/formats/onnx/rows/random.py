@@ -8,6 +8,7 @@ import numpy as np
 
 from placesim.dtypes import DTYPES, DType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.folding import int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 
 
@@ -34,7 +35,7 @@ def random_uniform_like(node: OnnxNode) -> Tensor:
 def multinomial(node: OnnxNode) -> Tensor:
     """Multinomial of `[batch, classes]`, logarithms of what is in proportion to the probabilities."""
     dtype = _dtype(node, DTYPES["int32"])
-    return node.emit("Multinomial", node[0], np.int32(node.attr("sample_size", 1)), output_dtype=dtype, **_seeds(node))
+    return node.emit("Multinomial", node[0], int32(node.attr("sample_size", 1)), output_dtype=dtype, **_seeds(node))
 
 
 def bernoulli(node: OnnxNode) -> Tensor:
@@ -45,7 +46,7 @@ def bernoulli(node: OnnxNode) -> Tensor:
 
 
 def _shape(node: OnnxNode) -> Tensor:
-    return node.constant(np.array(node.attr("shape", ()), np.int32))
+    return node.constant(int32(node.attr("shape", ())))
 
 
 def _dtype(node: OnnxNode, default: DType) -> DType:

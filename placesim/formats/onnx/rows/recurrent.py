@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.dtypes import DTYPES
 from placesim.formats.onnx.bodies import Given, repeat
-from placesim.formats.onnx.folding import Folding, Value, int32
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value, int32
 from placesim.formats.onnx.lists import tensor_value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.values import Value as Known
@@ -186,8 +186,8 @@ def _first_states(node: OnnxNode, x: Tensor, index: int, count: int, batch_first
 def _cell(node: OnnxNode) -> int:
     """The size of a state."""
     found = node.attr("hidden_size") or (node.shape(node[2]) or (None,))[-1]
-    if found is None:
-        raise Unsupported("size of the state not known before it runs: expected an attribute 'hidden_size'")
+    if found is None or not 0 < found <= MOST_KNOWN:
+        raise Unsupported(f"wrong size of the state: got {found}, expected an attribute 'hidden_size' from 1 to {MOST_KNOWN}")
     return int(found)
 
 

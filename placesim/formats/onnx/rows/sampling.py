@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, Value, float32, int32
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import kernel_shape, spatial_attr
 
@@ -224,6 +224,8 @@ def roi_align(node: OnnxNode) -> Tensor:
     regions = node.emit("GatherV2", images, node[2], np.int32(0))
     count = node.emit("Size", node[2])
     bins = (node.attr("output_height", 1), node.attr("output_width", 1))
+    if not 0 < min(bins) <= max(bins) <= MOST_KNOWN:
+        raise Unsupported(f"wrong number of bins: got {bins[0]} x {bins[1]}, expected from 1 to {MOST_KNOWN} of each")
     axes, counts = [], []
     for number, (start, end) in enumerate(((top, bottom), (left, right))):
         length = node.emit("Sub", end, start)

@@ -20,7 +20,7 @@ def top_k(node: OnnxNode) -> list[Tensor]:
     last = axis in (-1, rank - 1)
     order = [other for other in range(rank) if other != axis % rank] + [axis % rank]
     moved = tensor if last else node.emit("Transpose", tensor, int32(order))
-    count = np.array(node.attr("k"), np.int32) if node.since < 10 else _scalar_int32(node, node[1])
+    count = int32(node.attr("k")) if node.since < 10 else _scalar_int32(node, node[1])
     smallest = node.since >= 11 and not node.attr("largest", 1)
     values, places = _largest(node, _reversed(node, moved) if smallest else moved, count)
     values = _reversed(node, values) if smallest else values

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, int32
+from placesim.formats.onnx.folding import MOST_KNOWN, Folding, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 
 FLOAT, INT64, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["string"]
+_MOST_SKIPPED = 1000
+"""Items between those of an n-gram: for each number of them all n-grams are counted by nodes of their own."""
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -87,11 +89,14 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
     rank = node.known_rank(node[0])
     items = node[0] if rank == 2 else node.emit("Reshape", node[0], int32([1, -1]))
     places = node.attr("ngram_indexes", ())
-    if not places:
-        raise Unsupported("no ngram_indexes: expected where each n-gram of the pool is counted")
+    if not places or min(places) < 0 or max(places) > MOST_KNOWN:
+        raise Unsupported(f"wrong ngram_indexes: expected where each n-gram of the pool is counted, from 0 to {MOST_KNOWN}")
+    skips = node.attr("max_skip_count", 0)
+    if not 0 <= skips <= _MOST_SKIPPED:
+        raise Unsupported(f"wrong max_skip_count: got {skips}, expected from 0 to {_MOST_SKIPPED}")
     counts: Tensor | None = None
     for size, grams, targets in _grams(node, places):
-        for skip in range(node.attr("max_skip_count", 0) + 1 if size > 1 else 1):
+        for skip in range(skips + 1 if size > 1 else 1):
             found = _counted(node, items, size, skip + 1, grams)
             placed = node.emit("MatMul", found, _one_hot(targets, max(places) + 1))
             counts = placed if counts is None else node.emit("AddV2", counts, placed)

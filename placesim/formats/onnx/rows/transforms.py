@@ -12,6 +12,8 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import spatial_attr
 
 INT32 = DTYPES["int32"]
+_MOST_AXES = 4
+"""Spatial axes of Col2Im: TensorFlow's CPU adds tensors of at most 9 axes, and each has two."""
 _COMPLEX = {"float": DTYPES["complex64"], "double": DTYPES["complex128"]}
 
 
@@ -189,8 +191,8 @@ def col2im(node: OnnxNode) -> Tensor:
     wanted, block = (fold.cast(fold.value(node[index]), INT32) for index in (1, 2))
     known = node.shape(node[1]) or (None,)
     count = known[0]
-    if count is None:
-        raise Unsupported("number of spatial axes not known before it runs: expected an image_shape of known length")
+    if count is None or not 1 <= count <= _MOST_AXES:
+        raise Unsupported(f"wrong number of spatial axes: got {count}, expected an image_shape of 1 to {_MOST_AXES} sizes")
     strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
     pads = spatial_attr(node, "pads", 2 * count, 0)
     places: Value = int32(0)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from placesim.formats.onnx.folding import MOST_KNOWN
 from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
 
 
@@ -51,8 +52,8 @@ def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[i
 
 def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     least = 0 if name in ("pads", "output_padding") else 1
-    if len(given) != count or min(given, default=least) < least:
-        raise Unsupported(f"wrong {name}: got {list(given)}, expected {count} numbers from {least} on")
+    if len(given) != count or min(given, default=least) < least or max(given, default=0) > MOST_KNOWN:
+        raise Unsupported(f"wrong {name}: got {list(given)}, expected {count} numbers from {least} to {MOST_KNOWN}")
     return tuple(given)
 
 

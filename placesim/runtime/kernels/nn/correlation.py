@@ -18,6 +18,7 @@ from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.linalg.products import PART_WORK, multiply_into, product
 from placesim.runtime.kernels.nn.patches import Block, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.runtime.kernels.nn.windows import Window
+from placesim.runtime.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
 from placesim.runtime.kernels.parts import BLOCK_BYTES, parts, shares
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.kernels.scratch import scratch
@@ -71,6 +72,10 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
         groups = tensor.shape[-1] // depth
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
         return np.concatenate([correlate(group, part, windows) for group, part in pairs], axis=-1)
+    if suits(windows, len(tensor), depth, channels, tensor.dtype):
+        found, is_finite = correlate_tiles(np.ascontiguousarray(tensor), np.ascontiguousarray(filters), windows)
+        if is_finite:
+            return found
     output = np.empty(shape, tensor.dtype)
     matrix = np.ascontiguousarray(filters).reshape(-1, channels)
     if is_pointwise(windows):
@@ -81,7 +86,9 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     def fill(block: Block) -> None:
         multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
 
-    spread(fill, blocks_of(output.shape, windows, len(matrix), tensor.itemsize))
+    # where a filter is larger than all patches the product is cut along its outputs: no thread reads all of it
+    is_wide = prod(shape[:-1]) < channels
+    spread(fill, [whole(windows, len(tensor))] if is_wide else blocks_of(shape, windows, len(matrix), tensor.itemsize))
     return output
 
 
@@ -106,6 +113,10 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
     if tensor.size == 0 or grads.size == 0 or 0 in shape:
         return np.zeros(shape, tensor.dtype)
     grads = np.ascontiguousarray(grads)
+    if suits(windows, len(tensor), depth, channels, tensor.dtype):
+        found, is_finite = correlate_filter_tiles(np.ascontiguousarray(tensor), grads, windows)
+        if is_finite:
+            return found
     multiply = half_product if is_narrow(tensor.dtype) else product
     if is_pointwise(windows):
         cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
@@ -158,6 +169,15 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
         return np.zeros(shape, grads.dtype)
     if is_narrow(grads.dtype):
         return _add_halves(grads, filters, windows)
+    mirrored = [
+        window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
+        for window in windows
+    ]
+    if all(window.stride == 1 for window in windows) and suits(mirrored, len(grads), channels, depth, grads.dtype):
+        # each cell of the input is under as many windows as there are taps, in reverse order
+        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), _mirrored(filters), mirrored)
+        if is_finite:
+            return found
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
     if is_pointwise(windows):
         cells = product(grads.reshape(-1, channels), matrix).reshape(*grads.shape[:-1], depth)
@@ -178,6 +198,11 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     # whole images only: windows of neighbouring rows add to the same cells
     spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))
     return output
+
+
+def _mirrored(filters: Tensor) -> Tensor:
+    """A filter `[taps, taps, inputs, outputs]` with the taps in reverse order, from outputs to inputs."""
+    return np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
 
 
 def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:

@@ -37,10 +37,13 @@ from placesim.runtime.kernels.nn.windows import (
     tap_slices,
     windows_of,
 )
-from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
+from placesim.runtime.kernels.parts import shares
 from placesim.runtime.kernels.precision import is_narrow, packet_size
 from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
+
+TAPS_BYTES = 1 << 19
+"""Of the cells under a block's windows: they, the products and the sums stay in a core's own cache from tap to tap."""
 
 
 class Taps(NamedTuple):
@@ -80,7 +83,7 @@ def blocks_of(shape: Sequence[int], windows: Sequence[Window], itemsize: int) ->
     vertical, horizontal = windows
     row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * shape[-1] * itemsize
     size = shape[0] * vertical.outputs * vertical.stride * row_bytes
-    return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
+    return whole(windows, shape[0]).cut(shares(ceil(size / TAPS_BYTES)))
 
 
 def _cell_pairs(images: Tensor, cells: Tensor, windows: Sequence[Window], rows: slice) -> Iterator[tuple[Tensor, Tensor]]:

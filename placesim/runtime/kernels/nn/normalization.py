@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, forwards
 from placesim.runtime.kernels.nn.windows import check_image, layout_of
+from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import (
     Dims,
@@ -272,12 +275,23 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 # --- local response normalization -----------------------------------------------------------------------------------
 
 
-def _window_sums(tensor: Tensor, radius: int) -> Tensor:
-    """The sum of each element and its neighbours in the last axis, up to so many on either side."""
-    depth = tensor.shape[-1]
+PIXEL_BYTES = 1 << 18
+"""Of the pixels whose responses are normalized together: their squares, sums and powers stay in a core's cache."""
+
+
+def _pixels(tensor: Tensor) -> Tensor:
+    """`[pixels of all images, channels]`."""
+    return tensor.reshape(prod(tensor.shape[:-1]), tensor.shape[-1])
+
+
+def _pixel_parts(pixels: Tensor) -> list[slice]:
+    return list(parts(len(pixels), pixels.shape[-1] * pixels.itemsize, PIXEL_BYTES))
+
+
+def _band(depth: int, radius: int, dtype: np.dtype[Any]) -> Tensor:
+    """The matrix that adds up each channel and its neighbours, up to so many on either side."""
     place = np.arange(depth)
-    band = (np.abs(place[:, None] - place) <= radius).astype(tensor.dtype)
-    found: Tensor = (tensor.reshape(prod(tensor.shape[:-1]), depth) @ band).reshape(tensor.shape)
+    found: Tensor = (np.abs(place[:, None] - place) <= radius).astype(dtype)
     return found
 
 
@@ -311,11 +325,16 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_radius(attrs)
     if tensor.ndim != 4:
         raise InvalidArgumentError("in must be 4-dimensional")
-    wide = widened(tensor)
-    found = _norms(_window_sums(np.square(wide), attrs["depth_radius"]), attrs)
-    found **= np.float32(-attrs["beta"])
-    found *= wide
-    return (found.astype(tensor.dtype, copy=False),)
+    pixels = _pixels(widened(tensor))
+    band, output = _band(pixels.shape[-1], attrs["depth_radius"], pixels.dtype), np.empty_like(pixels)
+
+    def fill(part: slice) -> None:
+        found = _norms(np.square(pixels[part]) @ band, attrs)
+        found **= np.float32(-attrs["beta"])
+        np.multiply(found, pixels[part], out=output[part])
+
+    spread(fill, _pixel_parts(pixels))
+    return (output.reshape(tensor.shape).astype(tensor.dtype, copy=False),)
 
 
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -329,12 +348,17 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
         raise InvalidArgumentError("inputs must be 4-dimensional")
     if not grads.shape == tensor.shape == output.shape:
         raise InvalidArgumentError("input_grads, input_image, and out_image should have the same shape")
-    wide_grads, wide, wide_output = widened(grads), widened(tensor), widened(output)
-    norms = _norms(_neighbour_sums(np.square(wide), attrs["depth_radius"]), attrs)
-    shared = _neighbour_sums(wide_grads * wide_output / norms, attrs["depth_radius"])
-    factor = np.float32(-2 * attrs["alpha"] * attrs["beta"])
-    found: Tensor = wide_grads * norms ** np.float32(-attrs["beta"]) + factor * wide * shared
-    return (found.astype(grads.dtype),)
+    wide_grads, pixels, wide_output = (_pixels(widened(value)) for value in inputs)
+    factor, found = np.float32(-2 * attrs["alpha"] * attrs["beta"]), np.empty_like(pixels)
+
+    def fill(part: slice) -> None:
+        change, pixel = wide_grads[part], pixels[part]
+        norms = _norms(_neighbour_sums(np.square(pixel), attrs["depth_radius"]), attrs)
+        shared = _neighbour_sums(change * wide_output[part] / norms, attrs["depth_radius"])
+        np.add(change * norms ** np.float32(-attrs["beta"]), factor * pixel * shared, out=found[part])
+
+    spread(fill, _pixel_parts(pixels))
+    return (found.reshape(grads.shape).astype(grads.dtype),)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------

@@ -1,0 +1,223 @@
+"""Elementwise ops right after a product or a convolution: done in its output's own memory, in parts that stay in a cache.
+
+What is fused is found when an executor lays out its steps; graph, placement and order know nothing of it.  Each element meets
+the same operations in the same order, so that results are the same to the bit.  A node of a group that turns out not to fit
+(another type, shapes that broadcast otherwise or not at all) runs by itself at its own turn, and so do those after it: errors
+are the same, and name the same node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.parts import even_parts, shares
+from placesim.runtime.program import Instruction, Program
+
+Tensor = np.ndarray[Any, Any]
+Step = Callable[[], None]
+Apply = Callable[[slice], object]
+"""Does an op on these elements of the flat tensor, whole rows of channels."""
+
+HEADS = frozenset(
+    ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"),
+)
+"""Ops whose kernels give memory that is new, and nobody else's."""
+_BINARY: dict[str, np.ufunc] = {
+    "Add": np.add,
+    "AddV2": np.add,
+    "BiasAdd": np.add,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+}
+_UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"))
+_DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+PART_BYTES = 1 << 18
+"""Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
+ROW = 1 << 10
+"""Elements of a row of channels, at least: short rows are taken several at once, beside as many copies of what they meet."""
+
+
+class Follower(NamedTuple):
+    """A node of a group but its first: input `side` is what the node before it gave, `operand` the other's store position."""
+
+    instruction: Instruction
+    side: int
+    operand: int | None
+
+
+def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
+    """By program and node of a group's head: what follows it.
+
+    Each follower is the only reader of the one before it, and all else that it waits for comes before the head.
+    """
+    ops = [{node.op for node in program.graph.nodes} for program in programs]
+    if not any(HEADS & some for some in ops):
+        return {}
+    turns: list[dict[int, int]] = [{} for _ in programs]
+    for turn, (number, index) in enumerate(order):
+        turns[number][index] = turn
+    readers = [_only_readers(program) for program in programs]
+    found = {}
+    for number, index in order:
+        program = programs[number]
+        if program.instructions[index].node.op in HEADS:
+            followers = _followers(program, index, readers[number], turns[number])
+            if followers:
+                found[number, index] = followers
+    return found
+
+
+def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
+    """By store position: the one node that reads it, and as which of its inputs; not where there are several."""
+    found: dict[int, tuple[int, int]] = {}
+    several: set[int] = set()
+    for index, instruction in enumerate(program.instructions):
+        for side, position in enumerate(instruction.inputs):
+            if position in found:
+                several.add(position)
+            found[position] = index, side
+    return {position: reader for position, reader in found.items() if position not in several}
+
+
+def _followers(program: Program, head: int, readers: dict[int, tuple[int, int]], turns: dict[int, int]) -> tuple[Follower, ...]:
+    found: list[Follower] = []
+    last = head
+    while (reader := readers.get(program.instructions[last].outputs)) is not None:
+        index, side = reader
+        instruction = program.instructions[index]
+        node = instruction.node
+        others = {*node.input_nodes, *node.control_inputs} - {last}
+        if not _can_follow(instruction, side) or any(turns[other] > turns[head] for other in others):
+            break
+        operand = instruction.inputs[1 - side] if node.op in _BINARY else None
+        found.append(Follower(instruction, side, operand))
+        last = index
+    return tuple(found)
+
+
+def _can_follow(instruction: Instruction, side: int) -> bool:
+    node = instruction.node
+    if instruction.is_late or True in instruction.reads_ref:
+        return False
+    if node.op == "BiasAdd":
+        return side == 0 and instruction.attrs.get("data_format") != "NCHW"
+    return node.op in _BINARY or (node.op in _UNARY and instruction.kernel.direct is not None)
+
+
+class Group:
+    """A head and its followers in one program's store."""
+
+    def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:
+        self._head = head.outputs
+        self._followers = followers
+        self._store = store
+        self._done = 0
+
+    def lead(self, step: Step) -> Step:
+        """The head's step, and as many followers as fit what it gave."""
+
+        def lead() -> None:
+            self._done = 0
+            step()
+            value = self._store[self._head]
+            if type(value) is np.ndarray and value.ndim and value.size and value.dtype in _DTYPES and value.flags.carray:
+                self._follow(value)
+
+        return lead
+
+    def follow(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
+        """The step of a follower: nothing is left to do where its head has done it, but to drop what nobody reads after it."""
+        store = self._store
+
+        def follow() -> None:
+            if number >= self._done:
+                step()
+            else:
+                for position in dropped:
+                    store[position] = None
+
+        return follow
+
+    def _follow(self, value: Tensor) -> None:
+        applied: list[Apply] = []
+        for follower in self._followers:
+            apply = _applied(follower, value, None if follower.operand is None else self._store[follower.operand])
+            if apply is None:
+                break
+            applied.append(apply)
+        if not applied:
+            return
+        _apply_all(applied, value)
+        self._store[self._head] = None
+        self._store[self._followers[len(applied) - 1].instruction.outputs] = value
+        self._done = len(applied)
+
+
+def _apply_all(applied: Sequence[Apply], value: Tensor) -> None:
+    """All ops on one part of a tensor after the other."""
+    channels = value.shape[-1]
+
+    def work(rows: slice) -> None:
+        part = slice(rows.start * channels, rows.stop * channels)
+        for apply in applied:
+            apply(part)
+
+    count = shares(value.nbytes // PART_BYTES)
+    spread(work, list(even_parts(value.size // channels, count)))
+
+
+def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
+    """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
+    op, flat = follower.instruction.node.op, value.reshape(-1)
+    if op in _UNARY:
+        direct: Any = follower.instruction.kernel.direct
+        return lambda part: np.copyto(flat[part], direct(flat[part]))
+    if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
+        return None
+    ufunc, is_first = _BINARY[op], follower.side == 0
+    if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
+        return None
+    if operand.size == 1:
+        return _with_number(ufunc, flat, operand.reshape(()), is_first)
+    if operand.shape == value.shape:
+        other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
+        return _with_all(ufunc, flat, other, is_first)
+    if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
+        return _with_row(ufunc, flat, operand.reshape(-1), is_first)
+    return None
+
+
+def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:
+    """With the same number for all elements."""
+    return lambda part: _onto(ufunc, flat[part], number, is_first)
+
+
+def _with_all(ufunc: np.ufunc, flat: Tensor, other: Tensor, is_first: bool) -> Apply:
+    """With a tensor of the same shape, flat too."""
+    return lambda part: _onto(ufunc, flat[part], other[part], is_first)
+
+
+def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
+    """With one number for each channel."""
+    several = np.tile(row, -(-ROW // len(row))) if len(row) < ROW else row
+
+    def apply(part: slice) -> None:
+        middle = part.stop - (part.stop - part.start) % len(several)
+        _onto(ufunc, flat[part.start : middle].reshape(-1, len(several)), several, is_first)
+        if middle < part.stop:
+            _onto(ufunc, flat[middle : part.stop].reshape(-1, len(row)), row, is_first)
+
+    return apply
+
+
+def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:
+    if is_first:
+        ufunc(mine, other, out=mine)
+    else:
+        ufunc(other, mine, out=mine)
