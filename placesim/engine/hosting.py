@@ -12,6 +12,7 @@ from typing import Any
 
 from placesim.deadlines import Interrupted, interrupt
 from placesim.engine.flowing import FlowingPart, Waiting
+from placesim.engine.joined_homes import keeps_state
 from placesim.engine.mail import BEFORE_ALL, Mail, Position
 from placesim.engine.measured import Told, WorkerMeasurements
 from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
@@ -19,7 +20,6 @@ from placesim.engine.scheduled import ScheduledPart
 from placesim.errors import DefectError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
-from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.placement.placer import Placement
 from placesim.runtime.console import taken_by
 from placesim.runtime.denormals import flushed_denormals
@@ -34,11 +34,6 @@ from placesim.runtime.saving.devices import DeviceRecord, Kept, record_of
 from placesim.runtime.shared_buffers import show_ends
 from placesim.runtime.threads import ThreadPools, runs_ops_in_parallel
 
-_STATELESS_ALL_THE_SAME = frozenset(
-    (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
-)
-"""Ops that TensorFlow marks as stateful, and that keep nothing from one run to the next."""
-
 
 class HostedCalls(FunctionCalls):
     """Functions run whole in the worker that calls them, also what is placed on devices of others; but for nodes with state."""
@@ -52,7 +47,7 @@ class HostedCalls(FunctionCalls):
             if self._is_here(part.device.name):
                 continue
             for node in part.graph.nodes:
-                if node.signature.is_stateful and node.op not in _STATELESS_ALL_THE_SAME:
+                if keeps_state(node):
                     found = UnimplementedError(
                         f"{node_tag(node.name)} of function {function.name} keeps state on {part.device.name}, which another "
                         "worker has: a function runs in one worker",

@@ -134,7 +134,10 @@ class Gathering:
         self._ways: dict[str, list[int]] = {address: [] for address in names}
         self._joined: dict[tuple[int, str, str, str], int] = {}
         self._threads: dict[tuple[str, int], int] = {}
-        measurements.processes.update({device: names[address] for device, address in homes.items()})
+
+    def settle(self) -> None:
+        """Note which process each device is in, once its home is the one that it keeps."""
+        self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: Told) -> None:
         """What a worker tells, in the order in which it does."""

@@ -44,7 +44,7 @@ def sessions_on(
             from placesim.engine.session import ClusterSession  # needs Dask, which the cluster has found
 
             performance = None if take_report is None else PerformanceReport(cluster)
-            session = ClusterSession(graph, devices, config, cluster=cluster, **options)
+            session = ClusterSession(graph, devices, config, cluster=cluster, tell=tell, **options)
             if performance is not None and take_report is not None and session.gathering is not None:
                 stack.callback(_report, take_report, performance, session.gathering)
             stack.callback(session.close)

@@ -9,7 +9,9 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any
 
+from placesim.cluster.homes import Moved
 from placesim.cluster.opening import Cluster
+from placesim.engine.joined_homes import joined_homes
 from placesim.engine.links import CLOSING_SECONDS, Links, Said
 from placesim.engine.measured import Gathering
 from placesim.engine.messages import Opening, Printed
@@ -34,16 +36,25 @@ CLOCK_SECONDS = 1.0
 class ClusterSession(Session):
     """As Session, with each device's state, and what runs on it, in one worker of a cluster.
 
-    The cluster has a home for each of the session's devices.
+    The cluster has a home for each of the session's devices; `tell` is told of those that get another one all the same.
     """
 
-    def __init__(self, *args: Any, cluster: Cluster, ledger: Ledger | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        cluster: Cluster,
+        tell: Callable[[Moved], None] = lambda moved: None,
+        ledger: Ledger | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self._walk = None if ledger is None else WalkedSession(*args, ledger=ledger, **options)
         self.lack: Lack | None = None
         """What the step that runs has no room for on its device."""
         self._client = cluster.client
         self._names = cluster.names
+        self._may_move = cluster.is_own or self.config.allow_soft_placement
+        self._tell = tell
         self.homes = dict(cluster.homes)
         self._links: Links | None = None
         self._numbers = 0
@@ -63,6 +74,8 @@ class ClusterSession(Session):
             self._links = Links(
                 self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
             )
+            if self.gathering is not None:
+                self.gathering.settle()
             self.set_clocks()
         return self._links
 
@@ -70,7 +83,8 @@ class ClusterSession(Session):
         """Find out what the workers' clocks say, where moments are wanted."""
         if self.gathering is None or self._links is None or time.monotonic() < self._looked:
             return
-        for address, clock in self.gathering.clocks.items():
+        for address in dict.fromkeys(self.homes.values()):
+            clock = self.gathering.clocks[address]
             for _ in range(ROUND_TRIPS):
                 self._links.tell(address, {"do": "clock", "asked": time.perf_counter_ns()})
                 said = self._heard(self._links.hear, address, "clock")
@@ -165,7 +179,7 @@ class ClusterSession(Session):
         if self.gathering is None:
             return
         end = time.monotonic() + CLOSING_SECONDS
-        for address in self.gathering.clocks:
+        for address in dict.fromkeys(self.homes.values()):
             with suppress(Empty, UnavailableError):
                 self.check_workers((address,))
                 links.tell(address, {"do": "tell"})
@@ -189,9 +203,18 @@ class ClusterSession(Session):
         return super()._execute(prepared, feeds, progress)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
+        if self._links is None and self._may_move:  # nothing has any state yet
+            self._join_homes(prepared.step.placement)
         self._hand_over_values()
         self._numbers += 1
         return ClusterExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
+
+    def _join_homes(self, placement: Placement) -> None:
+        """Give a worker all devices that functions keep state on which run in it."""
+        for device, home in joined_homes(placement, self.homes).items():
+            if home != self.homes[device]:
+                self._tell(Moved(device, self.homes[device], home))
+                self.homes[device] = home
 
     def _hand_over_values(self) -> None:
         """What came with the graph goes to the workers, once."""

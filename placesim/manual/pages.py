@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 def topics() -> dict[str, str]:
     """Each page's name and title, in the order of names."""
-    return {path.stem: _title(path) for path in sorted(_FOLDER.glob("*.md"))}
+    return {path.stem: _title(path) for path in sorted(_FOLDER.glob("*.md"), key=lambda path: path.stem)}
 
 
 def _title(path: Path) -> str:

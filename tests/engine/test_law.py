@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placesim.cluster.homes import Moved
 from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.errors import UnimplementedError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Step
 from placesim.runtime.session import Session
 from tests.engine.law import GRAPHS, Case, fixed_seeds, graph_case, outcome, recorded_cases
-from tests.engine.workers import open_session
+from tests.engine.workers import open_session, settled
 
 SLOW = ("alexnet", "cifar10-towers")
 # fmt: off
 RECORDED = (
     "cpu3-gpu2", "mlp-adam-res", "cifar-2-res", "while-grad", "cond-gpu", "dataset", "queue", "saver-res", "embedding",
     "strings", "devfn", "nested", "mapfn", "defun", "ps-2-2", "ps-res", "f-cond-nested", "f-while-body", "f-while-grad",
-    "f-call-dev", "f-call-inner", "f-dataset-map", "f-rnn",
+    "f-call-dev", "f-call-inner", "f-dataset-map", "f-resource-cpu", "f-rnn",
 )
 # fmt: on
 
@@ -120,3 +123,27 @@ def test_every_kind_of_tensor_travels(kind: str, workers: Cluster, tmp_path: Pat
     file = graph_file_from_mapping({"nodes": nodes}, "nodes")
     case = Case("kinds", file, tuple(build_devices((TaskInventory(cpu=2),))), file.config, (Step(),), Path())
     held(case, workers, tmp_path)
+
+
+def test_devices_that_a_function_keeps_state_on_share_a_worker(workers: Cluster) -> None:
+    (case,) = (case for case in recorded_cases() if case.name == "f-resource-cpu")
+    names = [device.name for device in case.devices]
+    apart = settled(workers, case.devices)
+    told: list[Moved] = []
+    session = open_session(workers, case.file.graph, case.devices, case.config, tell=told.append)
+    for step in case.steps:
+        session.run(step)
+    session.close()
+    assert told == [Moved(names[1], apart.homes[names[1]], apart.homes[names[0]])]
+    # who said where devices live has them there
+    hard = replace(case.config, allow_soft_placement=False)
+    session = open_session(replace(workers, is_own=False), case.file.graph, case.devices, hard, tell=told.append)
+    for step in case.steps[:-2]:
+        session.run(step)
+    with pytest.raises(
+        UnimplementedError, match="AssignAddVariableOp}} of function __inference_g_570 keeps state on"
+    ) as caught:
+        session.run(case.steps[-1])
+    session.close()
+    assert caught.value.help == ("let one worker have both devices (`--worker`), or run it in one process",)
+    assert len(told) == 1
