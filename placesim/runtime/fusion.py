@@ -39,6 +39,8 @@ _UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Soft
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 18
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
+SHARED_BYTES = 1 << 22
+"""Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
 ROW = 1 << 10
 """Elements of a row of channels, at least: short rows are taken several at once, beside as many copies of what they meet."""
 
@@ -168,8 +170,12 @@ def _apply_all(applied: Sequence[Apply], value: Tensor) -> None:
         for apply in applied:
             apply(part)
 
-    count = shares(value.nbytes // PART_BYTES)
-    spread(work, list(even_parts(value.size // channels, count)))
+    rows = list(even_parts(value.size // channels, shares(value.nbytes // PART_BYTES)))
+    if value.nbytes >= SHARED_BYTES:
+        spread(work, rows)
+    else:
+        for some in rows:
+            work(some)
 
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:

@@ -100,7 +100,7 @@ def measure_towers(images: int) -> None:
             here.run(step)
             there.run(step)
         train = Step((Fetch("train"),), feeds)
-        one, two = in_turns(here, there, train, 5)
+        one, two = in_turns(here, there, train, 15)
     bound = fullest_share(file, devices, there.homes, train)
     print(
         f"AlexNet's towers, a training step of {images} images: one process {one:.2f} s, a worker a GPU {two:.2f} s, "
