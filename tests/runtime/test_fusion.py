@@ -62,8 +62,8 @@ def layer(channels: int, size: int = 40) -> tuple[list[Node], dict[str, Any]]:
     return nodes, feeds
 
 
-def both(nodes: Sequence[Node], feeds: dict[str, Any], *names: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[int]]:
-    """What both ways fetch, which must be the same to the bit, and how many followers each group did at once."""
+def followers_done(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by how many followers each group does at once, from now on."""
     done: list[int] = []
     apply_all = fusion._apply_all
 
@@ -72,6 +72,12 @@ def both(nodes: Sequence[Node], feeds: dict[str, Any], *names: str, monkeypatch:
         apply_all(applied, value)
 
     monkeypatch.setattr(fusion, "_apply_all", told)
+    return done
+
+
+def both(nodes: Sequence[Node], feeds: dict[str, Any], *names: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[int]]:
+    """What both ways fetch, which must be the same to the bit, and how many followers each group did at once."""
+    done = followers_done(monkeypatch)
     fused = fetch(make_session(nodes), *names, **feeds)
     count = len(done)
     apart = fetch(make_session(nodes, fuses_ops=False), *names, **feeds)
@@ -126,14 +132,7 @@ def test_an_operand_that_broadcasts_otherwise_is_left_to_its_own_turn(
 
 
 def test_one_executor_does_what_fits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[int] = []
-    apply_all = fusion._apply_all
-
-    def told(applied: Sequence[Any], value: Any) -> None:
-        done.append(len(applied))
-        apply_all(applied, value)
-
-    monkeypatch.setattr(fusion, "_apply_all", told)
+    done = followers_done(monkeypatch)
     nodes = [
         *map(given, ("a", "b", "other")),
         binary("MatMul", "head", "a", "b"),

@@ -14,6 +14,7 @@ import numpy as np
 from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
+    UNIT,
     Window,
     channels_first,
     channels_last,
@@ -22,8 +23,6 @@ from placesim.formats.onnx.rows.windows import (
     spatial_attr,
     windows_of,
 )
-
-UNIT = Window(1, 1, 1, 0, 0)
 
 
 def conv(node: OnnxNode) -> Tensor:

@@ -12,6 +12,7 @@ from placesim.dtypes import DTYPES
 from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Known, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
 from placesim.formats.onnx.rows.windows import (
+    UNIT,
     Window,
     channels_first,
     channels_last,
@@ -22,7 +23,6 @@ from placesim.formats.onnx.rows.windows import (
 )
 
 INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
-UNIT = Window(1, 1, 1, 0, 0)
 
 
 def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[Window, ...], tuple[int, ...]]:

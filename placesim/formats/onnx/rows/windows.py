@@ -29,6 +29,10 @@ class Window(NamedTuple):
         return (self.taps - 1) * self.rate + 1
 
 
+UNIT = Window(1, 1, 1, 0, 0)
+"""Along an axis of one element, which is put in where TensorFlow wants two axes."""
+
+
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
     """Attribute `kernel_shape`, or the taps of filters `[outputs, channels, taps...]`.
 
