@@ -181,9 +181,10 @@ def _config() -> Schema:
     """Of each field the types that its reader takes."""
     known = {name: taken_by(partial(_read_field, name)) for name in FIELD_READERS}
     experimental = keyed(EXPERIMENTAL_GPU_OPTIONS, known)
+    optimizer = keyed(OPTIMIZER_OPTIONS, known)
     more = {
         "gpu_options": keyed((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
-        "graph_options": keyed(GRAPH_OPTIONS, known),
+        "graph_options": keyed((*GRAPH_OPTIONS, "optimizer_options"), known | {"optimizer_options": optimizer}),
     }
     return keyed(CONFIG_FIELDS, known | more)
 
