@@ -149,7 +149,7 @@ class Executor:
                 done += ran
                 memory.worked(ran)
                 if progress is not None and (not done % CHUNK or done == len(steps)):
-                    progress(done)
+                    progress(done + len(self.schedule.order) - len(steps))  # with those that need not run
         except OpError as error:
             failed = self.position
             program, instruction, _ = self._at(failed)

@@ -20,8 +20,8 @@ from placesim.runtime.kernels.kernel import WANT_ONLY_NAMES
 from placesim.runtime.program import Instruction, Program
 
 LARGEST_BYTES = 10 << 20
-"""Of what a node gives, unless what it is given is no smaller: more is not kept, and computed in each step.  Found by experiment
-with TensorFlow 2.21: what its two optimizers, each with a limit of its own, fold between them."""
+"""Of what a node gives, unless what it is given is no smaller: more is not kept, and computed in each step.  Found by
+experiment with TensorFlow 2.21: what its two optimizers fold between them."""
 
 
 class Folded(NamedTuple):
