@@ -98,8 +98,7 @@ def _thin_product(
 ) -> ThinProduct:
     """By how many nodes each store position is read, the nodes' turns, and that of the first product of the right operand."""
     instruction = program.instructions[index]
-    joining: Instruction | None
-    joining = program.instructions[instruction.node.input_nodes[0]]
+    joining: Instruction | None = program.instructions[instruction.node.input_nodes[0]]
     if joining.node.id in turns and _joins_columns(program, joining) and readers[joining.outputs] == 1:
         parts, sources = joining.inputs[:-1], joining.node.input_nodes[:-1]
     else:

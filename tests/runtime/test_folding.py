@@ -22,6 +22,7 @@ from placesim.runtime import folding
 from placesim.runtime.kernels import KernelTable, load_kernels
 from placesim.runtime.measuring import MeasuredNode, Measurements
 from placesim.runtime.session import Session
+from placesim.runtime.shared_operands import LARGE_OPERAND
 from tests.engine.law import GRAPHS, Case, fixed_seeds, graph_case, outcome, recorded_cases
 from tests.engine.test_law import RECORDED, SLOW
 from tests.runtime.graphs import fetch, make_session
@@ -220,6 +221,28 @@ def test_an_op_after_a_folded_product_writes_nowhere_else(counted: Counted) -> N
     for x in (1.0, -0.5, 0.0):
         np.testing.assert_array_equal(fetch(session, "y", x=np.float32(x)), np.maximum(np.eye(40) + x, 0))
     assert len(runs) == 1
+
+
+def test_products_that_share_an_operand() -> None:
+    side = int(LARGE_OPERAND**0.5) + 2
+    late: list[Node] = [
+        X,
+        const("w", np.random.default_rng(0).standard_normal((side, side)).tolist()),
+        const("axis", 1, "int32"),
+    ]
+    for i in range(3):
+        late += [const(f"c{i}", [[float(i)] * (side - 2)] * 2), op("Tanh", f"t{i}", f"c{i}")]
+        late += [op("ConcatV2", f"j{i}", f"t{i}", "x", "axis", attrs={"N": 2}), op("MatMul", f"p{i}", f"j{i}", "w")]
+        late += [
+            op("ConcatV2", f"k{i}", f"t{i}", [[1.0, 2.0]] * 2, "axis", attrs={"N": 2}),
+            op("MatMul", f"q{i}", f"k{i}", "w"),
+        ]
+    found = []
+    for folds in (False, True):
+        session = make_session(late, do_constant_folding=folds)
+        names = [f"{letter}{i}" for letter in "pq" for i in range(3)]
+        found.append([fetch(session, *names, x=np.full((2, 2), x, np.float32)) for x in (0.5, 2.0)])
+    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)
 
 
 def test_a_tensor_goes_to_another_device_once(counted: Counted) -> None:
