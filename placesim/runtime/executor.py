@@ -18,6 +18,7 @@ from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect
 from placesim.runtime.schedule import Schedule
+from placesim.runtime.shared_operands import SharedOperand, find_sharing
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
@@ -93,10 +94,17 @@ class Executor:
         if not all(state.fuses and state.measurements is None and state.guesses is None for state in states):
             return steps
         order, dropped = self.schedule.order, self.schedule.last_readers
-        groups = find_groups(self.programs, order)
-        if not groups:
+        sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order)
+        if not sharing and not groups:
             return steps
         turns = {pair: turn for turn, pair in enumerate(order)}
+        for number, products in sharing:
+            shared = SharedOperand(products, self.programs[number], self._stores[number])
+            for rank, thin in enumerate(products):
+                for instruction, made in ((thin.joining, shared.join), (thin.instruction, shared.multiply)):
+                    if instruction is not None:
+                        pair = number, instruction.node.id
+                        steps[turns[pair]] = made(rank, steps[turns[pair]], dropped.get(pair, ()))
         for (number, index), followers in groups.items():
             group = Group(self.programs[number].instructions[index], followers, self._stores[number])
             turn = turns[number, index]
