@@ -21,7 +21,7 @@ from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 
 PART_BYTES = 1 << 19
-"""Of each variable in a part of an update: what a rule makes in between stays in a cache, and threads seldom wait for Python."""
+"""Of each variable in a part of an update: what a rule makes in between stays in a cache, and threads rarely meet."""
 
 Check = Callable[[Mapping[str, Tensor]], None]
 """Raises InvalidArgumentError unless an op's inputs, by name, are as the kernel wants them."""
