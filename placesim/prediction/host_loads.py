@@ -502,7 +502,7 @@ def _input_gradient(node: NodeShapes) -> Load:
 
 
 def _depthwise(kind: str) -> Callable[[NodeShapes], Load]:
-    """Each tap is a product of long rows, and a sum."""
+    """Each tap is a pass that adds products to sums, in runs of a row of windows or, with a stride, of a window's channels."""
 
     def load(node: NodeShapes) -> Load:
         images, filters, results = (*node.inputs[:2], node.outputs[0])
@@ -514,17 +514,20 @@ def _depthwise(kind: str) -> Callable[[NodeShapes], Load]:
         channels = c.results[-1]
         taps, made = prod(c.filters[:2]), prod(c.results)
         widened = (*c.images[:-1], channels)
-        blocks = depthwise_blocks_of(widened, c.windows, c.item)
-        parts = len(blocks) if kind != "input" else len({block.images.start for block in blocks})
-        rows = made / channels / c.windows[1].outputs
-        shared = Amounts(call=len(blocks) * (10 + 2 * taps), run=2 * taps * rows)
-        shared.add(plain=2 * taps * made, copied=prod(widened), piece=prod(widened[:-1]))
-        # cells times a row of the filter, and that added to a sum
-        shared.stream(5 * taps * made * c.item, _TEMPORARY * made * c.item / len(blocks))
+        if kind == "input":  # the cells a stride apart are a correlation of their own, of the output's gradients
+            phases = prod(min(window.stride, window.kernel) for window in c.windows)
+            blocks, run = phases * len(depthwise_blocks_of(c.results, c.windows, c.item)), c.results[2] * channels
+        else:
+            phases, blocks = 1, len(depthwise_blocks_of(widened, c.windows, c.item))
+            run = channels * (c.windows[1].outputs if c.windows[1].stride == 1 else 1)
+        shared = Amounts(call=blocks * 12, run=taps * made / run)
+        shared.add(plain=taps * made, copied=prod(widened), piece=prod(widened[:2]))
+        # cells and the filter's row are read, and a sum is read and written
+        shared.stream(4 * taps * made * c.item, 2 * made * c.item / blocks)
         alone = Amounts(call=20)
         if channels != c.images[-1]:
             alone.add(copied=prod(widened), piece=prod(c.images))
-        return Load("depthwise", alone, shared.stream(node.moved_bytes), parts)
+        return Load("depthwise", alone, shared.stream(node.moved_bytes), max(1, blocks // phases))
 
     return load
 

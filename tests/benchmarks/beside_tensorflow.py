@@ -1,10 +1,10 @@
 """Steps of models beside TensorFlow's own, in turns: `make bench-tensorflow`.
 
-TensorFlow runs in a Python of its own: $TENSORFLOW_PYTHON, or the one that `--python` names.  Its graph optimizer and oneDNN
-are off, so that both sides run the same ops; each has two threads, and OpenBLAS chooses its kernels itself.  The two first
-steps have to agree.  Sides take turns, and of all steps of a side the best quarter's mean counts: what else the machine does
-comes and goes.  From a file to the log of where a million nodes are placed, each side runs once.  `!` marks a ratio over the
-wanted one.
+TensorFlow runs in a Python of its own: $TENSORFLOW_PYTHON, or the one that `--python` names.  Its graph optimizer is off, so
+that both sides run the same ops; its oneDNN is on, as people get it, unless `--without-onednn` says otherwise.  Each side has
+two threads, and OpenBLAS chooses its kernels itself.  The two first steps have to agree.  Sides take turns, and of all steps
+of a side the best quarter's mean counts: what else the machine does comes and goes.  From a file to the log of where a million
+nodes are placed, each side runs once.  `!` marks a ratio over the wanted one.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ LOG_WANTED = {"pb": 0.07, "yaml": 0.10}
 class OtherSide:
     """TensorFlow in a process of its own."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, has_onednn: bool) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment["TF_ENABLE_ONEDNN_OPTS"] = str(int(has_onednn))
         command = [python, str(Path(__file__).with_name("tensorflow_side.py"))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -222,13 +223,14 @@ def main() -> None:
     parser.add_argument("--python", default=os.environ.get("TENSORFLOW_PYTHON"), help="a Python that has tensorflow-cpu 2.21")
     parser.add_argument("--only", default="", help="the rows whose name has this text")
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--without-onednn", action="store_true", help="TensorFlow computes with Eigen's kernels alone")
     parser.add_argument("--log-nodes", type=int, default=LOG_NODES, help="the nodes of the graph that is logged")
     options = parser.parse_args()
     if not options.python:
         parser.error("where is TensorFlow? `make bench-tensorflow` makes a Python with it; or set $TENSORFLOW_PYTHON")
     if os.environ.get("OPENBLAS_CORETYPE"):
         parser.error("$OPENBLAS_CORETYPE is set: TensorFlow's kernels choose by the processor, and so must OpenBLAS")
-    side = OtherSide(options.python)
+    side = OtherSide(options.python, not options.without_onednn)
     print(f"{'a step of':34}{'TensorFlow':>14}{'placesim':>14}{'ratio':>8}{'wanted':>9}")
     for row in ROWS:
         model = row.build()

@@ -14,7 +14,6 @@ import sys
 import time
 from typing import Any
 
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 THREADS = 2
 
