@@ -35,7 +35,7 @@ ALIASED_BYTES = 4096
 PRODUCT_DEPTH = 384
 """Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
 MAPPED_BYTES = 32 << 20
-"""Arrays of more are given to the process page by page each time that one is made: the most that glibc's malloc keeps."""
+"""Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""
 _ITEM_BYTES = 4
 _COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", "multiplied", "packed", "accumulated"))
 Dims = tuple[int, ...]
@@ -256,7 +256,7 @@ def _runs(node: NodeShapes) -> float:
 
 
 def _applied(node: NodeShapes) -> Load:
-    """An optimizer's update: large variables part by part, which the op's threads share."""
+    """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
     elements = max(map(prod, node.inputs))
     passes = _PASSES[node.op.removeprefix("Resource")]
     size = elements * node.dtype.size
@@ -270,8 +270,6 @@ def _applied(node: NodeShapes) -> Load:
     shared.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     shared.stream(passes.number * _TEMPORARY * size, _TEMPORARY * PART_BYTES).stream(held * size)
     alone = Amounts(call=3 * len(node.inputs))
-    if size > MAPPED_BYTES:
-        alone.add(new=(arrays - 1) * size)
     return Load("optimizer", alone, shared, parts)
 
 

@@ -98,11 +98,11 @@ def _thin_product(
 ) -> ThinProduct:
     """By how many nodes each store position is read, the nodes' turns, and that of the first product of the right operand."""
     instruction = program.instructions[index]
-    joining: Instruction | None = program.instructions[instruction.node.input_nodes[0]]
-    if joining.node.id in turns and _joins_columns(program, joining) and readers[joining.outputs] == 1:
-        parts, sources = joining.inputs[:-1], joining.node.input_nodes[:-1]
-    else:
-        joining, parts, sources = None, instruction.inputs[:1], instruction.node.input_nodes[:1]
+    left = program.instructions[instruction.node.input_nodes[0]]
+    is_joined = left.node.id in turns and _joins_columns(program, left) and readers[left.outputs] == 1
+    joining, reader = (left, left) if is_joined else (None, instruction)
+    count = len(left.inputs) - 1 if is_joined else 1
+    parts, sources = reader.inputs[:count], reader.node.input_nodes[:count]
     late = [number for number, source in enumerate(sources) if turns.get(source, -1) >= first]
     begin, end = (late[0], late[-1] + 1) if late else (len(parts), len(parts))
     return ThinProduct(instruction, joining, parts, Side(parts[:begin], False), Side(parts[end:], True))

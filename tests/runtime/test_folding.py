@@ -223,26 +223,23 @@ def test_an_op_after_a_folded_product_writes_nowhere_else(counted: Counted) -> N
     assert len(runs) == 1
 
 
-def test_products_that_share_an_operand() -> None:
+@pytest.mark.parametrize("is_fed", [True, False])
+def test_products_that_share_an_operand(is_fed: bool) -> None:
     side = int(LARGE_OPERAND**0.5) + 2
-    late: list[Node] = [
-        X,
-        const("w", np.random.default_rng(0).standard_normal((side, side)).tolist()),
-        const("axis", 1, "int32"),
-    ]
+    operand = np.random.default_rng(0).standard_normal((side, side)).astype(np.float32)
+    nodes: list[Node] = [X, {**X, "name": "w"} if is_fed else const("w", operand.tolist()), const("axis", 1, "int32")]
     for i in range(3):
-        late += [const(f"c{i}", [[float(i)] * (side - 2)] * 2), op("Tanh", f"t{i}", f"c{i}")]
-        late += [op("ConcatV2", f"j{i}", f"t{i}", "x", "axis", attrs={"N": 2}), op("MatMul", f"p{i}", f"j{i}", "w")]
-        late += [
-            op("ConcatV2", f"k{i}", f"t{i}", [[1.0, 2.0]] * 2, "axis", attrs={"N": 2}),
-            op("MatMul", f"q{i}", f"k{i}", "w"),
-        ]
+        nodes += [const(f"c{i}", [[float(i)] * (side - 2)] * 2), op("Tanh", f"t{i}", f"c{i}")]
+        for product, rest in ((f"p{i}", "x"), (f"q{i}", [[1.0, 2.0]] * 2)):
+            nodes += [op("ConcatV2", f"j{product}", f"t{i}", rest, "axis", attrs={"N": 2})]
+            nodes += [op("MatMul", product, f"j{product}", "w")]
     found = []
     for folds in (False, True):
-        session = make_session(late, do_constant_folding=folds)
-        names = [f"{letter}{i}" for letter in "pq" for i in range(3)]
-        found.append([fetch(session, *names, x=np.full((2, 2), x, np.float32)) for x in (0.5, 2.0)])
-    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)
+        session = make_session(nodes, do_constant_folding=folds)
+        for x in (0.5, 2.0):
+            feeds = {"x": np.full((2, 2), x, np.float32)} | ({"w": operand} if is_fed else {})
+            found.append(np.array(fetch(session, "p0", "p1", "p2", "q0", "q1", "q2", **feeds)))
+    np.testing.assert_allclose(found[:2], found[2:], rtol=1e-5, atol=1e-5)
 
 
 def test_a_tensor_goes_to_another_device_once(counted: Counted) -> None:
