@@ -227,7 +227,7 @@ def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **co
     if parts < 2:
         return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
     shared = _passes(passes._replace(plain=passes.plain + 1), elements, node, ELEMENT_PART_BYTES)
-    return Load(family, Amounts(call=4), shared.add(call=(parts - 1) * passes.number, **counts), parts)
+    return Load(family, Amounts(call=4), shared.add(call=(parts - 1) * passes.number).add(**counts), parts)
 
 
 def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:

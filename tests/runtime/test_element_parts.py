@@ -10,6 +10,7 @@ from scipy import special
 
 from placesim.dtypes import DOUBLE, FLOAT
 from placesim.prediction.host_loads import _IN_PARTS
+from placesim.runtime import intra_op
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels import element_parts
 from placesim.runtime.kernels.math import elementwise
@@ -34,11 +35,10 @@ def test_parts_show_in_no_bit(op: str, dtype: Any, monkeypatch: pytest.MonkeyPat
     x = (np.random.default_rng(1).random((7, 50, 33)) * 0.9 + 0.05).astype(dtype).transpose(1, 0, 2)
     whole = computed(op, x)
     parts: list[int] = []
-    spread = element_parts.spread
 
     def told(work: Any, some: Any) -> None:
         parts.append(len(some))
-        spread(work, some)
+        intra_op.spread(work, some)
 
     monkeypatch.setattr(element_parts, "spread", told)
     monkeypatch.setattr(element_parts, "PART_BYTES", x.nbytes // 8)
