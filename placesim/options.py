@@ -47,7 +47,7 @@ class Options:
 
     With `checkpoint_every`, a number of steps, `checkpoint` is also what the names of checkpoints begin with that a run writes,
     of which it keeps `checkpoint_keep` (0 for all); with `restart` it goes on from the newest of them.
-    `no_fusion` has each op computed by itself.
+    `no_fusion` has each op computed by itself, `optimize` what depends on constants alone computed once for all steps.
     """
 
     log_placement: bool | None = None
@@ -68,6 +68,7 @@ class Options:
     memory_limit: int | str | None = None
     no_memory_limit: bool = False
     no_fusion: bool = False
+    optimize: bool | None = None
     report_tensor_allocations_upon_oom: bool = False
     shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
     batch: int | None = None
@@ -181,6 +182,7 @@ class OptionValues(TypedDict, total=False):
     memory_limit: int | str | None
     no_memory_limit: bool
     no_fusion: bool
+    optimize: bool | None
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
     batch: int | None

@@ -66,6 +66,12 @@ if TYPE_CHECKING:
 )
 @option("--no-fusion", group=MACHINE, is_flag=True, help="Compute each op by itself, none together with those after it.")
 @option(
+    "--optimize/--no-optimize",
+    group=MACHINE,
+    default=None,
+    help="Compute what depends on constants alone once for all steps, not in each.",
+)
+@option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,

@@ -57,6 +57,7 @@ class FlowingPart(DataflowExecutor):
         self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, Waiting], None]
     ) -> dict[int, Any]:
         """As `run`; `idle` is told how many tensors were taken in whenever nothing can run, and why."""
+        self.fold()
         self._run = PartRun(self, feeds, mail, send, idle)
         return self._run.run()
 

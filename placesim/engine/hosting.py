@@ -93,6 +93,7 @@ class HostedSession:
                 files=opening.files,
                 measurements=self._measurements,
                 fuses=opening.config.fuses_ops,
+                folds=opening.config.do_constant_folding,
             )
             for device in opening.device_set.devices
         }

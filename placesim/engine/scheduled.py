@@ -17,7 +17,8 @@ from placesim.engine.measured import MeasuredPart
 from placesim.engine.turns import turn_takers
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import SENDS
-from placesim.runtime.node_steps import StepCompiler
+from placesim.runtime.folding import fold
+from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect
 
@@ -50,6 +51,7 @@ class ScheduledPart:
         instructions = [programs[part].instructions[index] for part, index in order]
         compilers = [StepCompiler(store, self.feeds, self.results, self.rendezvous) for store in self.stores]
         self.steps = [compilers[part].compile(found, ()) for (part, _), found in zip(order, instructions, strict=True)]
+        self._is_folded = False
         self.edges = Edges(programs, order, instructions, is_here)
         self.reads = Reads(programs, order, instructions)
         self.at = -1
@@ -65,6 +67,8 @@ class ScheduledPart:
 
         Raises the error of the first of the nodes that fail here, and Stopped once an earlier one failed elsewhere.
         """
+        if not self._is_folded:
+            self._fold()
         self.feeds.update(feeds)
         self.rendezvous.send = send
         self.at = -1
@@ -77,6 +81,15 @@ class ScheduledPart:
             for store in self.stores:
                 store[:] = [None] * len(store)
 
+    def _fold(self) -> None:
+        """Steps of what depends on constants alone hand out what was computed once."""
+        self._is_folded = True
+        folded = fold(self._programs)
+        for number, (part, index) in enumerate(self._order if folded is not None else ()):
+            found = self._programs[part].instructions[index]
+            if folded is not None and (part, index) in folded.nodes and found.key is None:
+                self.steps[number] = _handing_out(self.stores[part], found.outputs, folded.outputs(part, found))
+
     def blamed(self, error: Exception, number: int) -> PlacesimError:
         """A node's error, with its name, device and place."""
         part, index = self._order[number]
@@ -87,6 +100,13 @@ class ScheduledPart:
         if isinstance(error, PlacesimError):
             return error
         return defect(error, program, instruction, [self.stores[part][i] for i in instruction.inputs])
+
+
+def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
+    def step() -> None:
+        store[first : first + len(outputs)] = outputs
+
+    return step
 
 
 class Edges:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.runtime.kernels.kernel import WANT_ONLY_NAMES
 from placesim.runtime.late_reads import late_reads
 from placesim.runtime.program import Instruction, Program
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 """TensorFlow marks them as stateful; what they wait for is data."""
-WANT_ONLY_NAMES = frozenset(
-    (
-        *("AddN", "EnsureShape", "GatherNd", "Select"),
-        *("EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"),
-    )
-)
-"""Ops whose kernels ask for a context, but only for the names that stand in their errors."""
 
 
 def turn_takers(program: Program) -> set[int]:

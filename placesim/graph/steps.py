@@ -87,6 +87,7 @@ class Config:
     operation_timeout_in_ms: int = 0
     gpu_options: GpuOptions = field(default_factory=GpuOptions)
     place_pruned_graph: bool = False
+    do_constant_folding: bool = False
     master: str = ""
     memory_limit: int | None = None
     fuses_ops: bool = True

@@ -33,7 +33,7 @@ ALIASED_BYTES = 4096
 PRODUCT_DEPTH = 384
 """Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
 MAPPED_BYTES = 32 << 20
-"""Arrays of more are given to the process page by page each time that one is made: the most that glibc's malloc keeps."""
+"""Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""
 _ITEM_BYTES = 4
 _COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", "multiplied", "packed", "accumulated"))
 Dims = tuple[int, ...]
@@ -235,7 +235,7 @@ def _runs(node: NodeShapes) -> float:
 
 
 def _applied(node: NodeShapes) -> Load:
-    """An optimizer's update: large variables part by part, which the op's threads share."""
+    """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
     elements = max(map(prod, node.inputs))
     passes = _PASSES[node.op.removeprefix("Resource")]
     size = elements * node.dtype.size
@@ -249,8 +249,6 @@ def _applied(node: NodeShapes) -> Load:
     shared.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     shared.stream(passes.number * _TEMPORARY * size, _TEMPORARY * PART_BYTES).stream(held * size)
     alone = Amounts(call=3 * len(node.inputs))
-    if size > MAPPED_BYTES:
-        alone.add(new=(arrays - 1) * size)
     return Load("optimizer", alone, shared, parts)
 
 
@@ -502,7 +500,7 @@ def _input_gradient(node: NodeShapes) -> Load:
 
 
 def _depthwise(kind: str) -> Callable[[NodeShapes], Load]:
-    """Each tap is a product of long rows, and a sum."""
+    """Each tap is a pass that adds products to sums, in runs of a row of windows or, with a stride, of a window's channels."""
 
     def load(node: NodeShapes) -> Load:
         images, filters, results = (*node.inputs[:2], node.outputs[0])
@@ -514,17 +512,20 @@ def _depthwise(kind: str) -> Callable[[NodeShapes], Load]:
         channels = c.results[-1]
         taps, made = prod(c.filters[:2]), prod(c.results)
         widened = (*c.images[:-1], channels)
-        blocks = depthwise_blocks_of(widened, c.windows, c.item)
-        parts = len(blocks) if kind != "input" else len({block.images.start for block in blocks})
-        rows = made / channels / c.windows[1].outputs
-        shared = Amounts(call=len(blocks) * (10 + 2 * taps), run=2 * taps * rows)
-        shared.add(plain=2 * taps * made, copied=prod(widened), piece=prod(widened[:-1]))
-        # cells times a row of the filter, and that added to a sum
-        shared.stream(5 * taps * made * c.item, _TEMPORARY * made * c.item / len(blocks))
+        if kind == "input":  # the cells a stride apart are a correlation of their own, of the output's gradients
+            phases = prod(min(window.stride, window.kernel) for window in c.windows)
+            blocks, run = phases * len(depthwise_blocks_of(c.results, c.windows, c.item)), c.results[2] * channels
+        else:
+            phases, blocks = 1, len(depthwise_blocks_of(widened, c.windows, c.item))
+            run = channels * (c.windows[1].outputs if c.windows[1].stride == 1 else 1)
+        shared = Amounts(call=blocks * 12, run=taps * made / run)
+        shared.add(plain=taps * made, copied=prod(widened), piece=prod(widened[:2]))
+        # cells and the filter's row are read, and a sum is read and written
+        shared.stream(4 * taps * made * c.item, 2 * made * c.item / blocks)
         alone = Amounts(call=20)
         if channels != c.images[-1]:
             alone.add(copied=prod(widened), piece=prod(c.images))
-        return Load("depthwise", alone, shared.stream(node.moved_bytes), parts)
+        return Load("depthwise", alone, shared.stream(node.moved_bytes), max(1, blocks // phases))
 
     return load
 

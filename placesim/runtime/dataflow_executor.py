@@ -7,9 +7,10 @@ from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any
 
 from placesim.runtime.dataflow import Run
+from placesim.runtime.folding import fold, handing_out
 from placesim.runtime.overwriting import ops_side_by_side
 from placesim.runtime.program import Program
-from placesim.runtime.wiring import Wiring
+from placesim.runtime.wiring import COMPUTE, Wiring
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
@@ -39,6 +40,7 @@ class DataflowExecutor:
         self.pool = pool
         self.wiring = [Wiring(program) for program in programs]
         self._accounted = None if ledger is None else self._open_accounts(ledger)
+        self._is_folded = False
 
     def run(
         self,
@@ -51,11 +53,23 @@ class DataflowExecutor:
 
         `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
         """
+        self.fold()
         run = self._accounted(feeds, progress) if self._accounted is not None and is_accounted else Run(self, feeds, progress)
         if self.pool is None:
             return run.run()
         with ops_side_by_side():
             return run.run()
+
+    def fold(self) -> None:
+        """Before the first step, within what serves it: what depends on constants alone needs computing no more."""
+        if self._is_folded:
+            return
+        self._is_folded = True
+        folded = fold(self.programs)
+        for number, index in () if folded is None else folded.nodes:
+            node = self.wiring[number].nodes[index]
+            if folded is not None and node.kind == COMPUTE:
+                node.compute, node.is_expensive = handing_out(folded.outputs(number, node.instruction)), False
 
     def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], Run]:
         """What makes a run that accounts for memory, and tells the ledger's recorder where it has one."""

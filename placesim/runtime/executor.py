@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.folding import fold
 from placesim.runtime.fusion import Group, find_groups
 from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect
 from placesim.runtime.schedule import Schedule
+from placesim.runtime.shared_operands import SharedOperand, find_sharing
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
@@ -45,7 +47,10 @@ class Executor:
     ) -> None:
         self.schedule = Schedule(programs) if schedule is None else schedule
         self._remaining: Iterator[Step] = iter(())
-        self._stores = [[None] * program.store_size for program in programs]
+        self._blank: list[list[Any]] = [[None] * program.store_size for program in programs]
+        """The stores as a step finds them."""
+        self._stores = [list(store) for store in self._blank]
+        self._order = self._unfolded = self.schedule.order
         measurements = programs[0].state.measurements if programs else None
         if rendezvous is None:
             rendezvous = {} if measurements is None else measurements.rendezvous(programs)
@@ -65,7 +70,7 @@ class Executor:
     @property
     def position(self) -> int:
         """Where in the schedule the node stands that runs, or that failed."""
-        return len(self.schedule.order) - length_hint(self._remaining) - 1
+        return len(self._order) - length_hint(self._remaining) - 1
 
     def _open_accounts(self, ledger: Ledger) -> ScheduledAccounts:
         from placesim.runtime.accounting.scheduled import ScheduledAccounts
@@ -81,22 +86,48 @@ class Executor:
         order, dropped = self.schedule.order, self.schedule.last_readers
         if accounts is None:
             if self._plain is None:
-                self._plain = self._fused([self._compile(n, i, dropped.get((n, i), ())) for n, i in order])
+                steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
+                self._plain = self._fused(self._without_folded(steps))
+                for store, blank in zip(self._stores, self._blank, strict=True):
+                    blank += [None] * (len(store) - len(blank))  # what groups of ops keep there while a step runs
+            self._order = self._unfolded
             return self._plain
+        self._order = order
         if self._accounted is None:
             self._accounted = [accounts.around(number, index, self._compile(number, index, ())) for number, index in order]
         return self._accounted
+
+    def _without_folded(self, steps: list[Step]) -> list[Step]:
+        """The steps without those of nodes that depend on constants alone, what others read of these being there beforehand."""
+        folded = fold(self.programs)
+        if folded is None:
+            return steps
+        kept = [(pair, step) for pair, step in zip(self.schedule.order, steps, strict=True) if pair not in folded.nodes]
+        self._unfolded = [pair for pair, _ in kept]
+        for number, index in self._unfolded:
+            instruction = self.programs[number].instructions[index]
+            for position in instruction.inputs:
+                self._blank[number][position] = folded.stores[number][position]
+        self._clear_stores()
+        return [step for _, step in kept]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
         """The steps, with those of groups of ops in the place of their nodes' own, where ops may be computed together."""
         states = [program.state for program in self.programs]
         if not all(state.fuses and state.measurements is None and state.guesses is None for state in states):
             return steps
-        order, dropped = self.schedule.order, self.schedule.last_readers
-        groups = find_groups(self.programs, order)
-        if not groups:
+        order, dropped = self._unfolded, self.schedule.last_readers
+        sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order)
+        if not sharing and not groups:
             return steps
         turns = {pair: turn for turn, pair in enumerate(order)}
+        for number, products in sharing:
+            shared = SharedOperand(products, self.programs[number], self._stores[number])
+            for rank, thin in enumerate(products):
+                for instruction, made in ((thin.joining, shared.join), (thin.instruction, shared.multiply)):
+                    if instruction is not None:
+                        pair = number, instruction.node.id
+                        steps[turns[pair]] = made(rank, steps[turns[pair]], dropped.get(pair, ()))
         for (number, index), followers in groups.items():
             group = Group(self.programs[number].instructions[index], followers, self._stores[number])
             turn = turns[number, index]
@@ -128,7 +159,7 @@ class Executor:
                 done += ran
                 memory.worked(ran)
                 if progress is not None and (not done % CHUNK or done == len(steps)):
-                    progress(done)
+                    progress(done + len(self.schedule.order) - len(steps))  # with those that need not run
         except OpError as error:
             failed = self.position
             program, instruction, _ = self._at(failed)
@@ -160,7 +191,7 @@ class Executor:
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
         """What runs at a position of the schedule, and what its inputs are now."""
-        number, index = self.schedule.order[position]
+        number, index = self._order[position]
         program = self.schedule.programs[number]
         instruction = program.instructions[index]
         return program, instruction, [self._stores[number][i] for i in instruction.inputs]
@@ -170,8 +201,11 @@ class Executor:
         self._rendezvous.clear()
         self._feeds.clear()
         self._results.clear()
-        for store in self._stores:
-            store[:] = [None] * len(store)
+        self._clear_stores()
+
+    def _clear_stores(self) -> None:
+        for store, blank in zip(self._stores, self._blank, strict=True):
+            store[:] = blank
 
     def _compile(self, number: int, index: int, dropped: Sequence[int]) -> Step:
         return self._compilers[number].compile(self.programs[number].instructions[index], dropped)

@@ -95,7 +95,7 @@ def _followers(program: Program, head: int, readers: dict[int, tuple[int, int]],
         instruction = program.instructions[index]
         node = instruction.node
         others = {*node.input_nodes, *node.control_inputs} - {last}
-        if not _can_follow(instruction, side) or any(turns[other] > turns[head] for other in others):
+        if not _can_follow(instruction, side) or any(turns.get(other, -1) > turns[head] for other in others):
             break
         operand = instruction.inputs[1 - side] if node.op in _BINARY else None
         found.append(Follower(instruction, side, operand))

@@ -1,4 +1,7 @@
-"""When a kernel may write into a tensor's own memory: where only its variable holds it, and no other op reads it meanwhile.
+"""Who holds a tensor's memory.
+
+A kernel may write into it where only its variable holds it, and no other op reads it meanwhile; what a step gives must be held
+by nobody else, as whoever gets it may write into it.
 
 Large new arrays cost more than the arithmetic that fills them: the system gives each of their pages, zeroed, on first use.
 """
@@ -6,9 +9,10 @@ Large new arrays cost more than the arithmetic that fills them: the system gives
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 
@@ -49,3 +53,31 @@ def _references(variable: Variable) -> int:
 
 _OWN_REFERENCES = _references(Variable("", FLOAT, np.zeros(1, np.float32)))
 """What is counted where only a variable holds its value: interpreters count their own hold on it differently."""
+
+
+def own_all(results: MutableMapping[int, Any]) -> None:
+    """Copy the arrays whose memory is somebody else's too: a constant's, a variable's, what was fed, what is kept for later."""
+    for index in results:
+        if _is_held_elsewhere(results, index):
+            results[index] = results[index].copy()
+
+
+def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
+    value = results[index]
+    if type(value) is not np.ndarray:
+        return False
+    if sys.getrefcount(value) > _OF_A_RESULT:
+        return True
+    base = value.base
+    return base is not None and sys.getrefcount(base) > _OF_A_BASE
+
+
+def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
+    """What is counted, in a function as the one above, where only the results hold an array, and only that its memory."""
+    value = results[index]
+    held = sys.getrefcount(value)
+    base = value.base
+    return held, sys.getrefcount(base)
+
+
+_OF_A_RESULT, _OF_A_BASE = _count_result({0: np.zeros(2)[:1]}, 0)

@@ -55,7 +55,8 @@ class DeviceState:
     """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
 
     `memory` is the session's, of all its devices together.  With `guesses`, in a walk, kernels only say what shapes come out;
-    `measurements` are told when they ran.  `fuses`: ops may be done together, where nobody looks at each (`runtime/fusion.py`).
+    `measurements` are told when they ran.  `fuses`: ops may be done together, where nobody looks at each
+    (`runtime/fusion.py`); `folds`: what depends on constants alone is computed once for all steps (`runtime/folding.py`).
     """
 
     device: Device
@@ -66,6 +67,7 @@ class DeviceState:
     guesses: Guesses | None = None
     measurements: Measurements | None = None
     fuses: bool = True
+    folds: bool = False
 
 
 @dataclass(slots=True)

@@ -92,6 +92,7 @@ class Session:
                 guesses=None if sketched is None else sketched.guesses,
                 measurements=measurements,
                 fuses=self.config.fuses_ops,
+                folds=self.config.do_constant_folding,
                 resources=ResourceManager() if shared is None else shared.of(d.name),
             )
             for d in self.device_set.devices

@@ -38,6 +38,7 @@ def override_config(config: Config, options: Options) -> Config:
         "intra_op_parallelism_threads": options.intra_op_threads,
         "inter_op_parallelism_threads": options.inter_op_threads,
         "memory_limit": _memory_limit(options.memory_limit),
+        "do_constant_folding": options.optimize,
         "fuses_ops": False if options.no_fusion else None,
         "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
     }

@@ -1,4 +1,4 @@
-"""The law of execution on a cluster: with two workers everything comes out bit for bit as in one process.
+"""The law of execution on a cluster: with two workers everything comes out bit for bit as in one process, op by op.
 
 `python -m tests.engine.law [--one-thread] [PATTERN]` holds every graph of `graphs/` and every recorded model and function to
 it: values, errors, what ops print, and which bodies were placed.  With `--one-thread` nodes have no threads, so that the order
@@ -85,9 +85,13 @@ def recorded_cases() -> Iterator[Case]:
 
 
 def outcome(case: Case, opened: Opener, folder: Path) -> list[Any]:
-    """What the steps give: fetched values to their last bit, or the error with its place; and what was printed and placed."""
+    """What the steps give: fetched values to their last bit, or the error with its place; and what was printed and placed.
+
+    Each op is computed by itself, as workers compute them.
+    """
     files = FileAccess.of([case.directory], [folder])
-    session = opened(case.file.graph, case.devices, case.config, initial_values=case.file.initial_values, files=files)
+    config = replace(case.config, fuses_ops=False)
+    session = opened(case.file.graph, case.devices, config, initial_values=case.file.initial_values, files=files)
     found: list[Any] = []
     output, errors = StringIO(), StringIO()
     with redirect_stdout(output), redirect_stderr(errors):

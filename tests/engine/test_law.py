@@ -147,3 +147,22 @@ def test_devices_that_a_function_keeps_state_on_share_a_worker(workers: Cluster)
     session.close()
     assert caught.value.help == ("let one worker have both devices (`--worker`), or run it in one process",)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_folded_constants(threads: int, workers: Cluster, tmp_path: Path) -> None:
+    nodes = [
+        const("a", [[4.0, 9.0]] * 2, CPU),
+        {"op": "Sqrt", "name": "root", "inputs": ["a"], "device": CPU},
+        {"op": "MatMul", "name": "far", "inputs": ["root", "root"], "device": GPU},
+        {"op": "Tanh", "name": "here", "inputs": ["root"], "device": CPU},
+        {"op": "RandomUniform", "name": "random", "inputs": [[2, 2]], "attrs": {"dtype": "float32"}, "device": CPU},
+        {"op": "AddV2", "name": "sum", "inputs": ["far", "random"], "device": GPU},
+        {"op": "MatMul", "name": "product", "inputs": ["sum", "here"], "device": CPU},
+    ]
+    case = case_of(nodes, steps=3)
+    config = replace(case.config, inter_op_parallelism_threads=threads, do_constant_folding=True)
+    plain = held(case._replace(config=replace(config, do_constant_folding=False)), workers, tmp_path)
+    assert held(case._replace(config=config), workers, tmp_path) == plain
+    nodes.append({"op": "FloorDiv", "name": "fails", "inputs": [[1], [0]], "device": GPU})
+    assert held(case_of(nodes)._replace(config=config), workers, tmp_path)[0][0] == "InvalidArgumentError"

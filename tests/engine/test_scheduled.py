@@ -11,11 +11,11 @@ import pytest
 
 from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.engine.turns import WANT_ONLY_NAMES
 from placesim.errors import DefectError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime import program
+from placesim.runtime.kernels.kernel import WANT_ONLY_NAMES
 from placesim.runtime.session import Session
 from tests.engine.law import Case, in_a_fixed_order
 from tests.engine.test_law import CPU, GPU, case_of, const, held

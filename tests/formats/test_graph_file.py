@@ -187,13 +187,15 @@ def test_devices(text: str) -> None:
 def test_config() -> None:
     text = (
         "config: {allow_soft_placement: true, device_count: {GPU: 1}, gpu_options: {allow_growth: true},"
-        " graph_options: {place_pruned_graph: true}, session_inter_op_thread_pool: [{num_threads: 2}]}\nnodes: []"
+        " graph_options: {place_pruned_graph: true, optimizer_options: {do_constant_folding: true}},"
+        " session_inter_op_thread_pool: [{num_threads: 2}]}\nnodes: []"
     )
     assert read_graph_file(text).config == Config(
         allow_soft_placement=True,
         device_count=(("GPU", 1),),
         gpu_options=GpuOptions(allow_growth=True),
         place_pruned_graph=True,
+        do_constant_folding=True,
         session_inter_op_thread_pool=(ThreadPoolOptions(2),),
     )
 

@@ -89,6 +89,10 @@ def test_every_graph_of_the_manual_is_taken(tree: Any) -> None:
         ({"config": {"allow_soft_placement": "yes"}}, "$.config.allow_soft_placement"),
         ({"config": {"gpu_options": {"allow_grow": True}}}, "$.config.gpu_options"),
         ({"config": {"graph_options": {"place_pruned_graph": 1}}}, "$.config.graph_options.place_pruned_graph"),
+        (
+            {"config": {"graph_options": {"optimizer_options": {"do_constant_folding": 1}}}},
+            "$.config.graph_options.optimizer_options.do_constant_folding",
+        ),
         ({"links": [{"between": ["GPU:0", "CPU:0"]}]}, "$.links[0]"),
         ({"links": [{"bandwidth": "1GB/s"}]}, "$.links[0]"),
         ({"fetch": ["a"], "run": [{"fetch": ["a"]}]}, "$"),

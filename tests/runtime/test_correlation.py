@@ -57,7 +57,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "SMALL_PRODUCT", 200),
             (products, "THIN_MATRIX", 60),
             (parts, "BLOCK_BYTES", 2000),
-            (winograd, "LEAST_TILES", 2),
+            (winograd, "LEAST_OUTPUTS", 8),
             (winograd, "LEAST_CHANNELS", 1),
             (winograd, "BLOCK_BYTES", 2000),
         ):
@@ -96,8 +96,17 @@ def check(case: tuple[tuple[Window, ...], int, int, int], threads: int) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_convolutions_and_gradients() -> None:
+@pytest.mark.parametrize("tile", winograd.TILES)
+def test_convolutions_and_gradients(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd, "TILES", (tile,))
     check()
+
+
+def test_the_tiles_that_make_the_fewest_numbers() -> None:
+    wide, narrow = (windows_of((size, size), (3, 3), (1, 1), (1, 1), "SAME") for size in (56, 13))
+    assert winograd.chosen_transforms(wide, 1, 64, 64).tile == 4
+    # tiles of 4 by 4 stand over the edge
+    assert winograd.chosen_transforms(narrow, 16, 384, 384).tile == 2
 
 
 def test_rounding_does_not_depend_on_the_threads() -> None:
@@ -123,7 +132,7 @@ def test_rounding_does_not_depend_on_the_threads() -> None:
 
 TILED = {
     f"{taps} {padding}": windows_of((rows, columns), (taps, taps), (1, 1), (1, 1), padding, pairs)
-    for taps in winograd.BY_TAPS
+    for taps in winograd.TAPS
     for padding, rows, columns, pairs in (
         ("SAME", 15, 26, ()),
         ("VALID", 18, 29, ()),
@@ -142,8 +151,10 @@ def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Win
         ]
 
 
+@pytest.mark.parametrize("tile", winograd.TILES)
 @pytest.mark.parametrize("name", TILED)
-def test_tiles_are_nearly_as_near_as_plain_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_nearly_as_near_as_plain_sums(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd, "TILES", (tile,))
     windows, rng = TILED[name], np.random.default_rng(0)
     tensor = rng.standard_normal((3, *(window.input for window in windows), 48)).astype(np.float32)
     filters = (rng.standard_normal((*(window.kernel for window in windows), 48, 40)) / 30).astype(np.float32)
@@ -158,7 +169,7 @@ def test_tiles_are_nearly_as_near_as_plain_sums(name: str, monkeypatch: pytest.M
         assert np.abs(found - wanted).max() < 5 * np.abs(plain - wanted).max()
 
 
-@pytest.mark.parametrize("taps", winograd.BY_TAPS)
+@pytest.mark.parametrize("taps", winograd.TAPS)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_stays_under_its_windows(value: float, taps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     windows, rng = TILED[f"{taps} SAME"], np.random.default_rng(0)

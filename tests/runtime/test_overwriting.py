@@ -13,10 +13,11 @@ from placesim.dtypes import FLOAT
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.runtime.kernels.state.optimizers import PART_BYTES
-from placesim.runtime.overwriting import may_overwrite, ops_side_by_side
+from placesim.runtime.overwriting import may_overwrite, ops_side_by_side, own_all
 from placesim.runtime.resources import Variable
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
+from tests.runtime.graphs import fetch, make_session
 
 LARGE = PART_BYTES // 4 * 3 + 5
 """Elements of a variable that is updated in several parts, the last of them shorter."""
@@ -139,3 +140,30 @@ def test_memory_of_others_is_not_written() -> None:
         assert not may_overwrite(variable)
     with ops_side_by_side():
         assert not may_overwrite(Variable("v", FLOAT, np.zeros(8, np.float32)))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_what_is_fetched_is_the_callers_own(threads: int) -> None:
+    nodes: list[Any] = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32"},
+        {"op": "Const", "name": "c", "value": [1.0, 2.0]},
+        {"op": "Identity", "name": "same", "inputs": ["c"]},
+        {"op": "Reshape", "name": "column", "inputs": ["c", [2, 1]]},
+        {"op": "VariableV2", "name": "v", "dtype": "float32", "attrs": {"shape": [2]}},
+        {"op": "Assign", "name": "init", "inputs": ["v", "x"]},
+    ]
+    session, fed = make_session(nodes, inter_op_parallelism_threads=threads), np.array([1, 2], np.float32)
+    fetch(session, "init", x=fed)
+    for _ in range(2):
+        for value in fetch(session, "c", "same", "column", "v", "x", x=fed):
+            assert value.ravel().tolist() == [1, 2]
+            value += 1
+    assert fed.tolist() == [1, 2]
+
+
+def test_what_only_the_results_hold_is_not_copied() -> None:
+    kept = np.zeros(4)
+    results = {0: np.zeros(3), 1: np.zeros(6).reshape(2, 3), 2: kept, 3: kept[1:]}
+    before = {index: value.ctypes.data for index, value in results.items()}
+    own_all(results)
+    assert [results[index].ctypes.data == before[index] for index in results] == [True, True, False, False]

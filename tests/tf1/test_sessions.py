@@ -148,6 +148,7 @@ def test_the_default_session_is_that_of_the_innermost_block() -> None:
     interactive = sessions.InteractiveSession()
     assert c.eval() == 2.0
     assert interactive._opened.config.place_pruned_graph
+    assert not interactive._opened.config.do_constant_folding
     interactive.close()
     assert sessions.get_default_session() is None
 
@@ -256,6 +257,18 @@ def test_metadata_holds_what_really_ran() -> None:
     assert ran["y"] == "GPU:0"
     assert any(node.op == "MatMul" for graph in metadata.partition_graphs for node in graph.node)
     assert '"name": "MatMul"' in Timeline(metadata.step_stats).generate_chrome_trace_format()
+
+
+def test_a_config_folds_constants() -> None:
+    config = tf.ConfigProto()
+    config.graph_options.optimizer_options.do_constant_folding = True
+    with sessions.Session(config=config) as session:
+        root = tf.sqrt(tf.constant([4.0, 9.0]))
+        for _ in range(2):
+            found = session.run(root)
+            assert found.tolist() == [2.0, 3.0]
+            found += 1  # it is the caller's own
+        assert session._opened.config.do_constant_folding
 
 
 def test_configs_are_messages() -> None:

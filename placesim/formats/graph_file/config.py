@@ -33,6 +33,7 @@ CONFIG_FIELDS = (
     "master",
 )
 GRAPH_OPTIONS = ("place_pruned_graph",)
+OPTIMIZER_OPTIONS = ("do_constant_folding",)
 _COUNTED = ("CPU", "GPU")
 MAX_MEMORY_MIB = 1 << 24
 """The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
@@ -47,7 +48,9 @@ def read_config(tree: Any, position: int, problems: Problems) -> Config:
         if key in CONFIG_FIELDS and key in FIELD_READERS:
             _read(fields, key, key, values, problems)
     if "graph_options" in fields:
-        _read_all(fields, "graph_options", GRAPH_OPTIONS, values, problems)
+        options = _read_all(fields, "graph_options", (*GRAPH_OPTIONS, "optimizer_options"), values, problems)
+        if "optimizer_options" in options:
+            _read_all(options, "optimizer_options", OPTIMIZER_OPTIONS, values, problems)
     if "gpu_options" in fields:
         values["gpu_options"] = _gpu_options(fields, problems)
         values["gpu_options_location"] = problems.location(value_position(fields, "gpu_options"))
@@ -235,5 +238,6 @@ FIELD_READERS = {
     "num_virtual_devices_per_gpu": _count,
     "use_unified_memory": _bool,
     "place_pruned_graph": _bool,
+    "do_constant_folding": _bool,
     "master": _text,
 }

@@ -18,7 +18,7 @@ from placesim.devices.inventory import MAX_COUNT
 from placesim.devices.links import KINDS, WAYS
 from placesim.dtypes import DTYPES, NAMES
 from placesim.formats.graph_file.body_entries import COND_KEYS, WHILE_KEYS
-from placesim.formats.graph_file.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS
+from placesim.formats.graph_file.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS, OPTIMIZER_OPTIONS
 from placesim.formats.graph_file.devices import COUNT_KEYS, CPU_KEYS, GPU_KEYS, MODEL_KEYS, TASK_KEYS
 from placesim.formats.graph_file.entries import ENTRY_KEYS
 from placesim.formats.graph_file.functions import FUNCTION_KEYS
@@ -181,9 +181,10 @@ def _config() -> Schema:
     """Of each field the types that its reader takes."""
     known = {name: taken_by(partial(_read_field, name)) for name in FIELD_READERS}
     experimental = keyed(EXPERIMENTAL_GPU_OPTIONS, known)
+    optimizer = keyed(OPTIMIZER_OPTIONS, known)
     more = {
         "gpu_options": keyed((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
-        "graph_options": keyed(GRAPH_OPTIONS, known),
+        "graph_options": keyed((*GRAPH_OPTIONS, "optimizer_options"), known | {"optimizer_options": optimizer}),
     }
     return keyed(CONFIG_FIELDS, known | more)
 

@@ -276,7 +276,9 @@ def _config(config: Config) -> dict[str, Any]:
         if field == "gpu_options":
             written[field] = _gpu_options(value)
         elif field == "place_pruned_graph":
-            written["graph_options"] = {field: value}
+            written.setdefault("graph_options", {})[field] = value
+        elif field == "do_constant_folding":
+            written.setdefault("graph_options", {})["optimizer_options"] = {field: value}
         elif field == "device_count":
             written[field] = dict(value)
         elif field == "session_inter_op_thread_pool":

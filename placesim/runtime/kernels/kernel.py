@@ -70,6 +70,15 @@ class KernelContext:
     files: FileAccess = NO_FILES
 
 
+WANT_ONLY_NAMES = frozenset(
+    (
+        *("AddN", "EnsureShape", "GatherNd", "Select"),
+        *("EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"),
+    )
+)
+"""Ops whose kernels ask for a context, but only for the names that stand in their errors."""
+
+
 def elements(dims: Dims) -> int:
     """The number of elements of a known shape."""
     count = 1

@@ -31,6 +31,7 @@ def config_of(message: Any) -> Config:
         ),
         gpu_options=_gpu_options(message.gpu_options),
         place_pruned_graph=message.graph_options.place_pruned_graph,
+        do_constant_folding=message.graph_options.optimizer_options.do_constant_folding,
     )
 
 

@@ -266,7 +266,7 @@ def _config(rng: Random) -> dict[str, Any]:
             {"experimental": {"virtual_devices": [{"memory_limit_mb": [1, 2.5], "device_ordinal": [1]}, {}]}},
             {"experimental": {"num_virtual_devices_per_gpu": 4096, "gpu_system_memory_size_in_mb": 1 << 30}},
         ),
-        "graph_options": ({"place_pruned_graph": True},),
+        "graph_options": ({"place_pruned_graph": True}, {"optimizer_options": {"do_constant_folding": True}}),
         "master": ("/job:ps/task:0", "local", ""),
     }
     chosen = rng.sample(list(fields), rng.randrange(1, 4))

@@ -1,18 +1,18 @@
 """DepthwiseConv2dNative and its gradients: every channel convolved by itself, into `multiplier` channels of the output.
 
-Each tap of the filter is one product of long rows: cells of the input that lie a stride apart are put side by side first, so
-that a tap's cells for a whole row of windows are neighbours.
+Each tap of the filter is one pass over the cells under it, which adds products to sums.  Without a stride a tap's cells for a
+whole row of windows are neighbours.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
@@ -20,7 +20,7 @@ from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.runtime.kernels.nn.convolution_gradients import infer_from_sizes
-from placesim.runtime.kernels.nn.patches import Block, rows_of, whole
+from placesim.runtime.kernels.nn.patches import Block, padded_region, whole
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
     Layout,
@@ -39,140 +39,93 @@ from placesim.runtime.kernels.nn.windows import (
 )
 from placesim.runtime.kernels.parts import shares
 from placesim.runtime.kernels.precision import is_narrow, packet_size
-from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
 
-TAPS_BYTES = 1 << 19
-"""Of the cells under a block's windows: they, the products and the sums stay in a core's own cache from tap to tap."""
-
-
-class Taps(NamedTuple):
-    """The padded cells under a block of windows, `[phases, images, rows, steps * channels]`."""
-
-    windows: tuple[Window, ...]
-    cells: Tensor
-
-    def under(self, row: int, column: int, channels: int) -> Tensor:
-        """The cells under one tap of all windows: `[images, rows of windows, windows * channels]`."""
-        vertical, horizontal = self.windows
-        start, phase = divmod(column * horizontal.dilation, horizontal.stride)
-        columns = slice(start * channels, (start + horizontal.outputs) * channels)
-        return self.cells[phase, :, vertical.cells(row), columns]
-
-
-def taps_of(shape: Sequence[int], windows: Sequence[Window], block: Block, dtype: np.dtype[Any]) -> Taps:
-    """Zeros for the cells under a block, in a `scratch` buffer; `shape` is that of all images `[batch, ..., channels]`."""
-    part, horizontal = rows_of(windows, block.rows), windows[1]
-    steps = ceil(horizontal.extent / horizontal.stride)
-    images = block.images.stop - block.images.start
-    cells = scratch("taps", (horizontal.stride, images, part[0].extent, steps * shape[-1]), dtype)
-    cells.fill(0)
-    return Taps(part, cells)
-
-
-def filled_taps(tensor: Tensor, windows: Sequence[Window], block: Block) -> Taps:
-    """The cells of `[batch, rows, columns, channels]` under a block."""
-    taps = taps_of(tensor.shape, windows, block, tensor.dtype)
-    for inside, outside in _cell_pairs(tensor[block.images], taps.cells, windows, block.rows):
-        inside[...] = outside
-    return taps
+BLOCK_BYTES = 1 << 19
+"""Of the cells under a block's windows: they and the sums stay in a core's own cache from tap to tap."""
 
 
 def blocks_of(shape: Sequence[int], windows: Sequence[Window], itemsize: int) -> list[Block]:
     """Blocks of all windows over images `[batch, rows, columns, channels]`, each of about as many bytes as a core caches."""
     vertical, horizontal = windows
-    row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * shape[-1] * itemsize
-    size = shape[0] * vertical.outputs * vertical.stride * row_bytes
-    return whole(windows, shape[0]).cut(shares(ceil(size / TAPS_BYTES)))
+    size = shape[0] * vertical.outputs * vertical.stride * horizontal.extent * shape[-1] * itemsize
+    return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
 
 
-def _cell_pairs(images: Tensor, cells: Tensor, windows: Sequence[Window], rows: slice) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each phase: (its cells in a block that are not padding, the same in the images)."""
+def _taps_of(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
+    """The cells under each tap of a block's windows, `[taps, taps, images, rows, runs, run]`: a view of padded cells.
+
+    A run is what lies side by side in both the cells and the output: a row of windows, of a stride one window's channels.
+    """
     vertical, horizontal = windows
-    start = rows.start * vertical.stride - vertical.before
-    first, last = max(start, 0), min(start + cells.shape[2], vertical.input)
-    channels = images.shape[-1]
-    for phase in range(horizontal.stride):
-        columns, steps = horizontal.phase(phase)
-        place = cells[phase, :, first - start : max(last, first) - start, steps.start * channels : steps.stop * channels]
-        outside = images[:, first : max(last, first), columns]
-        yield _split(place, channels), outside
+    region = padded_region(tensor[block.images], windows, block.rows)
+    image, down, across, item = region.strides
+    runs, run = _runs_of(horizontal, tensor.shape[-1])
+    shape = (vertical.kernel, horizontal.kernel, len(region), block.rows.stop - block.rows.start, runs, run)
+    return as_strided(region, shape, (down, across, image, down * vertical.stride, across * horizontal.stride, item))
 
 
-def _split(rows: Tensor, channels: int) -> Tensor:
-    """`[..., cells * channels]` as `[..., cells, channels]`, without a copy."""
-    return np.lib.stride_tricks.as_strided(
-        rows,
-        (*rows.shape[:-1], rows.shape[-1] // channels, channels),
-        (*rows.strides[:-1], channels * rows.itemsize, rows.itemsize),
-    )
+def _runs_of(window: Window, channels: int) -> tuple[int, int]:
+    """(runs in a row of windows, the length of each)."""
+    return (1, window.outputs * channels) if window.stride == 1 else (window.outputs, channels)
 
 
 def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`."""
-    channels, width = tensor.shape[-1], windows[1].outputs
-    output = np.empty((len(tensor), windows[0].outputs, width, channels), tensor.dtype)
-    # a filter for a whole row of windows, so that a tap is one product of long rows
-    tiled = np.tile(filters, width)
+    vertical, horizontal = windows
+    channels = tensor.shape[-1]
+    output = np.empty((len(tensor), vertical.outputs, horizontal.outputs, channels), tensor.dtype)
+    runs, run = _runs_of(horizontal, channels)
+    tiled = np.tile(filters, run // channels)
 
     def fill(block: Block) -> None:
-        taps = filled_taps(tensor, windows, block)
-        total = output[block].reshape(-1, taps.windows[0].outputs, width * channels)
-        product = scratch("products", total.shape, total.dtype)
-        for number, (row, column) in enumerate(itertools.product(*map(range, filters.shape[:2]))):
-            target = product if number else total
-            np.multiply(taps.under(row, column, channels), tiled[row, column], out=target)
-            if number:
-                np.add(total, product, out=total)
+        total = output[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
+        # einsum adds each product to the sum as it goes: one pass over a tap's cells, and no array of products
+        np.einsum("ijnrwc,ijc->nrwc", _taps_of(tensor, windows, block), tiled, out=total)
 
     spread(fill, blocks_of(tensor.shape, windows, tensor.itemsize))
     return output
 
 
 def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels."""
-    channels, width = grads.shape[-1], windows[1].outputs
-    output = np.zeros((len(grads), windows[0].input, windows[1].input, channels), grads.dtype)
-    tiled = np.tile(filters, width)
+    """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels.
 
-    def add(block: Block) -> None:
-        taps = taps_of(output.shape, windows, block, output.dtype)
-        given = grads[block].reshape(-1, taps.windows[0].outputs, width * channels)
-        product = scratch("products", given.shape, given.dtype)
-        for row, column in itertools.product(*map(range, filters.shape[:2])):
-            np.multiply(given, tiled[row, column], out=product)
-            target = taps.under(row, column, channels)
-            np.add(target, product, out=target)
-        for inside, outside in _cell_pairs(output[block.images], taps.cells, windows, block.rows):
-            outside += inside
-
-    def add_all(blocks: list[Block]) -> None:
-        for block in blocks:
-            add(block)
-
-    # blocks of one image overlap: a thread takes them all
-    blocks = blocks_of(output.shape, windows, output.itemsize)
-    spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
+    Cells of the input that lie a stride apart meet the same taps, in the opposite order as their windows come: the gradient
+    of such cells is a correlation of its own.
+    """
+    output = np.zeros((len(grads), windows[0].input, windows[1].input, grads.shape[-1]), grads.dtype)
+    for phases in itertools.product(*(range(min(window.stride, window.kernel)) for window in windows)):
+        cells, taps, own = zip(*map(_seen_from_cells, windows, phases), strict=True)
+        if all(window.outputs for window in own):
+            turned = filters[taps][::-1, ::-1]
+            output[(slice(None), *cells)] = correlate_channels(grads, turned, own)
     return output
+
+
+def _seen_from_cells(window: Window, phase: int) -> tuple[slice, slice, Window]:
+    """(cells of the input a stride apart, the taps that they meet, the windows of these cells over the outputs)."""
+    cells, ranks = window.phase(phase)
+    taps = slice(phase, None, window.stride)
+    kernel = len(range(phase, window.kernel, window.stride))
+    own = Window(window.outputs, kernel, 1, 1, ranks.stop - ranks.start, kernel - 1 - ranks.start)
+    return cells, taps, own
 
 
 def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
     """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
-    channels, width = tensor.shape[-1], windows[1].outputs
-    kernels = (windows[0].kernel, windows[1].kernel)
+    vertical, horizontal = windows
+    channels = tensor.shape[-1]
     blocks = blocks_of(tensor.shape, windows, tensor.itemsize)
-    sums: Tensor = np.empty((len(blocks), *kernels, width * channels), tensor.dtype)
+    runs, run = _runs_of(horizontal, channels)
+    sums: Tensor = np.empty((len(blocks), vertical.kernel, horizontal.kernel, run), tensor.dtype)
 
     def fill(number: int) -> None:
-        taps = filled_taps(tensor, windows, blocks[number])
-        given = grads[blocks[number]].reshape(-1, taps.windows[0].outputs, width * channels)
-        product = scratch("products", given.shape, given.dtype)
-        for row, column in itertools.product(*map(range, kernels)):
-            np.multiply(taps.under(row, column, channels), given, out=product)
-            product.sum(axis=(0, 1), out=sums[number, row, column])
+        block = blocks[number]
+        given = grads[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
+        np.einsum("ijnrwc,nrwc->ijc", _taps_of(tensor, windows, block), given, out=sums[number])
 
     spread(fill, range(len(blocks)))
-    found: Tensor = sums.sum(axis=0).reshape(*kernels, width, channels).sum(axis=2)
+    found: Tensor = sums.sum(axis=0).reshape(*sums.shape[1:3], -1, channels).sum(axis=2)
     return found
 
 
