@@ -56,7 +56,7 @@ bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simu
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
 bench-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## measure steps of models beside TensorFlow's own, which gets a Python of its own: ONLY=alexnet
-	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.beside_tensorflow $(if $(ONLY),--only "$(ONLY)")
+	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.beside_tensorflow $(if $(ONLY),--only "$(ONLY)") $(if $(OPTIMIZE),--optimize)
 
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \

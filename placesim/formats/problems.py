@@ -56,6 +56,11 @@ class Problems:
         self._doubts.append(f"{self.location(position)}: {shortened(message)}")
 
     @property
+    def said(self) -> int:
+        """How much has been found so far, doubts among it."""
+        return len(self._found) + len(self._doubts)
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """In the order in which they were met."""
         return tuple(dict.fromkeys(self._doubts))

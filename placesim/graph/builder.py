@@ -215,7 +215,18 @@ class GraphBuilder:
         finally:
             self._class_attr = saved
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether no scope is open, so that a node has its own name, device and attrs alone."""
+        scopes = (self.prefix, self._device_text, self._device_functions, self._colocation, self._controllers, self._class_attr)
+        return not any(scopes) and self.on_node is None
+
     # --- names ------------------------------------------------------------------------------------------------------
+
+    @property
+    def names_in_use(self) -> dict[str, int]:
+        """Every full name that a node or scope got, in lower case, and how often it was asked for."""
+        return self._names_in_use
 
     def unique_name(self, name: str) -> str:
         """The full name that a node or scope of this name gets (2.3.2); marks it as used."""

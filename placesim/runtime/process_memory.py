@@ -28,6 +28,7 @@ except ImportError:  # where there is no POSIX
 from placesim.devices.names import parse_runtime_name
 from placesim.dtypes import DTYPES, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
+from placesim.runtime.freed_memory import give_back, keep_freed_memory
 
 FEW_ELEMENTS = 1 << 20
 """Tensors of fewer elements are made without a look at the machine's memory."""
@@ -64,6 +65,7 @@ class ProcessMemory:
     """What a session may allocate: `limit` bytes beside what the process had, and no more than the machine has free."""
 
     def __init__(self, limit: int | None = None) -> None:
+        keep_freed_memory()
         self.limit = limit
         self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
         self._at_start = _resident_bytes()
@@ -80,6 +82,13 @@ class ProcessMemory:
             return False
         if size <= FEW_ELEMENTS:
             return True
+        if self._would_fit(size):
+            return True
+        give_back()
+        return self._would_fit(size)
+
+    def _would_fit(self, size: int) -> bool:
+        """Whether there is room beside what the process has, of which some may be free."""
         if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
             return False
         return self._is_free(size)
@@ -102,15 +111,19 @@ class ProcessMemory:
         self._unseen += count
         if self._unseen >= LOOK_AFTER:
             self._unseen = 0
-            if _most_resident_bytes() > self._harmless and (size := _resident_bytes()) > self._harmless:
-                self._look(size)
+            if _most_resident_bytes() > self._harmless and not self._is_harmless():
+                give_back()
+                if not self._is_harmless():
+                    share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
+                    text = f"OOM: the tensors, strings and resources of this run take more than {share}"
+                    raise _with_help(ResourceExhaustedError(text))
 
-    def _look(self, size: int) -> None:
-        if self.limit is None and free_bytes() > RESERVE_BYTES:
+    def _is_harmless(self) -> bool:
+        """Whether the process has no more than it may; without a limit that is as much more as the machine can spare."""
+        size = _resident_bytes()
+        if self.limit is None and size > self._harmless and free_bytes() > RESERVE_BYTES:
             self._harmless = size + RESERVE_BYTES // 2
-            return
-        share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
-        raise _with_help(ResourceExhaustedError(f"OOM: the tensors, strings and resources of this run take more than {share}"))
+        return size <= self._harmless
 
     def check(self, shape: Sequence[int], dtype: DType) -> None:
         """Raises AllocationRefused where a tensor of this shape has no room."""

@@ -1,10 +1,11 @@
 """Steps of models beside TensorFlow's own, in turns: `make bench-tensorflow`.
 
 TensorFlow runs in a Python of its own: $TENSORFLOW_PYTHON, or the one that `--python` names.  Its graph optimizer is off, so
-that both sides run the same ops; its oneDNN is on, as people get it, unless `--without-onednn` says otherwise.  Each side has
-two threads, and OpenBLAS chooses its kernels itself.  The two first steps have to agree.  Sides take turns, and of all steps
-of a side the best quarter's mean counts: what else the machine does comes and goes.  From a file to the log of where a million
-nodes are placed, each side runs once.  `!` marks a ratio over the wanted one.
+that both sides run the same ops, but with `--optimize`, which turns on both sides' own; its oneDNN is on, as people get it,
+unless `--without-onednn` says otherwise.  Each side has two threads, and OpenBLAS chooses its kernels itself.  The two first
+steps have to agree.  Sides take turns, and of all steps of a side the best quarter's mean counts: what else the machine does
+comes and goes.  From a file to the log of where a million nodes are placed, each side runs once.  `!` marks a ratio over the
+wanted one.
 """
 
 from __future__ import annotations
@@ -147,13 +148,13 @@ def check_alike(name: str, ours: Sequence[Any], theirs: Mapping[str, Any]) -> No
             sys.exit(f"{name}: the sides are {apart:.3g} apart, of {largest:.3g}")
 
 
-def measure(model: Model, side: OtherSide, turns: int) -> tuple[float, float]:
+def measure(model: Model, side: OtherSide, turns: int, *, optimizes: bool) -> tuple[float, float]:
     """(TensorFlow's seconds, placesim's) for a step."""
     file = graph_file(model)
     session = Session(
         file.graph,
         build_devices([TaskInventory()]),
-        Config(intra_op_parallelism_threads=THREADS, allow_soft_placement=True),
+        Config(intra_op_parallelism_threads=THREADS, allow_soft_placement=True, do_constant_folding=optimizes),
         bare_fetch_is_target=True,
     )
     if model.initializers:
@@ -164,7 +165,13 @@ def measure(model: Model, side: OtherSide, turns: int) -> tuple[float, float]:
         Path(graph).write_bytes(write_graph_def(file))
         np.savez(feeds, **model.feeds)
         side.ask(
-            open=model.name, graph=graph, initializers=model.initializers, fetches=model.fetches, feeds=feeds, values=values
+            open=model.name,
+            graph=graph,
+            initializers=model.initializers,
+            fetches=model.fetches,
+            feeds=feeds,
+            values=values,
+            optimize=optimizes,
         )
         result = session.run(step)
         if not model.initializers:  # which draw at random
@@ -224,6 +231,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the rows whose name has this text")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--without-onednn", action="store_true", help="TensorFlow computes with Eigen's kernels alone")
+    parser.add_argument("--optimize", action="store_true", help="fold constants, and let TensorFlow optimize the graph")
     parser.add_argument("--log-nodes", type=int, default=LOG_NODES, help="the nodes of the graph that is logged")
     options = parser.parse_args()
     if not options.python:
@@ -235,7 +243,7 @@ def main() -> None:
     for row in ROWS:
         model = row.build()
         if options.only in model.name:
-            theirs, ours = measure(model, side, options.turns)
+            theirs, ours = measure(model, side, options.turns, optimizes=options.optimize)
             print_row(model.name, theirs, ours, row.wanted)
     side.close()
     if options.only in "nodes to the log":

@@ -1,7 +1,7 @@
 """TensorFlow's side of `beside_tensorflow`: run by a Python that has TensorFlow, and so without a line of placesim's.
 
 A line of JSON comes in, a line goes out.  {"open": NAME, "graph": FILE.pb, "initializers": [...], "fetches": [...], "feeds":
-FILE.npz, "values": FILE.npz} runs a first step and writes what it fetched; {"run": NAME, "steps": N} answers
+FILE.npz, "values": FILE.npz, "optimize": true} runs a first step and writes what it fetched; {"run": NAME, "steps": N} answers
 {"seconds": [...]}; {"close": NAME} forgets it.  With the arguments `log FILE.pb` it logs where that graph's nodes are placed,
 and ends.
 """
@@ -33,8 +33,9 @@ class Opened:
         config = tf.ConfigProto(
             intra_op_parallelism_threads=THREADS, inter_op_parallelism_threads=THREADS, allow_soft_placement=True
         )
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        if not request["optimize"]:
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+            config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
         self._session = tf.Session(graph=graph, config=config)
         if request["initializers"]:
             self._session.run(request["initializers"])

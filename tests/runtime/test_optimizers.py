@@ -26,7 +26,7 @@ def test_parts_of_a_variable(name: str, threads: int, monkeypatch: pytest.Monkey
     if "global_step" in values:
         values["global_step"] = np.int64(3)
     attrs = complete(f"ResourceApply{name}", {"T": "float32"})
-    expected = rule.update(attrs, *values.values())
+    expected = rule.update(attrs, *map(np.array, values.values()))
     machine = Machine()
     handles = []
     for input_name in rule.inputs[: rule.variables]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from placesim.formats.graph_file.alike_entries import AlikeEntries
 from placesim.formats.graph_file.body_entries import (
     CONDITIONAL_KEYS,
     LOOP_KEYS,
@@ -73,6 +74,7 @@ class Entries:
             builder, problems, self._names, self._references, self._scopes, self._open_body, functions, around
         )
         self._around = around
+        self.alike = AlikeEntries(builder, problems, self._names, self.take)
         self._counter = self._scopes
         self.last: list[TensorRef] = []
         if functions is not None and around is not None:

@@ -19,7 +19,7 @@ from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries
-from placesim.formats.graph_file.flow_lines import take_lines
+from placesim.formats.graph_file.entry_pieces import take_pieces
 from placesim.formats.graph_file.functions import FunctionReader
 from placesim.formats.graph_file.limits import Limits
 from placesim.formats.graph_file.links import read_links
@@ -80,11 +80,12 @@ def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>",
 class _EntryStream(yaml_tree.Sequence):
     """The sequence under `nodes`, which hands each entry on instead of keeping it."""
 
-    __slots__ = ("_take",)
+    __slots__ = ("_take", "alike")
 
     def __init__(self, taker: Entries | RawNodes) -> None:
         super().__init__()
         self._take = taker.take
+        self.alike = taker.alike if isinstance(taker, Entries) else None
 
     def append(self, entry: Any) -> None:
         marks = self.marks
@@ -106,10 +107,10 @@ class _TextReader:
         self._head: dict[Any, Any] | None = None
 
     def read(self) -> GraphFile:
-        tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_lines)
+        tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_pieces)
         if self._content.is_begun and not self._content.is_begun_with(tree):
             self._content, self._head = _Content(self._file, self._registry), tree
-            tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_lines)
+            tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence, take_pieces)
         return self._content.finish(tree)
 
     def _open_sequence(self, root: Any, key: Any) -> list[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -87,6 +87,11 @@ class ScopedNames:
         self.is_flat = True
         self.is_copy = False
 
+    @property
+    def bound(self) -> Mapping[str, Targets]:
+        """What names of the innermost scope are bound to, beside the full names of nodes."""
+        return self._frames[-1].bindings
+
     # --- claiming ---------------------------------------------------------------------------------------------------
 
     def claim(self, entry: dict[Any, Any], op: Any, name: Any, position: int) -> str:
@@ -150,6 +155,13 @@ class ScopedNames:
         if len(named) < node_id:
             named.extend(bytes(node_id - len(named)))
         named[node_id:] = b"\1"
+
+    def mark_all_named(self, first: int) -> None:
+        """As `mark_named` for all nodes from the one of that id on."""
+        count = len(self._builder.graph) - first
+        if count:
+            self.mark_named(first)
+            self._is_named.extend(b"\1" * (count - 1))
 
     def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[Unresolved] = ()) -> None:
         """Note an entry that could not become a node, so that what refers to it is not reported as well."""
@@ -237,6 +249,16 @@ class ScopedNames:
         """The node that a name stands for; None where it is none, broken, or more than one."""
         found = self.resolve(name)
         return None if found is None or len(found) != 1 else found[0]
+
+    def resolve_plain_node(self, name: str) -> int | None:
+        """The same for a node whose first output is meant."""
+        found = self.resolve_one(name)
+        return found if found.__class__ is int else None
+
+    def has_any(self, names: Collection[str]) -> bool:
+        """Whether one of some names stands for something at the root."""
+        known = (self._builder.graph.ids, self._root.bindings, self._closed_ids, self._broken)
+        return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> Unresolved:
         """A name, that of the text where none is given, to be looked up again once all entries have been read."""

@@ -28,8 +28,8 @@ FIRST_POSITION = COLUMNS + 1
 _PACK_DEPTH = 4
 MAX_CACHED = 1 << 18
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-TakeLines = Callable[[str, int, int], Iterator[tuple[list[Any], int, int]]]
-"""As `flow_lines.take_lines`."""
+TakePieces = Callable[[str, int, int, Any], Iterator[tuple[int, int]]]
+"""As `entry_pieces.take_pieces`."""
 
 
 class Mapping(dict[Any, Any]):
@@ -115,6 +115,8 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     "<<": MERGE,
 }
+PLAIN_WORDS = frozenset(word for word in _WORDS if word[:1].isalpha())
+"""Words that are no text where they stand without quotes."""
 _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
@@ -201,15 +203,15 @@ def read_tree(
     text: str,
     file: str,
     open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
-    take_lines: TakeLines | None = None,
+    take_pieces: TakePieces | None = None,
 ) -> Any:
     """The document's tree; None for an empty file.  Raises GraphFileError where it is refused.
 
     `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
-    of these may be read by `take_lines`.
+    of these may be read by `take_pieces`.
     """
     try:
-        reader = _TreeReader(text, file, open_sequence, take_lines)
+        reader = _TreeReader(text, file, open_sequence, take_pieces)
         with doing("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
             return reader.read()
     except yaml.YAMLError as error:
@@ -237,13 +239,14 @@ def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
     return next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
 
 
-def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[int], int]) -> str:
+def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any], int]) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         if _marked_character(error, text) == "\t":
             return "not valid YAML: got a tab, expected spaces, which alone indent"
-        context, began = error.context, error.context_mark
-        if context and began is not None and error.problem_mark is not None and began.line != error.problem_mark.line:
-            context += f" that begins in line {first_line(began.line) + 1}"
+        context, mark = error.context, error.context_mark
+        began = None if mark is None else first_line(mark)
+        if context and began is not None and error.problem_mark is not None and began != error.problem_mark.line:
+            context += f" that begins in line {began + 1}"
         return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"
 
@@ -259,15 +262,15 @@ class _TreeReader:
         text: str,
         file: str,
         open_sequence: Callable[[Any, Any], list[Any] | None] | None,
-        take_lines: TakeLines | None,
+        take_pieces: TakePieces | None,
     ) -> None:
         self.text = text
         self._file = file
         self._event: Any = None
         self._open_sequence = open_sequence
-        self._take_lines = take_lines
+        self._take_pieces = take_pieces
         self._skipped_letters = 0
-        self._skipped_lines = (0, 0)
+        self._skipped_lines = (0, 0, 0)
         self._anchors: dict[str, Any] = {}
         self._unfinished: dict[int, str] = {}
         self._sizes: dict[int, int] = {}
@@ -282,10 +285,10 @@ class _TreeReader:
         """How far it has come, for who watches."""
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
-    def first_line(self, line: int) -> int:
-        """Where what the parser saw begin in a line began: a sequence, where its first lines were kept from the parser."""
-        first, number = self._skipped_lines
-        return first if line == number else line
+    def first_line(self, mark: Any) -> int:
+        """Where what the parser saw begin somewhere began: a sequence, where its first lines were kept from the parser."""
+        first, *opened = self._skipped_lines
+        return first if [mark.line, mark.column] == opened else int(mark.line)
 
     def read(self) -> Any:
         self._next_event = _Loader(self.text).get_event
@@ -403,27 +406,25 @@ class _TreeReader:
         if event.anchor is not None:
             self._anchors[event.anchor] = container
             self._unfinished[id(container)] = event.anchor
-        if taker is not None and self._take_lines is not None and not self._json_numbers:
-            self._read_lines(mark, taker, self._take_lines)
+        if taker is not None and self._take_pieces is not None and not self._json_numbers:
+            self._read_pieces(mark, taker, self._take_pieces)
         return container
 
-    def _read_lines(self, mark: Any, taker: list[Any], take_lines: TakeLines) -> None:
-        """Let a sequence's first entries be read line by line; the parser begins anew where that ends.
+    def _read_pieces(self, mark: Any, taker: list[Any], take_pieces: TakePieces) -> None:
+        """Let a sequence's first entries be read piece by piece; the parser begins anew where that ends.
 
         What was read is blank lines to it, so that the numbers of the others stay as they are.
         """
         text, begun, first = self.text, self.text.rfind("\n", 0, mark.index) + 1, mark.line
         start, number = begun, first
-        for entries, *place in take_lines(text, mark.index, first):
+        for place in take_pieces(text, mark.index, first, taker):
             start, number = place
-            for entry in entries:
-                taker.append(entry)  # noqa: PERF402  it hands each on
             self._skipped_letters = start - begun
         if number == first:
             return
         self.text = text[:begun] + "\n" * (number - first) + text[start:]
         self._skipped_letters -= number - first
-        self._skipped_lines = (first, number)
+        self._skipped_lines = (first, number, mark.column)
         loader = _Loader(self.text)
         self._next_event = loader.get_event
         opened: Any = None

@@ -20,8 +20,8 @@ from placesim.runtime.overwriting import may_overwrite
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 
-PART_BYTES = 1 << 17
-"""Of each variable in a part of an update: all of them and what a rule makes in between stay in a cache."""
+PART_BYTES = 1 << 19
+"""Of each variable in a part of an update: what a rule makes in between stays in a cache, and threads rarely meet."""
 
 Check = Callable[[Mapping[str, Tensor]], None]
 """Raises InvalidArgumentError unless an op's inputs, by name, are as the kernel wants them."""
@@ -35,8 +35,9 @@ class Rule(NamedTuple):
     """An optimizer, apart from whether its op takes refs or resources.
 
     `inputs`: the op's inputs by name, the variables first, of which there are `variables`; `update`: from attrs and the inputs'
-    values to the variables' new values; `operations`: floating point operations for each element of the gradient; `checks`: in
-    the kernel's order, which says whose message is shown where several inputs are wrong.
+    values to the variables' new values, for which it may overwrite the old ones; `operations`: floating point operations for
+    each element of the gradient; `checks`: in the kernel's order, which says whose message is shown where several inputs are
+    wrong.
     """
 
     inputs: tuple[str, ...]
@@ -184,9 +185,10 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free
     The values that are free are overwritten, and given back.
     """
     shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
-    size = prod(shape)
+    size, count = prod(shape), len(is_free)
     if size * dtype.itemsize <= PART_BYTES:
-        return rule.update(attrs, *values)
+        own = [value if free else np.array(value) for value, free in zip(values, is_free, strict=False)]
+        return rule.update(attrs, *own, *values[count:])
     rows = [np.reshape(value, -1) if np.shape(value) == shape else None for value in values]
     results: list[Tensor] = [
         value if free and value.shape == shape else np.empty(shape, dtype)
@@ -195,9 +197,14 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free
     flat = [result.reshape(-1) for result in results]
 
     def update(part: slice) -> None:
-        some = (value if row is None else row[part] for value, row in zip(values, rows, strict=True))
-        for result, updated in zip(flat, rule.update(attrs, *some), strict=True):
-            result[part] = updated
+        some = [value if row is None else row[part] for value, row in zip(values, rows, strict=True)]
+        own = [result[part] for result in flat]
+        for target, before, result, value in zip(own, some, results, values, strict=False):
+            if result is not value:
+                target[...] = before
+        for target, updated in zip(own, rule.update(attrs, *own, *some[count:]), strict=True):
+            if updated is not target:
+                target[...] = updated
 
     spread(update, list(parts(size, dtype.itemsize, PART_BYTES)))
     return results

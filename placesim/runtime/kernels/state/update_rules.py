@@ -1,6 +1,7 @@
 """Update rules of optimizers: from variables' values and a gradient to the variables' new values.
 
 A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and gives a value for each variable.
+The variables' values are the rule's to overwrite: large ones are passed over as seldom as can be.
 Tensors have the variables' shape (of a sparse op: the chosen rows') and one type, in which every intermediate result is
 rounded, so that operations stand in TensorFlow's order.  Source: TensorFlow's training kernels; the methods' papers are named.
 """
@@ -28,7 +29,8 @@ def rsqrt(x: Tensor) -> Tensor:
 
 def gradient_descent(attrs: Attrs, var: Tensor, alpha: Tensor, delta: Tensor) -> Sequence[Tensor]:
     """The gradient times the rate, taken off."""
-    return (var - delta * alpha,)
+    var -= delta * alpha
+    return (var,)
 
 
 def _shrink(var: Tensor, rate: Tensor, l1: Tensor, l2: Tensor) -> Tensor:
@@ -90,25 +92,29 @@ def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 def momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor, momentum: Tensor) -> Sequence[Tensor]:
     """Polyak 1964; with `use_nesterov` as Nesterov 1983."""
-    accum = accum * momentum + grad
-    step = grad * lr + accum * momentum * lr if attrs["use_nesterov"] else accum * lr
-    return var - step, accum
+    accum *= momentum
+    accum += grad
+    var -= grad * lr + accum * momentum * lr if attrs["use_nesterov"] else accum * lr
+    return var, accum
 
 
 def keras_momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor, momentum: Tensor) -> Sequence[Tensor]:
     """The same with the rate inside the accumulator."""
-    accum = accum * momentum - grad * lr
-    return var + (accum * momentum - grad * lr if attrs["use_nesterov"] else accum), accum
+    accum *= momentum
+    accum -= grad * lr
+    var += accum * momentum - grad * lr if attrs["use_nesterov"] else accum
+    return var, accum
 
 
 def adam(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Kingma and Ba 2014; with `use_nesterov` as Dozat 2016."""
     var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad = inputs
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
-    m = m + (grad - m) * (one(var) - beta1)
-    v = v + (np.square(grad) - v) * (one(var) - beta2)
+    m += (grad - m) * (one(var) - beta1)
+    v += (np.square(grad) - v) * (one(var) - beta2)
     step = grad * (one(var) - beta1) + beta1 * m if attrs["use_nesterov"] else m
-    return var - (step * alpha) / (np.sqrt(v) + epsilon), m, v
+    var -= (step * alpha) / (np.sqrt(v) + epsilon)
+    return var, m, v
 
 
 def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:

@@ -1,4 +1,4 @@
-"""Entries that are read line by line are what the parser makes of them, and stand where it says."""
+"""Entries that are read piece by piece are what the parser makes of them, and stand where it says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file import flow_lines, yaml_tree
+from placesim.formats.graph_file import entry_pieces, flow_lines, yaml_tree
 from placesim.formats.graph_file.reader import read_graph_file
 
 PLAIN = [
@@ -73,13 +73,15 @@ TAILS = ["", "\n", "\nrun: {fetch: a}\n", "\n...\n", "\n---\na\n", "\n   junk\n"
 
 
 class _Nodes(yaml_tree.Sequence):
-    """Takes the entries of `nodes`."""
+    """Takes the entries of `nodes` as trees."""
+
+    alike = None
 
 
-def _read(text: str, take_lines: Callable[..., Any] | None) -> Any:
+def _read(text: str, take_pieces: Callable[..., Any] | None) -> Any:
     """What is in a text and where, or what is said of it."""
     try:
-        tree = yaml_tree.read_tree(text, "f.yaml", lambda _, key: _Nodes() if key == "nodes" else None, take_lines)
+        tree = yaml_tree.read_tree(text, "f.yaml", lambda _, key: _Nodes() if key == "nodes" else None, take_pieces)
     except GraphFileError as error:
         return str(error)
     return list(_described(tree))
@@ -103,15 +105,15 @@ def _line(rng: random.Random, is_odd: bool) -> str:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lines_are_read_as_the_parser_reads_them(seed: int) -> None:
+def test_entries_are_read_as_the_parser_reads_them(seed: int) -> None:
     rng = random.Random(seed)
     taken = 0
 
     def counted(*place: Any) -> Iterator[Any]:
         nonlocal taken
-        for entries, *rest in flow_lines.take_lines(*place):
-            taken += len(entries)
-            yield entries, *rest
+        for rest in entry_pieces.take_pieces(*place):
+            taken += len(place[-1])
+            yield rest
 
     for _ in range(60):
         share = rng.choice([0, 0.02, 0.1])
@@ -123,23 +125,24 @@ def test_lines_are_read_as_the_parser_reads_them(seed: int) -> None:
     assert taken > 200
 
 
-def test_more_lines_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_lines, "_CHUNK_LETTERS", 600)
+def test_more_entries_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry_pieces, "_CHUNK_LETTERS", 600)
     monkeypatch.setattr(flow_lines, "_MAX_FORMS", 3)
     rng = random.Random(1)
     text = "nodes:\n" + "\n".join(_line(rng, False) for _ in range(300)) + "\nname: x\n"
-    assert _read(text, flow_lines.take_lines) == _read(text, None)
+    assert _read(text, entry_pieces.take_pieces) == _read(text, None)
 
 
 @pytest.mark.parametrize("letters", [100, 333, 600])
-def test_the_lines_end_anywhere(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_lines, "_CHUNK_LETTERS", letters)
-    monkeypatch.setattr(flow_lines, "_FEWEST_LINES", 2)
+def test_the_entries_end_anywhere(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry_pieces, "_FIRST_LETTERS", letters)
+    monkeypatch.setattr(entry_pieces, "_CHUNK_LETTERS", letters)
+    monkeypatch.setattr(entry_pieces, "_FEWEST_ENTRIES", 2)
     for count in range(2, 60):
         lines = [f"  - {{op: Const, name: c{i}, value: 1.0}}" for i in range(count)]
         for rest in ("  # a comment\n  - op: Add\n    name: b\n", "  - op: Add\n    name: b\n", "name: x\n", "\t# a tab\n"):
             text = "nodes:\n" + "\n".join(lines) + "\n" + rest
-            assert _read(text, flow_lines.take_lines) == _read(text, None), text
+            assert _read(text, entry_pieces.take_pieces) == _read(text, None), text
 
 
 def test_what_is_wrong_in_a_line_is_said_at_its_place() -> None:

@@ -1,0 +1,110 @@
+"""A block sequence's text, cut where its entries begin, so that most of them need no parser.
+
+Each entry goes one of three ways: as a node like one before it (`alike_entries`), to a tree as a line of a known form
+(`flow_lines`), or to a tree by the parser, with others of its chunk (`entry_trees`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from placesim.formats.graph_file.alike_entries import AlikeEntries
+from placesim.formats.graph_file.entry_trees import read_entries
+from placesim.formats.graph_file.flow_lines import FlowLines
+
+_FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
+_FEWEST_ENTRIES = 16
+"""With fewer of them it is not worth while to begin the parser anew behind them."""
+_BREAKS = "\r\t\x85\u2028\u2029"
+"""Line breaks of YAML's that are not ours, and what may not indent."""
+
+
+class Taker(Protocol):
+    """A sequence that hands its entries on; `alike` takes texts, where there is a way."""
+
+    marks: Any
+    alike: AlikeEntries | None
+
+    def append(self, entry: Any) -> None: ...
+
+
+def take_pieces(text: str, start: int, number: int, taker: Taker) -> Iterator[tuple[int, int]]:
+    """Hand on the entries of a block sequence that begins at `start`, in the line of that `number` from 0, as far as it pays.
+
+    Gives now and then the start and the number of the line where the parser would go on: always that of an entry, so that the
+    sequence does not end before it.
+    """
+    line_start = text.rfind("\n", 0, start) + 1
+    dash = " " * (start - line_start) + "- "
+    if not text.startswith(dash, line_start) or "%TAG" in text[:line_start]:
+        return
+    reader = _Pieces(taker, start - line_start)
+    letters = _FIRST_LETTERS
+    end = 0
+    while end >= 0:
+        end = text.find("\n" + dash, line_start + letters)
+        chunk = text[line_start : len(text) if end < 0 else end]
+        if any(letter in chunk for letter in _BREAKS):
+            return
+        texts = chunk[len(dash) :].split("\n" + dash)
+        if end < 0:
+            texts.pop()  # nothing says that the entry, or the sequence, ends with the text
+        if letters == _FIRST_LETTERS and len(texts) < _FEWEST_ENTRIES:
+            return
+        count, number = reader.take(texts, number)
+        line_start += sum(map(len, texts[:count])) + count * (len(dash) + 1)
+        letters = _CHUNK_LETTERS
+        yield line_start, number
+        if count < len(texts) or reader.is_slow:
+            return
+
+
+class _Pieces:
+    """Reads the texts of one sequence's entries.  `is_slow` says that the parser alone would do as well."""
+
+    def __init__(self, taker: Taker, indent: int) -> None:
+        self._taker = taker
+        self._alike = taker.alike
+        self._indent = indent
+        self._lines = FlowLines(indent)
+        self.is_slow = False
+
+    def take(self, texts: list[str], number: int) -> tuple[int, int]:
+        """Hand entries on, the first of which begins in that line; how many, and the line of what is left."""
+        parsed: dict[int, tuple[Any, int]] = {}
+        slow, index = 0, 0
+        while True:
+            if self._alike is not None:
+                index, number = self._alike.take_texts(texts, index, number)
+            if index == len(texts):
+                break
+            text = texts[index]
+            entry: Any = self._lines.read(text, number)
+            mark = 0
+            if entry is None:
+                slow += 1
+                parsed = parsed if index in parsed else self._parsed(texts, index, number)
+                if index not in parsed:
+                    break
+                entry, mark = parsed.pop(index)
+            if self._alike is None:
+                self._taker.marks.append(mark)
+                self._taker.append(entry)
+            else:
+                self._alike.take_example(text, entry, mark, self._indent)
+            number += text.count("\n") + 1
+            index += 1
+        self.is_slow = 2 * slow > len(texts)
+        return index, number
+
+    def _parsed(self, texts: list[str], first: int, number: int) -> dict[int, tuple[Any, int]]:
+        """The trees of an entry and of those behind it that will need the parser too, each with where it stands."""
+        chosen = [first]
+        for index in range(first + 1, len(texts)):
+            if "&" in texts[index]:
+                break
+            if not (self._alike is not None and self._alike.is_known(texts[index])) and not self._lines.is_known(texts[index]):
+                chosen.append(index)
+        entries = read_entries(texts, chosen, number, self._indent)
+        return {} if entries is None else dict(zip(chosen, zip(entries, entries.marks[1:], strict=True), strict=True))
