@@ -18,6 +18,7 @@ import numpy as np
 
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.following import Finish, offered
+from placesim.runtime.kernels.nn.activations import relu, relu6
 from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.program import Instruction, Program
 
@@ -40,8 +41,9 @@ _BINARY: dict[str, np.ufunc] = {
     "Sub": np.subtract,
 }
 _UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"))
+_IN_PLACE: dict[str, Callable[..., object]] = {"Relu": relu, "Relu6": relu6}
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
-PART_BYTES = 1 << 18
+PART_BYTES = 1 << 20
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
 SHARED_BYTES = 1 << 22
 """Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
@@ -194,6 +196,9 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
     op, flat = follower.instruction.node.op, value.reshape(-1)
+    if op in _IN_PLACE:
+        in_place = _IN_PLACE[op]
+        return lambda part: in_place(flat[part], out=flat[part])
     if op in _UNARY:
         direct: Any = follower.instruction.kernel.direct
         return lambda part: np.copyto(flat[part], direct(flat[part]))
