@@ -54,6 +54,7 @@ def place_graphs(
     from placesim.cli.output import tell, write_creation
     from placesim.cli.progress import staged
     from placesim.cli.reports import write_report
+    from placesim.collector import collector_paused
     from placesim.options import make_options
     from placesim.simulation.simulating import Stage, simulate
 
@@ -61,13 +62,19 @@ def place_graphs(
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
     worst = told = 0
     try:
-        for name, loaded in load_graphs(graphs, options):
-            # what passes between devices is in the JSON object and in the summary only
-            with staged("placing"):
-                report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
-            if log_creation:
-                write_creation(report)
-            is_read = write_report(report, form, name if several else None, summary, log_filters)
+        loading = load_graphs(graphs, options)
+        while True:
+            # Paused from the first node to the last line, for it would look at a million new nodes wherever it came between.
+            with collector_paused():
+                name, loaded = next(loading, (None, None))
+                if loaded is None:
+                    break
+                # what passes between devices is in the JSON object and in the summary only
+                with staged("placing"):
+                    report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
+                if log_creation:
+                    write_creation(report)
+                is_read = write_report(report, form, name if several else None, summary, log_filters)
             worst = max(worst, report.error.exit_code if report.error is not None else 0)
             told += 1
             if not is_read:

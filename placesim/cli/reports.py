@@ -263,6 +263,7 @@ class _Text:
         self._with_summary = with_summary
         self._is_classic = False
         self._log: str | None = None
+        self._told: Report | None = None
         self._has_log: bool | None = None
 
     def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
@@ -281,7 +282,7 @@ class _Text:
         self._is_classic = report.style == "classic"
         if self._graph is not None:
             yield f"==> {escape_line(self._graph)} <==\n"
-        self._log = report.log()
+        self._log, self._told = report.log(), report
         if is_terminal(sys.stdout) and self._log:
             from placesim.report.terminal import styled_log
 
@@ -295,7 +296,9 @@ class _Text:
         return format_step(rows, self._is_classic)
 
     def growth(self, report: Report) -> Iterator[str]:
-        log = report.log()
+        if report is self._told:  # a log of a million lines takes its time
+            return
+        log, self._told = report.log(), report
         if self._log is not None and log.startswith(self._log):
             yield log[len(self._log) :]
             self._log = log

@@ -6,6 +6,7 @@ A NodeDef may come with the tree of the file that it stands in; what is wrong is
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks, node_text
@@ -32,32 +33,37 @@ class NodeImport:
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
         self._fitting: set[tuple[Signature, ...]] = set()
 
-    def add(self, node_def: NodeDef, tree: Any = None) -> None:
-        """One node; `tree` is the mapping that it was read from, where there is one."""
-        name, op, inputs, device, attrs, location = node_def
-        ids = self._graph.ids
-        if name in ids or name in self._broken or not name:
-            self._report_name(node_def, tree)
-            return
-        found = self._signatures.get(id(attrs))
-        signature = found[0] if found is not None and found[0].op == op else self._signature(node_def, tree)
-        if not _NODE_NAME(name):
-            self._report(part_position(tree, "name"), f"Node '{name}': Node name contains invalid characters")
-            signature = None
-        if signature is None:
-            self._broken[name] = location
-            return
-        nodes = self._graph.nodes
-        node = Node(len(nodes), name, signature, attrs, (), (), (), device, location)
-        ids[name] = len(nodes)
-        nodes.append(node)
-        if inputs or signature.input_dtypes:
+    def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
+        """Nodes, one after the other; `tree` is the mapping that the only one was read from, where there is one."""
+        ids, nodes = self._graph.ids, self._graph.nodes
+        broken, signatures, fitting = self._broken, self._signatures, self._fitting
+        for node_def in node_defs:
+            name, op, inputs, device, attrs, location = node_def
+            node_id = len(nodes)
+            if not name or name in broken or ids.setdefault(name, node_id) != node_id:
+                self._report_name(node_def, tree)
+                continue
+            found = signatures.get(id(attrs))
+            signature = found[0] if found is not None and found[0].op == op else self._signature(node_def, tree)
+            if not _NODE_NAME(name):
+                self._report(part_position(tree, "name"), f"Node '{name}': Node name contains invalid characters")
+                signature = None
+            if signature is None:
+                del ids[name]
+                broken[name] = location
+                continue
+            if not inputs and not signature.input_dtypes:
+                nodes.append(Node(node_id, name, signature, attrs, (), (), (), device, location))
+                continue
             # first outputs of nodes that are there, as most inputs are: whether such fit is looked at once
             sources: tuple[Any, ...] = tuple(map(ids.get, inputs))
-            is_known = None not in sources and (signature, *[nodes[i].signature for i in sources]) in self._fitting
-            if is_known and node.id not in sources:
-                node.input_nodes, node.input_slots = sources, _FIRST_OUTPUTS[len(sources)]
+            is_known = None not in sources and node_id not in sources
+            if is_known and (signature, *[nodes[i].signature for i in sources]) in fitting:
+                slots = _FIRST_OUTPUTS[len(sources)]
+                nodes.append(Node(node_id, name, signature, attrs, sources, slots, (), device, location))
             else:
+                node = Node(node_id, name, signature, attrs, (), (), (), device, location)
+                nodes.append(node)
                 self._tie_slowly(node, inputs, tree)
 
     def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from placesim.dtypes import RESOURCE, DType
@@ -361,7 +363,7 @@ class Graph:
         Of the nodes whose inputs have all been taken, the one with the smallest index comes next; a `Merge` waits for one data
         input and its control inputs.  Nodes on a cycle that no Merge breaks are left out (`find_cycle` names them).
         """
-        if self.runtime_ids is not None or all(self._is_after_inputs(node) for node in self.nodes):
+        if self.runtime_ids is not None or self._is_in_order():
             return range(len(self.nodes))
         waiting = [self._inputs_to_wait_for(node) for node in self.nodes]
         ready = [node.id for node in self.nodes if not waiting[node.id]]
@@ -376,13 +378,15 @@ class Graph:
                     heapq.heappush(ready, consumer)
         return order
 
-    @staticmethod
-    def _is_after_inputs(node: Node) -> bool:
-        own = node.id
-        for i in node.input_nodes:
-            if i >= own:
+    def _is_in_order(self) -> bool:
+        """Whether every node comes after its inputs."""
+        for own, node in enumerate(self.nodes):
+            for i in node.input_nodes:
+                if i >= own:
+                    return False
+            if node.control_inputs and max(node.control_inputs) >= own:
                 return False
-        return all(i < own for i in node.control_inputs)
+        return True
 
     def _inputs_to_wait_for(self, node: Node) -> int:
         if self._is_loop_merge(node):
@@ -435,6 +439,14 @@ class Graph:
             for i in node.control_inputs:
                 found[i].append(node.id)
         return found
+
+    def sinks(self) -> list[Node]:
+        """The nodes that nobody reads or waits for."""
+        is_read = bytearray(len(self.nodes))
+        for inputs in (attrgetter("input_nodes"), attrgetter("control_inputs")):
+            for i in chain.from_iterable(map(inputs, self.nodes)):
+                is_read[i] = 1
+        return [node for node, read in zip(self.nodes, is_read, strict=True) if not read]
 
     def find_cycle(self) -> list[str] | None:
         """The names along a cycle that no `Merge` breaks, the first again at the end; None where there is none."""

@@ -84,20 +84,14 @@ def _location(graph: Graph, location: int) -> Location | None:
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
     """Every output of every node that nobody reads, in graph order; a node without outputs is a target."""
-    read = bytearray(len(graph))
-    for node in graph.nodes:
-        for i in node.input_nodes:
-            read[i] = 1
-        for i in node.control_inputs:
-            read[i] = 1
     found = []
-    for node in graph.nodes:
-        if read[node.id]:
-            continue
+    for node in graph.sinks():
         count = 0 if only_targets else len(node.signature.output_dtypes)
         if not count:
             found.append(Fetched(node.name, node.id, None))
-        found += [Fetched(graph.tensor_name(ref), node.id, ref) for ref in map(TensorRef, [node.id] * count, range(count))]
+        for slot in range(count):
+            ref = TensorRef(node.id, slot)
+            found.append(Fetched(graph.tensor_name(ref), node.id, ref))
     return found
 
 

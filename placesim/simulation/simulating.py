@@ -126,7 +126,7 @@ def simulate(
     )
     error: PlacesimError | None = None
     try:
-        with _last_words(simulation, taker), collector_paused() if stage == Stage.WALKED else nullcontext():
+        with _last_words(simulation, taker), collector_paused() if stage <= Stage.WALKED else nullcontext():
             simulation.run()
     except KeyboardInterrupt:
         if taker is None:

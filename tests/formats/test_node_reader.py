@@ -1,15 +1,19 @@
-"""Nodes are read alike whether their reader has read others like them or not."""
+"""Nodes are read alike whether their reader has read others like them, or reads them beside others, or not."""
 
 from __future__ import annotations
 
 import random
 import struct
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import pytest
 
+from placesim.dtypes import FLOAT as FLOAT32
 from placesim.formats.tensorflow.messages import message_class
-from placesim.formats.tensorflow.node_def import NodeReader
+from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
+from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import TensorValue
 from placesim.wire import BYTES, WireError, message_field, number_field
 
@@ -69,13 +73,24 @@ def _node(rng: random.Random) -> bytes:
     return data
 
 
-def _read(reader: NodeReader, data: bytes) -> Any:
+def _read_all(reader: NodeReader, nodes: list[bytes]) -> list[Any]:
+    """What a reader makes of nodes that stand one after the other, each in a field of its own."""
+    written = [message_field(1, node) for node in nodes]
+    ends = accumulate(map(len, written))
+    spans = [position for end, node in zip(ends, nodes, strict=True) for position in (end - len(node), end)]
+    return [_shown(node) for node in reader.read_all(memoryview(b"".join(written)), spans)]
+
+
+def _read(data: bytes) -> Any:
+    """The same of one node, read without looking at others; of one that is wrong what is said of it."""
     try:
-        node = reader.read(memoryview(data))
+        return _shown(NodeReader().read(memoryview(data)))
     except WireError as error:
         return str(error)
-    attrs = [(key, _content(value)) for key, value in node.attrs.items()]
-    return node._replace(attrs={}), attrs
+
+
+def _shown(node: NodeDef) -> Any:
+    return node._replace(attrs={}), [(key, _content(value)) for key, value in node.attrs.items()]
 
 
 def _content(value: Any) -> Any:
@@ -84,11 +99,33 @@ def _content(value: Any) -> Any:
     return value.dtype, np.shape(value.array), np.asarray(value.array).tobytes()
 
 
-def test_what_was_read_before_changes_nothing() -> None:
+def test_what_is_read_beside_it_changes_nothing() -> None:
     rng = random.Random(0)
     reader = NodeReader()
-    kept = [_node(rng) for _ in range(3000)]
-    for data in kept:
-        assert _read(reader, data) == _read(NodeReader(), data), data
-    for data in kept:
-        assert _read(reader, data) == _read(NodeReader(), data), data
+    expected = {data: _read(data) for data in (_node(rng) for _ in range(3000))}
+    good = [data for data, found in expected.items() if not isinstance(found, str)]
+    for count in (len(good), 1, 100, 999):
+        rng.shuffle(good)
+        for first in range(0, len(good), count):
+            some = good[first : first + count]
+            assert _read_all(reader, some) == [expected[data] for data in some], some
+    bad = [data for data, found in expected.items() if isinstance(found, str)]
+    assert bad
+    for data in bad:
+        with pytest.raises(WireError) as raised:
+            _read_all(reader, [*good[:3], data, *good[3:6]])
+        assert str(raised.value) == expected[data]
+
+
+def test_a_run_ends_with_its_bytes() -> None:
+    """Nodes that are larger than a run, and those around them."""
+    large = _constant("large", np.zeros(1 << 19, np.float32))
+    small = [_constant(f"n{i}", np.float32(i)) for i in range(30_000)]
+    nodes = [*small[:20_000], large, large, *small[20_000:], large]
+    names = [shown[0].name for shown in _read_all(NodeReader(), nodes)]
+    assert names == [*(f"n{i}" for i in range(20_000)), "large", "large", *(f"n{i}" for i in range(20_000, 30_000)), "large"]
+
+
+def _constant(name: str, value: Any) -> bytes:
+    tensor = TensorValue(FLOAT32, np.asarray(value))
+    return b"".join(map(bytes, NodeWriter().write(name, "Const", (), "", {"dtype": FLOAT32, "value": tensor})))

@@ -109,7 +109,7 @@ class RawNodes:
             return
         node_def = self._reader.read(entry)
         if node_def is not None:
-            self._nodes.add(node_def, entry)
+            self._nodes.add_all((node_def,), entry)
         elif isinstance(entry.get("name"), str):
             self._nodes.mark_broken(entry["name"], own_position(entry))
 

@@ -25,16 +25,17 @@ _NODE_DEF = 3
 def read_function(data: Buffer, nodes: NodeReader) -> Function:
     """One FunctionDef.  Raises WireError."""
     view = memoryview(data)
-    bodies, others = [], []
+    spans: list[int] = []
+    others = []
     for field in fields(view):
         if field.number == _NODE_DEF and field.wire_type == BYTES:
-            bodies.append(view[field.value_start : field.end])
+            spans += (field.value_start, field.end)
         else:
             others.append(view[field.start : field.end])
     message = parse("FunctionDef", b"".join(others))
     name = message.signature.name
     try:
-        return _function(message, tuple(nodes.read(body) for body in bodies))
+        return _function(message, tuple(nodes.read_all(view, spans)))
     except WireError as error:
         raise WireError(f"function '{name}': {error}") from None
 

@@ -80,10 +80,8 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     _check_versions(parts, registry, problems)
     check_library(registry, graph.functions, problems)
     nodes = NodeImport(graph, problems)
-    starts = iter(parts.nodes)
-    for start, end in zip(starts, starts, strict=True):
-        node = reader.read(data[start:end])
-        nodes.add(new_attrs.without(node) if new_attrs else node)
+    read = reader.read_all(data, parts.nodes)
+    nodes.add_all(map(new_attrs.without, read) if new_attrs else read)
     nodes.finish()
     problems.raise_if_any()
     return GraphFile(escape_line(PurePath(name).stem), graph, is_raw=True, rest=parts.rest)

@@ -6,19 +6,16 @@ the attr `_node_def`, and written back from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from struct import Struct
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
-import numpy as np
-
-from placesim.dtypes import DOUBLE, FLOAT, DType
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
+from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
-from placesim.tensor_fields import value_field
 from placesim.wire import BYTES, WireError, field_head, fields, message_field
 
 REST = "_node_def"
@@ -28,13 +25,9 @@ _KEY, _VALUE = 1, 2  # of an entry of its attrs
 _TENSOR = 8  # of an AttrValue
 _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
-_NAME_TAG, _OP_TAG, _INPUT_TAG = (number << 3 | BYTES for number in (1, 2, 3))
-_SHORT = 127
-"""Bytes of a text whose length is one byte."""
-_NUMBERS = (Struct("<f"), Struct("<d"))
-_NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
-"""What stands before the only number of a constant."""
 _MAX_CACHED = 1 << 18
+_FEW_NODES = 64
+"""So many take as long one by one as side by side (measured)."""
 
 
 class _Alike(NamedTuple):
@@ -44,7 +37,10 @@ class _Alike(NamedTuple):
     device: str
     attrs: Attrs
     tensor: str = ""
-    dtype: DType = FLOAT
+
+
+_UNLIKE = _Alike("", "", {})
+"""Stands for a node that was read by itself."""
 
 
 class NodeReader:
@@ -55,54 +51,64 @@ class NodeReader:
         self._parse = parser("NodeOutline")
         self._attrs: dict[tuple[str, tuple[bytes, ...]], Attrs] = {}
         self._entries: dict[bytes, tuple[str, AttrValue, bool]] = {}
-        self._alike: dict[tuple[bytes, bytes], _Alike] = {}
+        self._alike: dict[tuple[str, str], _Alike] = {}
         self._texts: dict[str, str] = {"": ""}
 
-    def read(self, data: Buffer) -> NodeDef:
-        """One NodeDef.  Raises WireError."""
-        if len(data) > _CACHED_BYTES:
-            return self._read(data)
-        data = bytes(data)
-        parts = _named_parts(data)
-        if parts is None:
-            return self._read(data)
-        name, op, inputs, rest = parts
-        number: Struct | None = None
-        if op != b"Const":
-            found = self._alike.get((op, rest))
-        else:
-            number = next((number for number in _NUMBERS if (op, rest[: -number.size]) in self._alike), None)
-            found = None if number is None else self._alike[op, rest[: -number.size]]
-        if found is None:
-            node = self._read(data)
-            self._learn(node, op, rest)
-            return node
-        if number is None:
-            return NodeDef(name, found.op, inputs, found.device, found.attrs)
-        value = number.unpack(rest[-number.size :])[0]
-        tensor = TensorValue(found.dtype, np.array(value, found.dtype.numpy))
-        return NodeDef(name, found.op, inputs, found.device, {**found.attrs, found.tensor: tensor})
+    def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
+        """The NodeDefs that stand in `data`, one after the other; `spans` are their starts and ends.  Raises WireError."""
+        for starts, ends in runs(spans):
+            if len(starts) < _FEW_NODES:
+                yield from (self.read(data[start:end]) for start, end in zip(starts, ends, strict=True))
+            else:
+                yield from self._read_run(data, starts, ends)
 
-    def _learn(self, node: NodeDef, op: bytes, rest: bytes) -> None:
+    def _read_run(self, data: memoryview, starts: Column, ends: Column) -> list[NodeDef]:
+        names, ops, inputs, rests, numbers = node_parts(data, starts, ends)
+        keys = list(zip(ops, rests, strict=True))
+        known = self._alike
+        kinds = [known.get(key, _UNLIKE) for key in keys]
+        others: dict[int, NodeDef] = {}
+        for row in [row for row, kind in enumerate(kinds) if kind is _UNLIKE]:
+            kinds[row] = known.get(keys[row], _UNLIKE)  # what was learned from a row before
+            if kinds[row] is _UNLIKE:
+                others[row] = node = self.read(data[starts[row] : ends[row]])
+                self._learn(node, *keys[row], numbers.get(row))
+        attrs = [kind.attrs for kind in kinds]
+        for row, number in numbers.items():
+            kind = kinds[row]
+            if kind.tensor:
+                attrs[row] = {**kind.attrs, kind.tensor: number}
+        columns = zip(
+            names, [kind.op for kind in kinds], inputs, [kind.device for kind in kinds], attrs, repeat(0), strict=False
+        )
+        nodes = list(map(NodeDef._make, columns))
+        for row, node in others.items():
+            nodes[row] = node
+        return nodes
+
+    def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
         """What the next node with the same op, device and attrs is like: with all of these, or all but a constant's number."""
         attrs = node.attrs
-        if REST in attrs or len(self._alike) >= _MAX_CACHED or not all(f.number in (_DEVICE, _ATTR) for f in fields(rest)):
+        if not op or REST in attrs or len(self._alike) >= _MAX_CACHED:
+            return
+        written = rest.encode("latin-1") + (b"" if number is None else number.array.tobytes())
+        if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):
             return
         if node.op != "Const":
             self._alike[op, rest] = _Alike(node.op, node.device, attrs)
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
-        if not isinstance(value, TensorValue) or value.dtype not in _NUMBER_HEADS or value.array.shape:
+        if number is None or not isinstance(value, TensorValue) or value.dtype is not number.dtype or value.array.shape:
             return
         # what we write of such a number ends in it, unless that is no number at all
-        written = message_field(_ATTR, write_entry(tensor, value))
-        size = value.dtype.size
-        if rest.endswith(written) and written[-size - 2 : -size] == _NUMBER_HEADS[value.dtype]:
+        entry = message_field(_ATTR, write_entry(tensor, value))
+        if written.endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
             others = {name: other for name, other in attrs.items() if name != tensor}
-            self._alike[op, rest[:-size]] = _Alike(node.op, node.device, others, tensor, value.dtype)
+            self._alike[op, rest] = _Alike(node.op, node.device, others, tensor)
 
-    def _read(self, data: Buffer) -> NodeDef:
+    def read(self, data: Buffer) -> NodeDef:
+        """One NodeDef.  Raises WireError."""
         slim: Buffer = data
         entries = None
         if len(data) > LARGE_BYTES:
@@ -148,26 +154,6 @@ class NodeReader:
         if entry.__class__ is bytes and len(entry) <= _CACHED_BYTES and not isinstance(found[1], TensorValue):
             self._entries[bytes(entry)] = found
         return found
-
-
-def _named_parts(data: bytes) -> tuple[str, bytes, tuple[str, ...], bytes] | None:
-    """(name, op, inputs, all that follows them) of a NodeDef as it is usually written; None for one that is not."""
-    try:
-        end = 2 + data[1]
-        op = end + 2
-        start = op + data[end + 1]
-        if data[0] != _NAME_TAG or data[end] != _OP_TAG or end > _SHORT or start - op > _SHORT:
-            return None
-        name, inputs = data[2:end].decode(), []
-        rest = start
-        while rest < len(data) and data[rest] == _INPUT_TAG:
-            start, rest = rest + 2, rest + 2 + data[rest + 1]
-            if rest - start > _SHORT:
-                return None
-            inputs.append(data[start:rest].decode())
-    except (IndexError, UnicodeDecodeError):
-        return None
-    return (name, data[op : op + data[end + 1]], tuple(inputs), data[rest:]) if rest <= len(data) else None
 
 
 def _set_attrs_aside(data: Buffer) -> tuple[bytes, list[Buffer]]:

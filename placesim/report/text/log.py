@@ -7,18 +7,44 @@ capability, spells a CPU `/cpu:0`, and takes the nodes in post-order from the fe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from placesim.devices.gpu_memory import LogLine as CreationLine
 from placesim.devices.inventory import Device
 from placesim.escapes import escape_line
-from placesim.graph.graph import Graph
+from placesim.graph.graph import Graph, Signature
 from placesim.marked import Marked, Role, device
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]
-LogLine = tuple[str, str, str]
-"""A node with its colon, its op with what stands around it, and its device."""
 _NO_DEVICES = "Device mapping: no known devices."
+
+
+class LineEnd(NamedTuple):
+    """All of a line behind its node's name: its op with what stands around it, and its device; `text` is the whole of it."""
+
+    op: str
+    device: str
+    text: str
+
+
+LogLine = tuple[str, LineEnd]
+"""A node's name, and what its line has in common with those of other nodes."""
+
+
+class _LineEnds(dict[tuple[Signature, str], LineEnd]):
+    """The end of a line by its node's signature and its device's name, each made once."""
+
+    def __missing__(self, key: tuple[Signature, str]) -> LineEnd:
+        signature, device = key
+        found = self[key] = line_end(f" ({escape_line(signature.op)}):", device)
+        return found
+
+
+def line_end(op: str, device: str) -> LineEnd:
+    """What stands behind a node's name, from its colon on."""
+    return LineEnd(op, device, f":{op} {device}\n")
 
 
 def format_mapping(lines: Sequence[str]) -> Marked:
@@ -51,7 +77,7 @@ def format_placements(placements: Iterable[Placement], shows: Shows | None = Non
 
 def format_lines(lines: Iterable[LogLine]) -> str:
     """The lines as they are logged."""
-    return "".join([f"{node}{op} {device}\n" for node, op, device in lines])
+    return "".join(chain.from_iterable((node, end.text) for node, end in lines))
 
 
 def mark_lines(lines: Iterable[LogLine]) -> Marked:
@@ -59,31 +85,28 @@ def mark_lines(lines: Iterable[LogLine]) -> Marked:
     return Marked(*[part for line in lines for part in _marked_parts(*line)])
 
 
-def _marked_parts(node: str, op: str, name: str) -> Iterator[str]:
-    yield Marked(node, role=Role.NODE)
-    yield Marked(op, role=Role.OP)
-    yield from (" ", device(name), "\n")
+def _marked_parts(node: str, end: LineEnd) -> Iterator[str]:
+    yield Marked(f"{node}:", role=Role.NODE)
+    yield Marked(end.op, role=Role.OP)
+    yield from (" ", device(end.device), "\n")
 
 
 def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) -> Iterator[LogLine]:
     """A line for each node, as TensorFlow 2.x logs it."""
     for placement in placements:
         nodes, devices = placement.graph.nodes, placement.devices
-        named = {device: device.name for device in placement.device_set.devices}
+        ends = _LineEnds()
         shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
-        ops = {op: f" ({escape_line(op)}):" for op in dict.fromkeys(node.signature.op for node in nodes)}
-        yield from [(f"{nodes[i].name}:", ops[nodes[i].signature.op], named[devices[i]]) for i in shown]  # type: ignore[index]
+        yield from ((nodes[i].name, ends[nodes[i].signature, devices[i].name]) for i in shown)  # type: ignore[union-attr]
 
 
 def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:
     """The same as the first guides show it, without ops; `fetches` are the names of the fetched nodes."""
     for placement in placements:
         nodes, devices = placement.graph.nodes, placement.devices
-        named = {device: classic_name(device) for device in placement.device_set.devices}
+        ends = {device: line_end("", classic_name(device)) for device in placement.device_set.devices}
         placed = ((nodes[i].name, devices[i]) for i in classic_order(placement.graph, fetches))
-        yield from (
-            (f"{name}:", "", named[device]) for name, device in placed if device is not None and (shows is None or shows(name))
-        )
+        yield from ((name, ends[device]) for name, device in placed if device is not None and (shows is None or shows(name)))
 
 
 def classic_name(device: Device) -> str:
@@ -96,14 +119,10 @@ def classic_order(graph: Graph, fetches: Sequence[str]) -> list[int]:
     order: list[int] = []
     visited = bytearray(len(graph))
     fetched = [graph.ids[name] for name in fetches if name in graph.ids]
-    for start in (*fetched, *_sinks(graph), *range(len(graph))):
+    for start in (*fetched, *(node.id for node in graph.sinks()), *range(len(graph))):
         if not visited[start]:
             _visit(graph, start, visited, order)
     return order
-
-
-def _sinks(graph: Graph) -> list[int]:
-    return [node_id for node_id, consumers in enumerate(graph.consumers()) if not consumers]
 
 
 def _visit(graph: Graph, start: int, visited: bytearray, order: list[int]) -> None:

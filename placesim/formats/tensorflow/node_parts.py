@@ -1,0 +1,138 @@
+"""Many NodeDefs at once -> the name, the op, the inputs and the rest of each, as columns.
+
+A graph may have a million nodes, and nearly all are written alike: their fields in order, lengths of one byte, ASCII.  Where
+the parts of such nodes stand is found by numpy, a step for all nodes of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.dtypes import DOUBLE, FLOAT
+from placesim.ops.attributes import TensorValue
+from placesim.tensor_fields import value_field
+from placesim.wire import BYTES, field_head
+
+Column = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+_NAME_TAG, _OP_TAG, _INPUT_TAG = (number << 3 | BYTES for number in (1, 2, 3))
+_HEAD = 2
+"""Bytes of a tag and of a length, where that is short."""
+_SHORT = 127
+_MAX_NODE_BYTES = 512
+"""A larger node has hardly one that is like it."""
+_RUN_BYTES = 1 << 20
+_PAD = bytes(_HEAD)
+"""Behind the last node, so that its end can be asked for a tag."""
+_CONST = b"Const"
+NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
+"""What stands before the only number of a constant."""
+
+
+class NodeParts(NamedTuple):
+    """A row for each node of a run; one that is written in another way than most has no op.
+
+    `rests` are all that follows the inputs: device and attrs, each byte as the character of its number.  `numbers` are those
+    that constants seem to end in, by row; the rests of these end before them.
+    """
+
+    names: list[str]
+    ops: list[str]
+    inputs: list[tuple[str, ...]]
+    rests: list[str]
+    numbers: dict[int, TensorValue]
+
+
+def runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
+    """The starts and the ends of nodes that stand one after the other, a megabyte of them at a time, or a larger one."""
+    pairs = np.asarray(spans, np.int64).reshape(-1, 2)
+    starts, ends = pairs[:, 0], pairs[:, 1]
+    first = 0
+    while first < len(pairs):
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + _RUN_BYTES)))
+        yield starts[first:last], ends[first:last]
+        first = last
+
+
+def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
+    """The parts of the nodes of a run."""
+    chunk = bytes(data[int(starts[0]) : int(ends[-1])]) + _PAD
+    text, found = chunk.decode("latin-1"), np.frombuffer(chunk, np.uint8)
+    start, end = starts - starts[0], ends - starts[0]
+    size = end - start
+    # a node that is found to be unusual has its parts where they do no harm
+    is_usual = (size > 2 * _HEAD) & (size <= _MAX_NODE_BYTES)
+    name = start + _HEAD
+    name_end = _text_end(found, start, end - _HEAD, _NAME_TAG, is_usual)
+    op = name_end + _HEAD
+    op_end = _text_end(found, name_end, end, _OP_TAG, is_usual)
+    input_row, input_start, input_end, rest = _inputs(found, np.where(is_usual, op_end, end), end)
+    others = np.flatnonzero(found > _SHORT)
+    is_usual &= (rest <= end) & (np.searchsorted(others, start) == np.searchsorted(others, rest))
+    numbers, rest_end = _numbers(found, np.flatnonzero(is_usual), op, op_end, rest, end)
+    texts = iter(_cut(text, input_start, input_end))
+    counts = np.bincount(input_row, minlength=len(start)).tolist()
+    return NodeParts(
+        _cut(text, name, name_end),
+        _cut(text, op, np.where(is_usual, op_end, op)),
+        [tuple(islice(texts, count)) for count in counts],
+        _cut(text, rest, rest_end),
+        numbers,
+    )
+
+
+def _cut(text: str, starts: Column, ends: Column) -> list[str]:
+    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:
+    """Where the texts of fields end that have this tag and end before `end`; `is_usual` is cleared for all others."""
+    length = found[field + 1]
+    text_end = field + _HEAD + length
+    is_usual &= (found[field] == tag) & (length <= _SHORT) & (text_end <= end)
+    return np.where(is_usual, text_end, field)
+
+
+def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Column, Column]:
+    """(row, start, end) of each input, by rows and then in order, and where the inputs of each row end.
+
+    That is beyond the row's end where an input is not short or reaches there.
+    """
+    rest = rest.copy()
+    rows, starts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    waiting = np.arange(len(rest))
+    while waiting.size:
+        waiting = waiting[rest[waiting] + _HEAD <= end[waiting]]
+        waiting = waiting[found[rest[waiting]] == _INPUT_TAG]
+        starts.append(rest[waiting] + _HEAD)
+        rows.append(waiting)
+        length = found[starts[-1] - 1].astype(np.int64)
+        rest[waiting] = np.where(length <= _SHORT, starts[-1] + length, end[waiting] + 1)
+    row, start = np.concatenate(rows), np.concatenate(starts)
+    order = np.argsort(row, kind="stable")
+    row, start = row[order], start[order]
+    return row, start, start + found[start - 1], rest
+
+
+def _numbers(
+    found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column
+) -> tuple[dict[int, TensorValue], Column]:
+    """The numbers that constants among these rows may end in, and where all else of each row ends."""
+    rest_end = end.copy()
+    numbers: dict[int, TensorValue] = {}
+    rows = rows[op_end[rows] - op[rows] == len(_CONST)]
+    rows = rows[(found[op[rows, None] + np.arange(len(_CONST))] == np.frombuffer(_CONST, np.uint8)).all(1)]
+    for dtype, head in NUMBER_HEADS.items():
+        number = end - dtype.size
+        fits = rows[number[rows] - len(head) >= rest[rows]]
+        fits = fits[(found[number[fits, None] - len(head) + np.arange(len(head))] == np.frombuffer(head, np.uint8)).all(1)]
+        fits = fits[rest_end[fits] == end[fits]]
+        values = found[number[fits, None] + np.arange(dtype.size)].view(dtype.numpy)[:, 0]
+        numbers |= zip(fits.tolist(), map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
+        rest_end[fits] = number[fits]
+    return numbers, rest_end
