@@ -128,6 +128,8 @@ SHAPES = [
     ((1, 4, 200, 200), (3, 1, 200, 150)),
     ((5, 300, 120), (120, 100)),
     ((1, 4000), (4000, 5000)),
+    ((2101, 20), (20, 1500)),
+    ((12, 1100), (1100, 1701)),
 ]
 
 
@@ -141,8 +143,10 @@ def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype:
         with threads(number):
             results.append(product(a, b))
             transposed = product(np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2), b)
+            other = product(a, np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2))
         np.testing.assert_array_equal(results[-1], expected)
         np.testing.assert_array_equal(transposed, expected)
+        np.testing.assert_array_equal(other, expected)
         assert results[-1].dtype == expected.dtype
 
 

@@ -25,6 +25,12 @@ SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
 THIN_MATRIX = 1 << 14
 """Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+FEW_TERMS = 1 << 5
+"""Terms of a sum so few that a large output is what takes time: BLAS clears it, reads and writes it where it packs matrices."""
+FEW_ROWS = 1 << 5
+"""Rows or columns so few that the large matrix which they meet is what takes time."""
+BROAD_MATRIX = 1 << 16
+"""Elements of the small matrix beside such a large one: it stays in a processor's cache."""
 SUMMED = 0
 """Stands for the axis that a product sums over, where axes are counted from the end."""
 THIN_OUTPUT = 10_000
@@ -48,6 +54,12 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
     """The same into `output`, which may lie anywhere but over the others; of a matrix, `finish` follows to all rows."""
+    if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
+        found = np.empty((right.shape[1], len(left)), output.dtype)
+        multiply_into(found, right.T, left.T)
+        output[...] = found.T
+        finish(slice(0, len(output)))
+        return
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
     if count > 1 and axis == -2:
         _multiply_parts(output, left, right, count, axis, finish)
@@ -78,6 +90,11 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
         axis = -2 if shape[-2] >= shape[-1] else -1
         count = min(count, max(2, shape[axis] // PART_LENGTH))
     return min(shares_within(count), shape[axis]), axis
+
+
+def _is_turned(left: Tensor, right: Tensor) -> bool:
+    """Whether a few rows meet a large matrix that lies in memory column by column: it is read as it lies, from the left."""
+    return len(left) <= FEW_ROWS < len(right) and left.size <= BROAD_MATRIX < right.size and right.strides[0] < right.strides[1]
 
 
 def _is_thin(elements: int, depth: int) -> bool:
@@ -118,7 +135,8 @@ def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
         if whole < len(right):
             output += np.matmul(left[:, whole:], right[whole:])
         return
-    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX and output.size * len(right) > SMALL_PRODUCT:
+    thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
+    if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
         length, right = _piece(len(left), SMALL_PRODUCT // right.size), np.ascontiguousarray(right)
         whole = len(left) // length * length
         np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
