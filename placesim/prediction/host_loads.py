@@ -7,11 +7,13 @@ runs it is copied, is asked of the kernels themselves.  What a count costs is th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import NamedTuple
 
 from placesim.prediction.node_work import DISPATCHED, NodeShapes
 from placesim.runtime.allocation import KEEPING
+from placesim.runtime.kernels.element_parts import PART_BYTES as ELEMENT_PART_BYTES
+from placesim.runtime.kernels.element_parts import part_count
 from placesim.runtime.kernels.linalg.products import SUMMED, cut_of
 from placesim.runtime.kernels.nn.correlation import (
     LONG_BLOCK,
@@ -105,9 +107,10 @@ _PASSES: Mapping[str, Passes] = {
     **dict.fromkeys(("Exp", "Log", "Sin", "Cos", "Tanh"), Passes(exponential=1)),
     **dict.fromkeys(("Expm1", "Log1p", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"), Passes(exponential=2)),
     "Pow": Passes(exponential=3),
-    **dict.fromkeys(("Atan2", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "Erfinv", "Ndtri"), Passes(special=1)),
+    **dict.fromkeys(("Atan2", "Asinh", "Acosh", "Atanh", "Erfc", "Erfinv", "Ndtri"), Passes(special=1)),
     **dict.fromkeys(("Lgamma", "Digamma", "Zeta", "Polygamma", "Igamma", "Igammac"), Passes(special=2)),
-    "Sigmoid": Passes(plain=4, divided=1, exponential=1, chosen=1),
+    "Erf": Passes(plain=24, divided=1),
+    "Sigmoid": Passes(plain=2, divided=1, exponential=1),
     "TanhGrad": Passes(plain=3),
     "SigmoidGrad": Passes(plain=3),
     "SquaredDifference": Passes(plain=2),
@@ -122,7 +125,7 @@ _PASSES: Mapping[str, Passes] = {
     "EluGrad": Passes(plain=3, chosen=1),
     "Selu": Passes(plain=3, exponential=2, chosen=1),
     "SeluGrad": Passes(plain=4, chosen=1),
-    "Softplus": Passes(plain=4, exponential=2),
+    "Softplus": Passes(plain=8, divided=1, exponential=2),
     "SoftplusGrad": Passes(plain=2, divided=1, exponential=1),
     "Softsign": Passes(plain=2, divided=1),
     "SoftsignGrad": Passes(plain=3, divided=1),
@@ -138,6 +141,11 @@ _PASSES: Mapping[str, Passes] = {
     "ApplyAdam": Passes(plain=9, divided=2),
     "ApplyAdaMax": Passes(plain=8, divided=1),
 }
+_CUT_OPS = """
+    Acos Acosh Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e Cosh Dawsn Digamma Elu Erf Erfc Erfinv Expint Expm1
+    LeakyRelu Lgamma Log1p Ndtri Selu Sigmoid Sinh Softplus Softsign Spence Tan"""
+_IN_PARTS = frozenset(_CUT_OPS.split())
+"""Ops whose kernels take large tensors in parts (`element_parts`)."""
 """Passes of the kernels that take another number than one; each is counted in the kernel's own expression."""
 _TEMPORARY = 3
 """Arrays that a further pass reads and writes: two operands and a result."""
@@ -205,18 +213,31 @@ def _elementwise(node: NodeShapes) -> Load:
     if node.op in _VIEWS:
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
     passes = _PASSES.get(node.op, _ONE)
-    amounts = _passes(passes, max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs)), node)
+    elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
+    if node.op in _IN_PARTS:
+        return _in_parts("elementwise", passes, elements, node)
+    amounts = _passes(passes, elements, node)
     amounts.add(run=_runs(node))
     return Load("copy" if node.op in _COPIES else "elementwise", amounts, Amounts())
 
 
-def _passes(passes: Passes, elements: int, node: NodeShapes) -> Amounts:
+def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
+    """Passes over the parts of a tensor, and so much more of what is named; the result is put in its place."""
+    parts = part_count(elements * node.dtype.size)
+    if parts < 2:
+        return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
+    shared = _passes(passes._replace(plain=passes.plain + 1), elements, node, ELEMENT_PART_BYTES)
+    return Load(family, Amounts(call=4), shared.add(call=(parts - 1) * passes.number).add(**counts), parts)
+
+
+def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:
+    """`part_bytes`: of what the passes go over one after the other before they take the next part."""
     amounts = Amounts(call=passes.number)
     amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     amounts.stream(node.moved_bytes)
     if passes.number > 1:
         size = _TEMPORARY * elements * node.dtype.size
-        amounts.stream((passes.number - 1) * size, max(size, node.moved_bytes))
+        amounts.stream((passes.number - 1) * size, min(part_bytes * _TEMPORARY, max(size, node.moved_bytes)))
     return amounts
 
 
@@ -256,8 +277,8 @@ def _softmax(node: NodeShapes) -> Load:
     """Largest, difference, exponential, sum and quotient of each row."""
     *_, columns = node.inputs[0]
     elements = prod(node.inputs[0])
-    amounts = _passes(Passes(plain=2, exponential=1), elements, node)
-    return Load("softmax", amounts.add(call=4, reduced=2 * elements, row=2 * elements / columns), Amounts())
+    passes = Passes(plain=2, exponential=1)
+    return _in_parts("softmax", passes, elements, node, call=4, reduced=2 * elements, row=2 * elements / columns)
 
 
 def _reduction(node: NodeShapes) -> Load:

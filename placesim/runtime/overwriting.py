@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import FLOAT
+from placesim.runtime.process_memory import ProcessMemory
 from placesim.runtime.resources import Variable
 
 _side_by_side: ContextVar[bool] = ContextVar("side by side", default=False)
@@ -55,11 +56,19 @@ _OWN_REFERENCES = _references(Variable("", FLOAT, np.zeros(1, np.float32)))
 """What is counted where only a variable holds its value: interpreters count their own hold on it differently."""
 
 
-def own_all(results: MutableMapping[int, Any]) -> None:
-    """Copy the arrays whose memory is somebody else's too: a constant's, a variable's, what was fed, what is kept for later."""
+def own_all(results: MutableMapping[int, Any], memory: ProcessMemory) -> None:
+    """Copy the arrays whose memory is somebody else's too: a constant's, a variable's, what was fed, what is kept for later.
+
+    What there is no room to copy may only be read.
+    """
     for index in results:
         if _is_held_elsewhere(results, index):
-            results[index] = results[index].copy()
+            value = results[index]
+            if memory.has_room(value.nbytes):
+                results[index] = value.copy()
+            else:
+                results[index] = value.view()
+                results[index].flags.writeable = False
 
 
 def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:

@@ -11,7 +11,6 @@ from placesim.graph.graph import Graph, TensorRef
 from placesim.placement.input_checks import missing_output
 from placesim.placement.placer import Placement
 from placesim.runtime.executors import AnyExecutor
-from placesim.runtime.overwriting import own_all
 from placesim.runtime.partition import Partitions
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph
@@ -94,11 +93,10 @@ class Prepared:
     buffers: Buffers | None = None
 
     def shown(self, results: dict[int, Any], states: Mapping[str, DeviceState]) -> dict[int, Any]:
-        """Values by `_Retval` index, the caller's own: those that share a variable's memory as it is now."""
+        """Values by `_Retval` index, those that share a variable's memory as it is now."""
         if self.buffers is None:
             self.buffers = shared_buffers(self.step.client)
         show_ends(results, self.buffers, states)
-        own_all(results)
         return results
 
     def arguments(self, graph: Graph, feeds: Mapping[TensorRef, Any]) -> dict[int, Any]:

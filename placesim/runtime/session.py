@@ -28,6 +28,7 @@ from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
 from placesim.runtime.kernels.sketch import SketchedValueError
+from placesim.runtime.overwriting import own_all
 from placesim.runtime.partition import partition
 from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
@@ -379,7 +380,8 @@ class Session:
                 results = prepared.executor.run(arguments, progress, is_accounted=False)
             else:
                 results = self._run_accounted(self._ledger, prepared, arguments, progress)
-        return prepared.shown(results, self._states)
+        own_all(prepared.shown(results, self._states), self._memory)
+        return results
 
     def _run_accounted(
         self, ledger: Ledger, prepared: Prepared, arguments: Mapping[int, Any], progress: Progress | None

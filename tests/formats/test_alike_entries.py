@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file import alike_entries, entry_pieces, reader
+from placesim.formats.graph_file import alike_entries, entry_kinds, entry_pieces, reader
 from placesim.formats.graph_file.reader import read_graph_file
 
 _OPS = ["Add", "Mul", "Identity", "Split", "AssignAdd", "Cast", "Pack", "NoOp", "Nope", "'Add'", "Merge", "Switch", "5"]
@@ -200,6 +200,8 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
     monkeypatch.setattr(entry_pieces, "_FIRST_LETTERS", 3000)
     monkeypatch.setattr(entry_pieces, "_CHUNK_LETTERS", 900)
     monkeypatch.setattr(entry_pieces, "_FEWEST_ENTRIES", 2)
+    monkeypatch.setattr(entry_kinds, "_MAX_COMPARED", 1 + seed)
+    monkeypatch.setattr(entry_kinds, "_MAX_KINDS", 20 * (1 + seed))
     monkeypatch.setattr(alike_entries.AlikeEntries, "take_texts", counted)
     for text in _documents(seed):
         found = _read(text)

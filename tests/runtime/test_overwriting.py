@@ -14,6 +14,7 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.runtime.kernels.state.optimizers import PART_BYTES
 from placesim.runtime.overwriting import may_overwrite, ops_side_by_side, own_all
+from placesim.runtime.process_memory import ProcessMemory
 from placesim.runtime.resources import Variable
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
@@ -165,5 +166,13 @@ def test_what_only_the_results_hold_is_not_copied() -> None:
     kept = np.zeros(4)
     results = {0: np.zeros(3), 1: np.zeros(6).reshape(2, 3), 2: kept, 3: kept[1:]}
     before = {index: value.ctypes.data for index, value in results.items()}
-    own_all(results)
+    own_all(results, ProcessMemory())
     assert [results[index].ctypes.data == before[index] for index in results] == [True, True, False, False]
+
+
+def test_what_there_is_no_room_to_copy_may_only_be_read() -> None:
+    kept = np.zeros(1 << 22)
+    results = {0: kept}
+    own_all(results, ProcessMemory(limit=1 << 20))
+    assert np.shares_memory(results[0], kept)
+    assert (results[0].flags.writeable, kept.flags.writeable) == (False, True)

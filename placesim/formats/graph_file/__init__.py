@@ -2,8 +2,8 @@
 
 - `reader` is the way in, `writer` the way out (in the raw form); `overrides` reads what options say in the file's language
 - `yaml_tree` makes a tree of the text that knows its lines; `plain_values` and `node_attrs` make values of what stands in it
-- `entry_pieces` cuts a long list of nodes, `alike_entries` makes nodes of entries that are written alike; `flow_lines` and
-  `entry_trees` make trees of the others
+- `entry_pieces` cuts a long list of nodes, `alike_entries` makes nodes of entries that are written alike, of one of the
+  `entry_kinds`; `flow_lines` and `entry_trees` make trees of the others
 - `entries` hands each entry of `nodes` on: `node_entries` (one op), `variable_entries`, `scope_entries`, `training_entries`
   (`training_reader` reads what stands in them); `references` finds what their inputs name, `scoped_names` what is named how in
   which scope, `loops` the edges that lead back

@@ -71,12 +71,16 @@ def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (pad_tensor(tensor, rows, value),)
 
 
-def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: object = 0) -> Tensor:
+def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: Any = 0) -> Tensor:
     """A tensor with `rows[i]` = (before, after) elements of a value around each axis i."""
-    shape = tuple(dim + before + after for dim, (before, after) in zip(tensor.shape, rows, strict=True))
-    result = np.full(shape, value, tensor.dtype)
-    inside = tuple(slice(before, before + dim) for dim, (before, _) in zip(tensor.shape, rows, strict=True))
-    result[inside] = tensor
+    result = np.empty([dim + before + after for dim, (before, after) in zip(tensor.shape, rows, strict=True)], tensor.dtype)
+    inside: list[slice] = []
+    for dim, (before, after) in zip(tensor.shape, rows, strict=True):
+        if before or after:
+            result[(*inside, slice(before))] = value
+            result[(*inside, slice(before + dim, None))] = value
+        inside.append(slice(before, before + dim))
+    result[tuple(inside)] = tensor
     return result
 
 

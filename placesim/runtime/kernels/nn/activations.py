@@ -14,6 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.choosing import choose
+from placesim.runtime.kernels.element_parts import in_parts
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
@@ -56,11 +57,16 @@ def selu(features: Tensor) -> Any:
 
 
 def softplus(features: Tensor) -> Any:
-    """log(1 + exp(x)), and x or exp(x) alone where the other would be lost in rounding."""
-    # TensorFlow's threshold: two above the logarithm of the type's precision
-    threshold = np.log(np.finfo(features.dtype).eps) + 2
-    exponential = np.exp(features)
-    return choose(features > -threshold, features, choose(features < threshold, exponential, np.log1p(exponential)))
+    """log(1 + exp(x)), as max(x, 0) and the logarithm of 1 + exp(-|x|)."""
+    power = np.asarray(np.abs(features))
+    np.exp(np.negative(power, out=power), out=power)
+    # numpy's log1p goes element by element: so log(1 + p), with what the sum has lost of p
+    total = power + power.dtype.type(1)
+    power -= total - power.dtype.type(1)
+    power /= total
+    power += np.log(total)
+    power += np.maximum(features, features.dtype.type(0))
+    return power
 
 
 def softsign(features: Tensor) -> Any:
@@ -157,11 +163,11 @@ def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = F
 TABLE: Table = {
     "Relu": _build_activation(relu),
     "Relu6": _build_activation(relu6),
-    "LeakyRelu": _build_activation(leaky_relu, needs_attrs=True),
-    "Elu": _build_activation(elu),
-    "Selu": _build_activation(selu),
-    "Softplus": _build_activation(softplus),
-    "Softsign": _build_activation(softsign),
+    "LeakyRelu": _build_activation(in_parts(leaky_relu), needs_attrs=True),
+    "Elu": _build_activation(in_parts(elu)),
+    "Selu": _build_activation(in_parts(selu)),
+    "Softplus": _build_activation(in_parts(softplus)),
+    "Softsign": _build_activation(in_parts(softsign)),
     "ReluGrad": _build_gradient("ReluGrad", relu_grad),
     "Relu6Grad": _build_gradient("Relu6Grad", relu6_grad),
     "LeakyReluGrad": _build_gradient("LeakyReluGrad", leaky_relu_grad, needs_attrs=True),

@@ -59,7 +59,11 @@ def _taps_of(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
     """
     vertical, horizontal = windows
     region = padded_region(tensor[block.images], windows, block.rows)
-    image, down, across, item = region.strides
+    if not region[0, 0].flags.c_contiguous:  # of a transposed tensor
+        region = np.ascontiguousarray(region)
+    image, down, *_ = region.strides
+    # an axis of one element may have any stride
+    item, across = region.itemsize, region.itemsize * region.shape[-1]
     runs, run = _runs_of(horizontal, tensor.shape[-1])
     shape = (vertical.kernel, horizontal.kernel, len(region), block.rows.stop - block.rows.start, runs, run)
     return as_strided(region, shape, (down, across, image, down * vertical.stride, across * horizontal.stride, item))

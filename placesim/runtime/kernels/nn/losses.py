@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
+from placesim.runtime.kernels.element_parts import in_parts
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.runtime.kernels.precision import wide_dtype, widened
@@ -37,7 +38,8 @@ def shifted(logits: Tensor) -> Tensor:
 
 def softmax(logits: Tensor) -> Tensor:
     """exp(x) over its sum along the last axis of `[..., classes]`."""
-    exponentials = np.exp(shifted(logits))
+    exponentials = shifted(logits)
+    np.exp(exponentials, out=exponentials)
     exponentials /= np.sum(exponentials, axis=-1, keepdims=True)
     return exponentials
 
@@ -45,8 +47,8 @@ def softmax(logits: Tensor) -> Tensor:
 def log_softmax(logits: Tensor) -> Tensor:
     """The logarithm of the softmax of `[..., classes]`, without the softmax's rounding."""
     differences = shifted(logits)
-    found: Tensor = differences - np.log(np.sum(np.exp(differences), axis=-1, keepdims=True))
-    return found
+    differences -= np.log(np.sum(np.exp(differences), axis=-1, keepdims=True))
+    return differences
 
 
 def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Sequence[Tensor]:
@@ -54,7 +56,7 @@ def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Seque
     (logits,) = inputs
     if logits.ndim < 1:
         raise InvalidArgumentError(f"logits must have >= 1 dimension, got {format_dims(logits.shape)}")
-    return (widened(log_softmax if is_log else softmax)(logits),)
+    return (in_parts(widened(log_softmax if is_log else softmax), has_rows=True)(logits),)
 
 
 def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
