@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Finish, leave
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.parts import even_parts, shares_within
 
@@ -45,15 +46,19 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     return output
 
 
-def multiply_into(output: Tensor, left: Tensor, right: Tensor) -> None:
-    """The same into `output`, which may lie anywhere but over the others."""
+def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
+    """The same into `output`, which may lie anywhere but over the others; of a matrix, `finish` follows to all rows."""
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
+    if count > 1 and axis == -2:
+        _multiply_parts(output, left, right, count, axis, finish)
+        return
     if count < 2:
-        _multiply(output, left, right)
+        multiply_part(output, left, right)
     elif axis == SUMMED:
         _add_up(output, left, right, count)
     else:
-        _multiply_parts(output, left, right, count, axis)
+        _multiply_parts(output, left, right, count, axis, leave)
+    finish(slice(0, len(output)))
 
 
 def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
@@ -79,13 +84,14 @@ def _is_thin(elements: int, depth: int) -> bool:
     return 0 < elements <= THIN_OUTPUT < SMALL_PRODUCT < elements * depth
 
 
-def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int) -> None:
-    """So many parts along one axis of the output."""
+def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
+    """So many parts along one axis of the output; `finish` follows to each."""
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
-        _multiply(_take(output, axis, part), one, other)
+        multiply_part(_take(output, axis, part), one, other)
+        finish(part)
 
     spread(multiply, list(even_parts(output.shape[axis], count)))
 
@@ -96,13 +102,13 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
     cuts = list(even_parts(len(right), count))
 
     def multiply(number: int) -> None:
-        _multiply(sums[number], left[:, cuts[number]], right[cuts[number]])
+        multiply_part(sums[number], left[:, cuts[number]], right[cuts[number]])
 
     spread(multiply, range(count))
     np.sum(sums, axis=0, dtype=output.dtype, out=output)
 
 
-def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
+def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
     """A part in one thread; long matrices beside a thin one are a row of small products."""
     if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
         length = _piece(len(right), SMALL_PRODUCT // output.size)
