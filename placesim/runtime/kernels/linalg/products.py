@@ -23,7 +23,7 @@ PART_LENGTH = 1 << 10
 MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
-THIN_MATRIX = 1 << 14
+THIN_MATRIX = 10_000
 """Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
 FEW_TERMS = 1 << 5
 """Terms of a sum so few that a large output is what takes time: BLAS clears it, reads and writes it where it packs matrices."""

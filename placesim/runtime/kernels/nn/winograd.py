@@ -33,7 +33,7 @@ TILES = (2, 4)
 """Rows and columns of outputs in a tile."""
 TAPS = (3, 5)
 """Rows and columns of a filter."""
-LEAST_OUTPUTS = 1 << 9
+LEAST_OUTPUTS = 1 << 10
 """Rows times columns of all images: with fewer, the transformed filter is more to read and write than the products save."""
 LEAST_CHANNELS = 32
 """With fewer, of inputs or outputs, the transforms of tiles are."""
