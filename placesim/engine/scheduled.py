@@ -85,9 +85,11 @@ class ScheduledPart:
         """Steps of what depends on constants alone hand out what was computed once."""
         self._is_folded = True
         folded = fold(self._programs)
-        for number, (part, index) in enumerate(self._order if folded is not None else ()):
+        if folded is None:
+            return
+        for number, (part, index) in enumerate(self._order):
             found = self._programs[part].instructions[index]
-            if folded is not None and (part, index) in folded.nodes and found.key is None:
+            if (part, index) in folded.nodes and found.key is None:
                 self.steps[number] = _handing_out(self.stores[part], found.outputs, folded.outputs(part, found))
 
     def blamed(self, error: Exception, number: int) -> PlacesimError:

@@ -31,14 +31,18 @@ class NodeImport:
         self._pending: list[tuple[Node, tuple[str, ...], Any]] = []
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
+        self._made = [node.signature for node in graph.nodes]
         self._fitting: set[tuple[Signature, ...]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
         """Nodes, one after the other; `tree` is the mapping that the only one was read from, where there is one."""
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
+        made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
         for node_def in node_defs:
             name, op, inputs, device, attrs, location = node_def
+            # looked up before there is a node of its own name: a node that reads itself is looked at slowly
+            sources: tuple[Any, ...] = tuple(map(id_of, inputs))
             node_id = len(nodes)
             if not name or name in broken or ids.setdefault(name, node_id) != node_id:
                 self._report_name(node_def, tree)
@@ -52,13 +56,9 @@ class NodeImport:
                 del ids[name]
                 broken[name] = location
                 continue
-            if not inputs and not signature.input_dtypes:
-                nodes.append(Node(node_id, name, signature, attrs, (), (), (), device, location))
-                continue
+            made.append(signature)
             # first outputs of nodes that are there, as most inputs are: whether such fit is looked at once
-            sources: tuple[Any, ...] = tuple(map(ids.get, inputs))
-            is_known = None not in sources and node_id not in sources
-            if is_known and (signature, *[nodes[i].signature for i in sources]) in fitting:
+            if None not in sources and (signature, *map(signature_of, sources)) in fitting:
                 slots = _FIRST_OUTPUTS[len(sources)]
                 nodes.append(Node(node_id, name, signature, attrs, sources, slots, (), device, location))
             else:
@@ -74,8 +74,7 @@ class NodeImport:
             self._has_forward_edges = True
             self._pending.append((node, inputs, places))
         elif node.input_slots in _FIRST_OUTPUTS and not node.control_inputs and len(self._problems) == problems:
-            nodes = self._graph.nodes
-            self._fitting.add((node.signature, *[nodes[i].signature for i in node.input_nodes]))
+            self._fitting.add((node.signature, *map(self._made.__getitem__, node.input_nodes)))
 
     def mark_broken(self, name: str, location: int) -> None:
         """There is a node of that name of which all that is wrong has been noted."""

@@ -61,7 +61,8 @@ class PlacementRow(NamedTuple):
 class Report(Reading, Outcome):
     """An outcome and how it is told.
 
-    `results` are what was fetched; `fetches` the names of the fetched nodes; `style` and `shows_log` say how the text is
+    `results` are what was fetched; `fetches` the names of the nodes that were asked for (for a classic log, where nothing is
+    asked for, of those that nobody reads); `style` and `shows_log` say how the text is
     printed, `shows_node` which nodes are logged (None: all).  `annotations` are the devices that came with a file of
     TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is what was simulated,
     None where it could not be read.

@@ -66,9 +66,11 @@ class DataflowExecutor:
             return
         self._is_folded = True
         folded = fold(self.programs)
-        for number, index in () if folded is None else folded.nodes:
+        if folded is None:
+            return
+        for number, index in folded.nodes:
             node = self.wiring[number].nodes[index]
-            if folded is not None and node.kind == COMPUTE:
+            if node.kind == COMPUTE:
                 node.compute, node.is_expensive = handing_out(folded.outputs(number, node.instruction)), False
 
     def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], Run]:

@@ -1,5 +1,7 @@
 """Elementwise ops right after a product or a convolution: done in its output's own memory, in parts that stay in a cache.
 
+A kernel that works in blocks does them to each block itself (`kernels/following.py`); other outputs are gone over as a whole.
+
 What is fused is found when an executor lays out its steps; graph, placement and order know nothing of it.  Each element meets
 the same operations in the same order, so that results are the same to the bit.  A node of a group that turns out not to fit
 (another type, shapes that broadcast otherwise or not at all) runs by itself at its own turn, and so do those after it: errors
@@ -9,11 +11,14 @@ are the same, and name the same node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Finish, offered
+from placesim.runtime.kernels.nn.activations import relu, relu6
 from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.program import Instruction, Program
 
@@ -36,8 +41,9 @@ _BINARY: dict[str, np.ufunc] = {
     "Sub": np.subtract,
 }
 _UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"))
+_IN_PLACE: dict[str, Callable[..., object]] = {"Relu": relu, "Relu6": relu6}
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
-PART_BYTES = 1 << 18
+PART_BYTES = 1 << 20
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
 SHARED_BYTES = 1 << 22
 """Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
@@ -120,16 +126,22 @@ class Group:
         self._followers = followers
         self._store = store
         self._done = 0
+        self._begun: Tensor | None = None
 
     def lead(self, step: Step) -> Step:
         """The head's step, and as many followers as fit what it gave."""
 
         def lead() -> None:
             self._done = 0
-            step()
+            with offered(self._begin):
+                step()
             value = self._store[self._head]
-            if type(value) is np.ndarray and value.ndim and value.size and value.dtype in _DTYPES and value.flags.carray:
-                self._follow(value)
+            if value is not self._begun:
+                _finish_all(self._begin(value), value, self._done)
+            self._begun = None
+            if self._done:
+                self._store[self._head] = None
+                self._store[self._followers[self._done - 1].instruction.outputs] = value
 
         return lead
 
@@ -146,41 +158,47 @@ class Group:
 
         return follow
 
-    def _follow(self, value: Tensor) -> None:
+    def _begin(self, output: Any) -> Finish:
+        """What those followers do that fit the head's output."""
         applied: list[Apply] = []
-        for follower in self._followers:
-            apply = _applied(follower, value, None if follower.operand is None else self._store[follower.operand])
-            if apply is None:
-                break
-            applied.append(apply)
-        if not applied:
-            return
-        _apply_all(applied, value)
-        self._store[self._head] = None
-        self._store[self._followers[len(applied) - 1].instruction.outputs] = value
-        self._done = len(applied)
+        if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
+            for follower in self._followers:
+                apply = _applied(follower, output, None if follower.operand is None else self._store[follower.operand])
+                if apply is None:
+                    break
+                applied.append(apply)
+        self._begun, self._done = output, len(applied)
+        return partial(_finish, applied, output)
 
 
-def _apply_all(applied: Sequence[Apply], value: Tensor) -> None:
-    """All ops on one part of a tensor after the other."""
-    channels = value.shape[-1]
-
-    def work(rows: slice) -> None:
-        part = slice(rows.start * channels, rows.stop * channels)
+def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
+    """All ops on one part of some rows after the other."""
+    if not applied:
+        return
+    channels, count = output.shape[-1], rows.stop - rows.start
+    for some in even_parts(count, count * channels * output.itemsize // PART_BYTES, rows.start):
+        part = slice(some.start * channels, some.stop * channels)
         for apply in applied:
             apply(part)
 
-    rows = list(even_parts(value.size // channels, shares(value.nbytes // PART_BYTES)))
+
+def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
+    """So many ops on all rows of a tensor."""
+    if not done:
+        return
+    rows = value.size // value.shape[-1]
     if value.nbytes >= SHARED_BYTES:
-        spread(work, rows)
+        spread(finish, list(even_parts(rows, shares(value.nbytes // PART_BYTES))))
     else:
-        for some in rows:
-            work(some)
+        finish(slice(0, rows))
 
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
     op, flat = follower.instruction.node.op, value.reshape(-1)
+    if op in _IN_PLACE:
+        in_place = _IN_PLACE[op]
+        return lambda part: in_place(flat[part], out=flat[part])
     if op in _UNARY:
         direct: Any = follower.instruction.kernel.direct
         return lambda part: np.copyto(flat[part], direct(flat[part]))

@@ -11,29 +11,36 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from functools import lru_cache
-from threading import Lock, local
+from functools import lru_cache, partial
+from queue import SimpleQueue
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
+from weakref import finalize
 
 from placesim.runtime.denormals import flush_denormals
 
 Part = TypeVar("Part")
+Job = Callable[[], object]
 
 
 class IntraOpPool:
-    """So many threads for one op: the one that runs it, and helpers."""
+    """So many threads for one op: the one that runs it, and helpers, which start when they are first needed.
+
+    Many an op lasts a few tenths of a millisecond, of which futures would take 20 to 50 us.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        # starts no thread before it needs one
-        self._helpers = ThreadPoolExecutor(max(1, threads - 1), "placesim-intra-op", initializer=flush_denormals)
+        self._asked: SimpleQueue[Job | None] = SimpleQueue()
+        self._started = 0
+        self._starting = Lock()
+        self._end = finalize(self, _end_helpers, self._asked, self.threads - 1)
 
     def close(self) -> None:
         """Its threads end, once they have done what they are at."""
-        self._helpers.shutdown(wait=False, cancel_futures=True)
+        self._end()
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -51,10 +58,20 @@ class IntraOpPool:
         # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
         shared = [work]
         elsewhere = _other_processors()
+        helpers = min(self.threads, len(parts)) - 1
+        free = [True] * helpers  # a helper takes one of them, which no two threads can, or finds that it is too late
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def help_out() -> None:
-            _move_to(elsewhere)
-            take_parts()
+            if not _take(free):
+                return
+            try:
+                _move_to(elsewhere)
+                take_parts()
+            except BaseException as error:
+                ended.put(error)
+            else:
+                ended.put(None)
 
         def take_parts() -> None:
             try:
@@ -64,15 +81,49 @@ class IntraOpPool:
                 deque(remaining, maxlen=0)  # nobody takes another one
                 raise
 
-        helping = [self._helpers.submit(copy_context().run, help_out) for _ in range(min(self.threads, len(parts)) - 1)]
+        self._start(helpers)
+        for _ in range(helpers):
+            self._asked.put(partial(copy_context().run, help_out))
         try:
             take_parts()
         finally:
-            started = [helper for helper in helping if not helper.cancel()]
-            wait(started)
+            while _take(free):
+                helpers -= 1
+            errors = [ended.get() for _ in range(helpers)]
             shared.clear()
-        for helper in started:
-            helper.result()
+        error = next(filter(None, errors), None)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error, errors  # else the error would hold the frame that holds it
+
+    def _start(self, helpers: int) -> None:
+        if self._started < helpers:
+            with self._starting:
+                for number in range(self._started, helpers):
+                    # it knows the queue alone: a pool that nobody holds any more ends its threads
+                    Thread(target=_help, args=(self._asked,), name=f"placesim-intra-op_{number}", daemon=True).start()
+                self._started = max(self._started, helpers)
+
+
+def _help(asked: SimpleQueue[Job | None]) -> None:
+    flush_denormals()
+    while (job := asked.get()) is not None:
+        job()
+        del job  # with all that it holds, before the next one is waited for
+
+
+def _end_helpers(asked: SimpleQueue[Job | None], count: int) -> None:
+    for _ in range(count):
+        asked.put(None)
+
+
+def _take(free: list[bool]) -> bool:
+    try:
+        return free.pop()
+    except IndexError:
+        return False
 
 
 _serving: ContextVar[IntraOpPool | None] = ContextVar("serving", default=None)

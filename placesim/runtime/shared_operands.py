@@ -12,7 +12,7 @@ room) is computed by its own node, with its own errors.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -62,31 +62,38 @@ class ThinProduct(NamedTuple):
 def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, list[ThinProduct]]]:
     """Products of one right operand, each list with its program's number: two or more, in their order.
 
-    Early is what is computed before the first of them.
+    The operand is one tensor, or a variable that each of them reads.  Early is what is computed before the first of them.
     """
+    by_operand: dict[Any, list[int]] = {}
+    for number, index in order:
+        program = programs[number]
+        instruction = program.instructions[index]
+        if instruction.node.op == "MatMul" and _may_share(instruction):
+            by_operand.setdefault((number, *_right_operand(program, instruction)), []).append(index)
+    groups = [(number, indices) for (number, *_), indices in by_operand.items() if len(indices) > 1]
+    if not groups:
+        return []
+    turns = {pair: turn for turn, pair in enumerate(order)}
     found = []
-    for number, program in enumerate(programs):
-        groups = _by_right_operand(program, [index for owner, index in order if owner == number])
-        if not groups:
-            continue
+    for number, indices in groups:
+        program = programs[number]
         readers = Counter(position for instruction in program.instructions for position in instruction.inputs)
-        turns = {index: turn for turn, (owner, index) in enumerate(order) if owner == number}
-        for indices in groups:
-            products = [_thin_product(program, index, readers, turns, turns[indices[0]]) for index in indices]
-            early = [thin for thin in products if any(thin.sides)]
-            if len(early) > 1:
-                found.append((number, early))
+        mine = {index: turns[number, index] for index in range(len(program.instructions)) if (number, index) in turns}
+        products = [_thin_product(program, index, readers, mine, mine[indices[0]]) for index in indices]
+        early = [thin for thin in products if any(thin.sides)]
+        if len(early) > 1:
+            found.append((number, early))
     return found
 
 
-def _by_right_operand(program: Program, order: Iterable[int]) -> list[list[int]]:
-    """The nodes of products, in their order, that are not alone with their right operand."""
-    found: dict[tuple[int, bool], list[int]] = {}
-    for index in order:
-        instruction = program.instructions[index]
-        if instruction.node.op == "MatMul" and _may_share(instruction):
-            found.setdefault((instruction.inputs[1], instruction.attrs["transpose_b"]), []).append(index)
-    return [indices for indices in found.values() if len(indices) > 1]
+def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
+    """What products have to have in common: a store position, whether it is a variable that each reads by itself; transposed?
+
+    A layer reads its variable anew at each step, and as long as nothing is assigned to it gets the same tensor.
+    """
+    reader = program.instructions[instruction.node.input_nodes[1]]
+    reads = reader.node.op == "ReadVariableOp" and not reader.is_late
+    return (reader if reads else instruction).inputs[0 if reads else 1], reads, instruction.attrs["transpose_b"]
 
 
 def _may_share(instruction: Instruction) -> bool:
@@ -122,11 +129,15 @@ class Joined(NamedTuple):
     parts: tuple[Tensor, ...]
 
 
-class SharedOperand:
-    """The products of a right operand, in one program's store.
+class Early(NamedTuple):
+    """In a store: what early parts give with a right operand, by their side."""
 
-    There lies as well what early parts gave, by their side: so it does not outlive a step.
-    """
+    operand: Tensor
+    products: dict[Side, Tensor]
+
+
+class SharedOperand:
+    """The products of a right operand, in one program's store: what early parts gave lies there too, and ends with a step."""
 
     def __init__(self, products: Sequence[ThinProduct], program: Program, store: list[Any]) -> None:
         self._products = products
@@ -144,7 +155,7 @@ class SharedOperand:
 
         def join() -> None:
             parts = tuple([store[position] for position in thin.parts])
-            if self._fits(parts, self._operand()):
+            if self._fits(parts, self._operand(number)):
                 store[output] = Joined(parts)
                 _drop(store, dropped)
             else:
@@ -158,20 +169,22 @@ class SharedOperand:
         left, output = instruction.inputs[0], instruction.outputs
 
         def multiply() -> None:
-            parts, operand = self._parts(number), self._operand()
+            parts, operand = self._parts(number), self._operand(number)
             if self._fits(parts, operand):
                 store[output] = self._product(number, parts, operand)
                 _drop(store, dropped)
-                return
-            if isinstance(store[left], Joined):
-                store[left] = np.concatenate(parts, 1)
-            step()
+            else:
+                if isinstance(store[left], Joined):
+                    store[left] = np.concatenate(parts, 1)
+                step()
+            if number == len(self._products) - 1:
+                store[self._early] = None
 
         return multiply
 
-    def _operand(self) -> Any:
-        """The right one, `[k, n]`, if it is there."""
-        instruction = self._products[0].instruction
+    def _operand(self, number: int) -> Any:
+        """A product's right one, `[k, n]`, if it is there."""
+        instruction = self._products[number].instruction
         value = self._store[instruction.inputs[1]]
         return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value
 
@@ -208,9 +221,11 @@ class SharedOperand:
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
         """What a product's early parts at a side give: taken from a tall product, with those of the products after it."""
-        if self._store[self._early] is None:
-            self._store[self._early] = {}
-        found: dict[Side, Tensor] = self._store[self._early]
+        held: Early | None = self._store[self._early]
+        value = self._store[self._products[number].instruction.inputs[1]]
+        if held is None or held.operand is not value:  # a variable has been assigned to in between
+            held = self._store[self._early] = Early(value, {})
+        found = held.products
         if side not in found:
             blocks = self._blocks(side, number, operand, found)
             width = blocks[side].shape[1]

@@ -343,8 +343,9 @@ class _Simulation:
 
     def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
         """Place what the step needs and, where that is wanted, cut it out."""
-        fetched = session.resolve_fetches(step)
-        self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
+        if step.fetches or self._options.log_style == "classic":  # of what is fetched by default only that log asks
+            fetched = session.resolve_fetches(step)
+            self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)
         if self._stage < Stage.PARTITIONED:
             return None

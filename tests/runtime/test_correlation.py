@@ -156,9 +156,9 @@ def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Win
 def test_tiles_are_nearly_as_near_as_plain_sums(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd, "TILES", (tile,))
     windows, rng = TILED[name], np.random.default_rng(0)
-    tensor = rng.standard_normal((3, *(window.input for window in windows), 48)).astype(np.float32)
+    tensor = rng.standard_normal((6, *(window.input for window in windows), 48)).astype(np.float32)
     filters = (rng.standard_normal((*(window.kernel for window in windows), 48, 40)) / 30).astype(np.float32)
-    grads = (rng.standard_normal((3, *(window.outputs for window in windows), 40)) / 30).astype(np.float32)
+    grads = (rng.standard_normal((6, *(window.outputs for window in windows), 40)) / 30).astype(np.float32)
     in_tiles = all_three(tensor, filters, grads, windows)
     monkeypatch.setattr(correlation, "suits", lambda *_: False)
     wide = [np.asarray(values, np.float64) for values in (tensor, filters, grads)]

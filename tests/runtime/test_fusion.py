@@ -65,13 +65,15 @@ def layer(channels: int, size: int = 40) -> tuple[list[Node], dict[str, Any]]:
 def followers_done(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by how many followers each group does at once, from now on."""
     done: list[int] = []
-    apply_all = fusion._apply_all
+    begin = fusion.Group._begin
 
-    def told(applied: Sequence[Any], value: Any) -> None:
-        done.append(len(applied))
-        apply_all(applied, value)
+    def told(group: fusion.Group, output: Any) -> Any:
+        finish = begin(group, output)
+        if group._done:
+            done.append(group._done)
+        return finish
 
-    monkeypatch.setattr(fusion, "_apply_all", told)
+    monkeypatch.setattr(fusion.Group, "_begin", told)
     return done
 
 

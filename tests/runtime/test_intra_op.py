@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -73,6 +76,56 @@ def test_a_failing_part_ends_the_work(number: int) -> None:
         spread(fail, range(5))
 
 
+@pytest.mark.parametrize("end", [IntraOpPool.close, lambda pool: None])
+def test_helpers_end_with_their_pool(end: Callable[[IntraOpPool], None]) -> None:
+    seen: list[threading.Thread] = []
+    meeting = threading.Barrier(3, timeout=30)
+
+    def meet(_: int) -> None:
+        meeting.wait()
+        seen.append(threading.current_thread())
+
+    pool = IntraOpPool(3)
+    with pool.serving():
+        spread(meet, range(3))
+    end(pool)
+    del pool
+    for thread in seen:
+        if thread is not threading.current_thread():
+            thread.join(30)
+            assert not thread.is_alive()
+    assert len(set(seen)) == 3
+
+
+def test_an_error_of_a_helper_holds_nothing_back() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    class Held:
+        pass
+
+    def fail() -> weakref.ref[Held]:
+        held = Held()
+
+        def work(_: int) -> None:
+            meeting.wait()
+            if threading.current_thread() is not threading.main_thread():
+                raise IndexError(held)
+
+        with threads(2), suppress(IndexError):
+            spread(work, range(2))
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        reference = fail()
+        deadline = time.monotonic() + 30
+        while reference() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)  # the helper may still be leaving
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
 def test_helpers_flush_denormals_and_do_not_warn() -> None:
     tiny = np.full(1000, 1e-39, np.float32)
     results: list[float] = []
@@ -128,6 +181,8 @@ SHAPES = [
     ((1, 4, 200, 200), (3, 1, 200, 150)),
     ((5, 300, 120), (120, 100)),
     ((1, 4000), (4000, 5000)),
+    ((2101, 20), (20, 1500)),
+    ((12, 1100), (1100, 1701)),
 ]
 
 
@@ -141,8 +196,10 @@ def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype:
         with threads(number):
             results.append(product(a, b))
             transposed = product(np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2), b)
+            other = product(a, np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2))
         np.testing.assert_array_equal(results[-1], expected)
         np.testing.assert_array_equal(transposed, expected)
+        np.testing.assert_array_equal(other, expected)
         assert results[-1].dtype == expected.dtype
 
 

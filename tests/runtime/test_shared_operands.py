@@ -165,6 +165,45 @@ def test_a_variable_that_changes_in_between_is_read_anew() -> None:
             np.testing.assert_allclose(value, times * (x @ weights), rtol=1e-4, atol=1e-4)
 
 
+def read_at_each_step(changes_at: int | None) -> list[Node]:
+    """Five steps, each of which reads the matrix anew; before one of them something is added to it."""
+    nodes = [
+        *(given(name) for name in ("first", "more", "h0", *(f"x{t}" for t in range(5)))),
+        {"op": "VarHandleOp", "name": "w", "attrs": {"dtype": "float32", "shape": [2 * UNITS, UNITS]}},
+        node("AssignVariableOp", "init", "w", "first"),
+    ]
+    for t in range(5):
+        after: dict[str, Any] = {}
+        if t == changes_at:
+            nodes.append(node("AssignAddVariableOp", "change", "w", "more", control_inputs=[f"h{t}"]))
+        if changes_at is not None and t >= changes_at:
+            after = {"control_inputs": ["change"]}
+        nodes += [
+            node("ReadVariableOp", f"w{t}", "w", attrs={"dtype": "float32"}, **after),
+            node("ConcatV2", f"xh{t}", f"x{t}", f"h{t}", 1, **after),
+            node("MatMul", f"z{t}", f"xh{t}", f"w{t}"),
+            node("Tanh", f"h{t + 1}", f"z{t}"),
+        ]
+    return nodes
+
+
+@pytest.mark.parametrize("changes_at", [None, 2, 4])
+def test_a_variable_that_each_step_reads(changes_at: int | None, tall: list[tuple[int, int]]) -> None:
+    nodes = read_at_each_step(changes_at)
+    random = np.random.default_rng(10)
+    feeds = {name: random.standard_normal((3, UNITS)).astype(np.float32) for name in ("h0", *(f"x{t}" for t in range(5)))}
+    first, more = ((random.standard_normal((2 * UNITS, UNITS)) / 8).astype(np.float32) for _ in range(2))
+    found = []
+    for fuses in (True, False):
+        session = make_session(nodes, fuses_ops=fuses)
+        fetch(session, "^init", first=first)
+        # what a step adds, the next one finds
+        found += [fetch(session, "h5", **feeds, **({} if changes_at is None else {"more": more})) for _ in range(2)]
+    np.testing.assert_allclose(found[:2], found[2:], rtol=1e-5, atol=1e-5)
+    again = [] if changes_at is None else [(3 * (5 - changes_at), UNITS)]  # all that come after the change
+    assert tall == 2 * [(3, 2 * UNITS), (12, UNITS), *again]
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_random_graphs(seed: int) -> None:
     """Layers of products of few right operands, of concats and sums of anything before them, some of which is fetched."""

@@ -89,7 +89,7 @@ class NodeReader:
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
         """What the next node with the same op, device and attrs is like: with all of these, or all but a constant's number."""
         attrs = node.attrs
-        if not op or REST in attrs or len(self._alike) >= _MAX_CACHED:
+        if not op or REST in attrs or len(self._alike) >= _MAX_CACHED or (number is None and node.op == "Const"):
             return
         written = rest.encode("latin-1") + (b"" if number is None else number.array.tobytes())
         if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):

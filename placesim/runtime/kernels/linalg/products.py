@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Finish, leave
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.parts import even_parts, shares_within
 
@@ -22,8 +23,14 @@ PART_LENGTH = 1 << 10
 MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
-THIN_MATRIX = 1 << 14
+THIN_MATRIX = 10_000
 """Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+FEW_TERMS = 1 << 5
+"""Terms of a sum so few that a large output is what takes time: BLAS clears it, reads and writes it where it packs matrices."""
+FEW_ROWS = 1 << 5
+"""Rows or columns so few that the large matrix which they meet is what takes time."""
+BROAD_MATRIX = 1 << 16
+"""Elements of the small matrix beside such a large one: it stays in a processor's cache."""
 SUMMED = 0
 """Stands for the axis that a product sums over, where axes are counted from the end."""
 THIN_OUTPUT = 10_000
@@ -45,15 +52,25 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     return output
 
 
-def multiply_into(output: Tensor, left: Tensor, right: Tensor) -> None:
-    """The same into `output`, which may lie anywhere but over the others."""
+def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
+    """The same into `output`, which may lie anywhere but over the others; of a matrix, `finish` follows to all rows."""
+    if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
+        found = np.empty((right.shape[1], len(left)), output.dtype)
+        multiply_into(found, right.T, left.T)
+        output[...] = found.T
+        finish(slice(0, len(output)))
+        return
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
+    if count > 1 and axis == -2:
+        _multiply_parts(output, left, right, count, axis, finish)
+        return
     if count < 2:
-        _multiply(output, left, right)
+        multiply_part(output, left, right)
     elif axis == SUMMED:
         _add_up(output, left, right, count)
     else:
-        _multiply_parts(output, left, right, count, axis)
+        _multiply_parts(output, left, right, count, axis, leave)
+    finish(slice(0, len(output)))
 
 
 def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
@@ -75,17 +92,23 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     return min(shares_within(count), shape[axis]), axis
 
 
+def _is_turned(left: Tensor, right: Tensor) -> bool:
+    """Whether a few rows meet a large matrix that lies in memory column by column: it is read as it lies, from the left."""
+    return len(left) <= FEW_ROWS < len(right) and left.size <= BROAD_MATRIX < right.size and right.strides[0] < right.strides[1]
+
+
 def _is_thin(elements: int, depth: int) -> bool:
     return 0 < elements <= THIN_OUTPUT < SMALL_PRODUCT < elements * depth
 
 
-def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int) -> None:
-    """So many parts along one axis of the output."""
+def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
+    """So many parts along one axis of the output; `finish` follows to each."""
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
-        _multiply(_take(output, axis, part), one, other)
+        multiply_part(_take(output, axis, part), one, other)
+        finish(part)
 
     spread(multiply, list(even_parts(output.shape[axis], count)))
 
@@ -96,13 +119,13 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
     cuts = list(even_parts(len(right), count))
 
     def multiply(number: int) -> None:
-        _multiply(sums[number], left[:, cuts[number]], right[cuts[number]])
+        multiply_part(sums[number], left[:, cuts[number]], right[cuts[number]])
 
     spread(multiply, range(count))
     np.sum(sums, axis=0, dtype=output.dtype, out=output)
 
 
-def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
+def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
     """A part in one thread; long matrices beside a thin one are a row of small products."""
     if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
         length = _piece(len(right), SMALL_PRODUCT // output.size)
@@ -112,7 +135,8 @@ def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
         if whole < len(right):
             output += np.matmul(left[:, whole:], right[whole:])
         return
-    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX and output.size * len(right) > SMALL_PRODUCT:
+    thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
+    if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
         length, right = _piece(len(left), SMALL_PRODUCT // right.size), np.ascontiguousarray(right)
         whole = len(left) // length * length
         np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))

@@ -28,15 +28,15 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def relu(features: Tensor) -> Any:
-    """max(x, 0); NaN stays NaN."""
-    return np.maximum(features, features.dtype.type(0))
+def relu(features: Tensor, out: Tensor | None = None) -> Any:
+    """max(x, 0), into `out` where there is one; NaN stays NaN."""
+    return np.maximum(features, features.dtype.type(0), out=out)
 
 
-def relu6(features: Tensor) -> Any:
-    """min(max(x, 0), 6)."""
+def relu6(features: Tensor, out: Tensor | None = None) -> Any:
+    """min(max(x, 0), 6), into `out` where there is one."""
     zero, six = features.dtype.type(0), features.dtype.type(6)
-    return np.minimum(np.maximum(features, zero), six)
+    return np.minimum(np.maximum(features, zero, out=out), six, out=out)
 
 
 def leaky_relu(features: Tensor, alpha: float) -> Any:

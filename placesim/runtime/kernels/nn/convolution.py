@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.following import taken
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.nn.correlation import correlate
@@ -66,7 +67,7 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
         _check_launch_2d(attrs["data_format"], tensor, filters)
     else:
         _check_launch_3d(tensor, filters, attrs, layout)
-    return (correlate(tensor, filters, windows),)
+    return (correlate(tensor, filters, windows, taken()),)
 
 
 def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Begin, nothing_follows
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.linalg.products import PART_WORK, multiply_into, product
+from placesim.runtime.kernels.linalg.products import PART_WORK, multiply_into, multiply_part, product
 from placesim.runtime.kernels.nn.patches import Block, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.runtime.kernels.nn.windows import Window
 from placesim.runtime.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
@@ -54,8 +55,10 @@ def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> 
     return total
 
 
-def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows) -> Tensor:
     """The convolution `[batch, outputs..., output channels]`; a filter with fewer channels than the input is one of groups.
+
+    What follows is done to each block, but not in half precision and not for groups.
 
     Half precision is computed in float32 and rounded once, except with three spatial axes.
     """
@@ -73,22 +76,27 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
         return np.concatenate([correlate(group, part, windows) for group, part in pairs], axis=-1)
     if suits(windows, len(tensor), depth, channels, tensor.dtype):
-        found, is_finite = correlate_tiles(np.ascontiguousarray(tensor), np.ascontiguousarray(filters), windows)
+        found, is_finite = correlate_tiles(np.ascontiguousarray(tensor), np.ascontiguousarray(filters), windows, begin)
         if is_finite:
             return found
     output = np.empty(shape, tensor.dtype)
+    finish = begin(output)
     matrix = np.ascontiguousarray(filters).reshape(-1, channels)
     if is_pointwise(windows):
-        multiply_into(output.reshape(-1, channels), np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth), matrix)
+        cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
+        multiply_into(output.reshape(-1, channels), cells, matrix, finish)
         return output
     tensor = np.ascontiguousarray(tensor)
 
     def fill(block: Block) -> None:
-        multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
+        multiply_part(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
+        finish(block.flat(shape))
 
     # where a filter is larger than all patches the product is cut along its outputs: no thread reads all of it
-    is_wide = prod(shape[:-1]) < channels
-    spread(fill, [whole(windows, len(tensor))] if is_wide else blocks_of(shape, windows, len(matrix), tensor.itemsize))
+    if prod(shape[:-1]) < channels:
+        multiply_into(output.reshape(-1, channels), patches_of(tensor, windows, whole(windows, len(tensor))), matrix, finish)
+    else:
+        spread(fill, blocks_of(shape, windows, len(matrix), tensor.itemsize))
     return output
 
 
@@ -139,7 +147,7 @@ def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Win
 
     def fill(number: int) -> None:
         block = blocks[number]
-        multiply_into(sums[number], patches_of(tensor, windows, block).T, grads[block].reshape(-1, channels))
+        multiply_part(sums[number], patches_of(tensor, windows, block).T, grads[block].reshape(-1, channels))
 
     spread(fill, range(len(blocks)))
     total: Tensor = sums.sum(axis=0, dtype=tensor.dtype)

@@ -34,6 +34,12 @@ class Block(NamedTuple):
         row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))
         return [Block(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
 
+    def flat(self, shape: Sequence[int]) -> slice:
+        """The same windows of an output `[batch, outputs..., channels]` as rows of a matrix; of one image, or whole ones."""
+        row = prod(shape[2:-1])
+        image = shape[1] * row
+        return slice(self.images.start * image + self.rows.start * row, (self.images.stop - 1) * image + self.rows.stop * row)
+
 
 def whole(windows: Sequence[Window], images: int) -> Block:
     """All windows of so many images."""

@@ -16,9 +16,12 @@ from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.nn.windows import Window, covered_tap_slices
-from placesim.runtime.kernels.parts import BLOCK_BYTES, even_parts, shares
+from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.kernels.precision import is_narrow, lowest, wide_dtype
+from placesim.runtime.kernels.scratch import scratch
 
+IMAGES_BYTES = 1 << 22
+"""Of images that a thread works on at once: with less, threads would meet at Python's lock more often than caches gain."""
 Index = tuple[Any, ...]
 """What numpy's brackets take."""
 
@@ -35,18 +38,17 @@ class Pool(NamedTuple):
 
 
 def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
-    """`work(number of the tap, an image's windows, the cells under them)`, tap after tap; the op's threads share the images.
+    """`work(number of the tap, some images' windows, the cells under them)`, tap after tap; the op's threads share the images.
 
     The tensor `[batch, ...]` says how many images there are, and how much work.
     """
     taps = list(covered_tap_slices(windows))
 
     def work_on(images: slice) -> None:
-        for image in range(images.start, images.stop):
-            for number, outputs, cells in taps:
-                work(number, (image, *outputs), (image, *cells))
+        for number, outputs, cells in taps:
+            work(number, (images, *outputs), (images, *cells))
 
-    spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / BLOCK_BYTES)))))
+    spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / IMAGES_BYTES)))))
 
 
 def pool_max(tensor: Tensor, pool: Pool) -> Tensor:
@@ -140,17 +142,22 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     has_nan = bool(np.isnan(tensor).any())
     largest = largest_taps(tensor, pool)[0] if has_nan else _plain_max(tensor, pool)
-    is_open: Tensor = np.ones(grads.shape, bool)
-    zero = tensor.dtype.type(0)
+    bits = np.dtype(f"i{tensor.itemsize}")
+    # what no cell has got yet: nothing, once a window's largest cell is found
+    rest: Tensor = grads.astype(tensor.dtype, order="C").view(bits)
 
     def add(_: int, place: Index, cells: Index) -> None:
-        is_here = tensor[cells] == largest[place]
+        left = rest[place]
+        is_here, here = scratch("is here", left.shape, np.dtype(np.int8)), scratch("here", left.shape, bits)
+        np.equal(tensor[cells], largest[place], out=is_here.view(bool))
         if has_nan:
             # a NaN is the largest only where it is the first cell, to which the gradient then goes
             is_here |= np.isnan(largest[place])
-        is_here &= is_open[place]
-        is_open[place] ^= is_here
-        output[cells] += choose(is_here, grads[place], zero)
+        # all bits where it holds, none elsewhere
+        np.copyto(here, np.negative(is_here, out=is_here))
+        here &= left
+        left ^= here
+        output[cells] += here.view(tensor.dtype)
 
     for_each_tap(pool.windows, tensor, add)
     return output

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Begin, nothing_follows
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.linalg.products import product
 from placesim.runtime.kernels.nn.patches import Block, padded_region
@@ -32,7 +33,7 @@ TILES = (2, 4)
 """Rows and columns of outputs in a tile."""
 TAPS = (3, 5)
 """Rows and columns of a filter."""
-LEAST_OUTPUTS = 1 << 9
+LEAST_OUTPUTS = 1 << 10
 """Rows times columns of all images: with fewer, the transformed filter is more to read and write than the products save."""
 LEAST_CHANNELS = 32
 """With fewer, of inputs or outputs, the transforms of tiles are."""
@@ -114,11 +115,14 @@ def chosen_transforms(windows: Sequence[Window], batch: int, depth: int, channel
     return min((transforms(tile, windows[0].kernel) for tile in TILES), key=size)
 
 
-def correlate_tiles(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> tuple[Tensor, bool]:
+def correlate_tiles(
+    tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows
+) -> tuple[Tensor, bool]:
     """(the convolution, whether it is finite): a tile with a number that is not has it in more outputs than it belongs to."""
     depth, channels = filters.shape[-2:]
     outputs = [window.outputs for window in windows]
     output = np.empty((len(tensor), *outputs, channels), tensor.dtype)
+    finish = begin(output)
     chosen = chosen_transforms(windows, len(tensor), depth, channels)
     tile = chosen.tile
     both_axes = np.kron(chosen.of_filter, chosen.of_filter)
@@ -136,6 +140,9 @@ def correlate_tiles(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) 
         found = _outputs(sums, tiles.shape[2:-1], chosen)
         part[...] = found[:, : part.shape[1], : part.shape[2]]
         finite[number] = _is_finite(found)
+        if finite[number]:
+            first = block.rows.start * tile
+            finish(Block(block.images, slice(first, first + part.shape[1])).flat(output.shape))
 
     with np.errstate(invalid="ignore", over="ignore"):
         spread(fill, range(len(blocks)))
