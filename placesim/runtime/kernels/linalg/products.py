@@ -142,7 +142,7 @@ def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
         return
     thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
     if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
-        length, right = _piece(len(left), SMALL_PRODUCT // right.size), np.ascontiguousarray(right)
+        length, right = _piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
         whole = len(left) // length * length
         np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
         if whole == len(left):
