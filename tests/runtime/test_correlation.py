@@ -56,6 +56,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "PART_LENGTH", 3),
             (products, "SMALL_PRODUCT", 200),
             (products, "THIN_MATRIX", 60),
+            (products, "BROAD_MATRIX", 60),
             (parts, "BLOCK_BYTES", 2000),
             (winograd, "LEAST_OUTPUTS", 8),
             (winograd, "LEAST_CHANNELS", 1),
