@@ -92,8 +92,8 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin:
         multiply_part(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
         finish(block.flat(shape))
 
-    # where a filter is far larger than all patches the product is cut along its outputs: no thread reads all of it
-    if 2 * prod(shape[:-1]) < channels:
+    # where a filter is larger than all patches the product is cut along its outputs: no thread reads all of it
+    if prod(shape[:-1]) < channels:
         multiply_into(output.reshape(-1, channels), patches_of(tensor, windows, whole(windows, len(tensor))), matrix, finish)
     else:
         spread(fill, blocks_of(shape, windows, len(matrix), tensor.itemsize))
