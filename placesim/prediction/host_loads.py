@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, inf, prod
 from typing import NamedTuple
 
+from placesim.dtypes import FLOAT, DType
 from placesim.prediction.node_work import DISPATCHED, NodeShapes
 from placesim.runtime.allocation import KEEPING
 from placesim.runtime.kernels.element_parts import PART_BYTES as ELEMENT_PART_BYTES
@@ -22,10 +23,13 @@ from placesim.runtime.kernels.nn.correlation import (
     TALL_BLOCK_BYTES,
     WIDE_BLOCK_BYTES,
     blocks_of,
+    mirrored,
 )
 from placesim.runtime.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
 from placesim.runtime.kernels.nn.patches import is_pointwise, whole
+from placesim.runtime.kernels.nn.pools import IMAGES_BYTES
 from placesim.runtime.kernels.nn.windows import Window, explicit_pairs, layout_of, windows_of
+from placesim.runtime.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
 from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
 from placesim.runtime.kernels.state.optimizers import PART_BYTES
 from placesim.runtime.process_memory import FEW_ELEMENTS
@@ -447,11 +451,45 @@ def _convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims
     return _Convolution(images, filters, results, windows, node.dtype.size)
 
 
+def _in_tiles(
+    c: _Convolution, dtype: DType, windows: Sequence[Window], depth: int, channels: int, is_filter: bool = False
+) -> tuple[Amounts, int] | None:
+    """(transforms and products, parts) of a convolution in tiles from so many channels to so many; None if it is none.
+
+    `is_filter`: of the gradient of its filter, for which tiles of the output are transformed as well, and not back.
+    """
+    batch = c.images[0]
+    if dtype is not FLOAT or not suits(windows, batch, depth, channels, dtype.numpy):
+        return None
+    chosen = chosen_transforms(windows, batch, depth, channels)
+    tile, factors, taps = chosen.tile, chosen.factors, windows[0].kernel
+    covering = [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
+    tiles, cells, made = batch * prod(window.outputs // tile for window in covering), tile + taps - 1, factors**2
+    parts = len(blocks_of_tiles(batch, covering, tile, made * (depth + channels)))
+    if is_filter:
+        inner, _ = _product_parts((depth, channels), tiles, c.item, is_flat=False)
+        amounts = Amounts(call=40 * parts).join(inner, made)
+    else:
+        inner, _ = _product_parts((max(1, tiles // parts), channels), depth, c.item, is_flat=False)
+        amounts = Amounts(call=40 * parts).join(inner, made * parts)
+    # along rows, then along columns: from cells to factors, and from factors to outputs or the reverse
+    amounts.add(
+        multiplied=float(tiles * factors * (depth * cells * (tile + factors) + channels * tile * (tile + factors)))
+        + float(made * taps**2 * depth * channels),
+        piece=tiles * (2 * factors + tile),
+    )
+    numbers = 2 * made * tiles * (depth + channels) * c.item
+    return amounts.stream(numbers, numbers if is_filter else numbers / parts), parts
+
+
 def _forward(node: NodeShapes) -> Load:
     c = _convolution_of(node, node.inputs[0], node.inputs[1], node.outputs[0])
     groups = max(1, c.images[-1] // c.filters[-2])
     columns = c.filters[-1] // groups
-    if c.is_pointwise:
+    if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
         shared, parts = _product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
         alone = Amounts(call=12)
         if any(window.stride > 1 for window in c.windows):
@@ -472,7 +510,10 @@ def _forward(node: NodeShapes) -> Load:
 def _filter_gradient(node: NodeShapes) -> Load:
     c = _convolution_of(node, node.inputs[0], node.outputs[0], node.inputs[2])
     columns = c.filters[-1]
-    if c.is_pointwise:
+    if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns, is_filter=True):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
         shared, parts = _product_parts((c.length, columns), c.pixels, c.item, is_flat=True)
         alone = Amounts(call=12)
     elif c.length * columns <= SMALL_FILTER:
@@ -494,7 +535,10 @@ def _filter_gradient(node: NodeShapes) -> Load:
 def _input_gradient(node: NodeShapes) -> Load:
     c = _convolution_of(node, node.outputs[0], node.inputs[1], node.inputs[2])
     columns = c.results[-1]
-    if c.is_pointwise:
+    if found := _in_tiles(c, node.dtype, mirrored(c.windows), columns, c.filters[-2]):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
         shared, parts = _product_parts((c.pixels, c.length), columns, c.item, is_flat=True)
         alone = Amounts(call=12)
         if any(window.stride > 1 for window in c.windows):
@@ -552,7 +596,7 @@ def _depthwise(kind: str) -> Callable[[NodeShapes], Load]:
 
 
 def _pooling(op: str) -> Callable[[NodeShapes], Load]:
-    """Each tap of the window is a pass over all windows of an image."""
+    """Each tap of the window is a pass over all windows of some images."""
 
     def load(node: NodeShapes) -> Load:
         is_gradient = op.endswith("Grad")
@@ -564,11 +608,12 @@ def _pooling(op: str) -> Callable[[NodeShapes], Load]:
         sizes = layout.pick(node.attrs["ksize"])
         taps, made = prod(sizes), prod(results)
         walked = results if op == "AvgPoolGrad" else images
-        parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / BLOCK_BYTES)))
+        parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
         runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
+        # compared, spread to all bits of a number (in two), taken, left, added
         steps = {"MaxPoolGrad": 6.0, "AvgPoolGrad": 1.0}.get(op, 1.0)
-        shared = Amounts(call=taps * images[0] * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
-        image = (prod(images) + prod(results)) / images[0] * node.dtype.size
+        shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
+        image = (prod(images) + prod(results)) / parts * node.dtype.size
         shared.stream(taps * steps * _TEMPORARY * made * node.dtype.size, image)
         alone = Amounts(call=20)
         if op == "MaxPoolGrad":  # the largest cells are found again first

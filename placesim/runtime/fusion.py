@@ -1,4 +1,4 @@
-"""Elementwise ops right after a product or a convolution: done in its output's own memory, in parts that stay in a cache.
+"""Elementwise ops and softmax right after a product or a convolution: done in its output's memory, in parts that fit a cache.
 
 A kernel that works in blocks does them to each block itself (`kernels/following.py`); other outputs are gone over as a whole.
 
@@ -116,7 +116,7 @@ def _can_follow(instruction: Instruction, side: int) -> bool:
         return False
     if node.op == "BiasAdd":
         return side == 0 and instruction.attrs.get("data_format") != "NCHW"
-    return node.op in _BINARY or (node.op in _UNARY and instruction.kernel.direct is not None)
+    return node.op in _BINARY or node.op == "Softmax" or (node.op in _UNARY and instruction.kernel.direct is not None)
 
 
 class Group:
@@ -203,6 +203,8 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if op in _UNARY:
         direct: Any = follower.instruction.kernel.direct
         return lambda part: np.copyto(flat[part], direct(flat[part]))
+    if op == "Softmax":
+        return _with_softmax(flat, value.shape[-1])
     if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
         return None
     ufunc, is_first = _BINARY[op], follower.side == 0
@@ -216,6 +218,17 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
         return _with_row(ufunc, flat, operand.reshape(-1), is_first)
     return None
+
+
+def _with_softmax(flat: Tensor, channels: int) -> Apply:
+    """Along the rows of channels."""
+    from placesim.runtime.kernels.nn.losses import softmax
+
+    def apply(part: slice) -> None:
+        rows = flat[part].reshape(-1, channels)
+        softmax(rows, out=rows)
+
+    return apply
 
 
 def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:

@@ -99,11 +99,44 @@ def test_results_are_the_same_to_the_bit(channels: int, monkeypatch: pytest.Monk
     assert done == [5]
 
 
-@pytest.mark.parametrize("op", sorted(fusion._UNARY))
+@pytest.mark.parametrize("op", sorted(fusion._UNARY | {"Softmax"}))
 def test_activations(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [given("a"), given("b"), binary("MatMul", "head", "a", "b"), {"op": op, "name": "bent", "inputs": ["head"]}]
     _, done = both(nodes, {"a": normal(300, 20), "b": normal(20, 999)}, "bent", monkeypatch=monkeypatch)
     assert done == [1]
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "parts"),
+    [
+        ("MatMul", (1100, 200), (200, 300), [slice(0, 550), slice(550, 1100)]),
+        ("MatMul", (20, 800), (800, 2100), [slice(0, 20)]),  # cut by columns
+        ("BatchMatMulV2", (3, 2, 600, 20), (3, 1, 20, 700), [slice(1200 * i, 1200 * i + 1200) for i in range(3)]),
+        ("BatchMatMulV2", (4, 1, 200, 60), (4, 3, 60, 300), [slice(600 * i, 600 * i + 600) for i in range(4)]),
+    ],
+)
+def test_a_large_product_does_it_to_the_rows_of_each_part(
+    op: str, left: Any, right: Any, parts: list[slice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[slice] = []
+    finish = fusion._finish
+
+    def told(applied: Any, output: Any, rows: slice) -> None:
+        finished.append(rows)
+        finish(applied, output, rows)
+
+    monkeypatch.setattr(fusion, "_finish", told)
+    nodes = [
+        *map(given, ("a", "b", "row", "half")),
+        binary(op, "head", "a", "b"),
+        binary("Mul", "scaled", "head", "half"),
+        binary("AddV2", "moved", "scaled", "row"),
+        {"op": "Softmax", "name": "end", "inputs": ["moved"]},
+    ]
+    feeds = {"a": normal(*left), "b": normal(*right), "row": normal(right[-1]), "half": np.float32(0.5)}
+    _, done = both(nodes, feeds, "end", monkeypatch=monkeypatch)
+    assert done == [3]
+    assert sorted(finished, key=lambda rows: rows.start) == parts
 
 
 @pytest.mark.parametrize("op", sorted(set(fusion._BINARY) - {"BiasAdd"}))

@@ -168,7 +168,7 @@ def _cut(text: str) -> tuple[_Parts, str, str] | None:
     before, opening, name, middle, given, tensors, separator, number, after = found.groups()
     if middle is not None:
         return _Parts(before, opening, middle + given, separator, after, True, tensors is not None), name, tensors or number
-    found = _name_last(text)
+    found = _name_last(text) if "inputs" in before or "value" in before else None
     if found is None:
         return _Parts(before, opening, _NOTHING, None, after, True, False), name, ""
     before, opening, tensors, separator, number, middle, named, name, after = found.groups()

@@ -16,6 +16,8 @@ from placesim.formats.graph_file.flow_lines import FlowLines
 _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
 _FEWEST_ENTRIES = 16
 """With fewer of them it is not worth while to begin the parser anew behind them."""
+_MANY_STRANGERS = 128
+"""Where so many in turn are like none before them, the others of the chunk are not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
 """Line breaks of YAML's that are not ours, and what may not indent."""
 
@@ -73,10 +75,15 @@ class _Pieces:
     def take(self, texts: list[str], number: int) -> tuple[int, int]:
         """Hand entries on, the first of which begins in that line; how many, and the line of what is left."""
         parsed: dict[int, tuple[Any, int]] = {}
+        alike, strangers = self._alike, 0
         slow, index = 0, 0
         while True:
-            if self._alike is not None:
-                index, number = self._alike.take_texts(texts, index, number)
+            if alike is not None:
+                first = index
+                index, number = alike.take_texts(texts, first, number)
+                strangers = strangers + 1 if index == first else 0
+                if strangers > _MANY_STRANGERS:
+                    alike = None
             if index == len(texts):
                 break
             text = texts[index]
@@ -88,11 +95,11 @@ class _Pieces:
                 if index not in parsed:
                     break
                 entry, mark = parsed.pop(index)
-            if self._alike is None:
+            if alike is None:
                 self._taker.marks.append(mark)
                 self._taker.append(entry)
             else:
-                self._alike.take_example(text, entry, mark, self._indent)
+                alike.take_example(text, entry, mark, self._indent)
             number += text.count("\n") + 1
             index += 1
         self.is_slow = 2 * slow > len(texts)

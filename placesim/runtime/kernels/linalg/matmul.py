@@ -14,6 +14,7 @@ from placesim.dtypes import FLOAT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
+from placesim.runtime.kernels.following import taken
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
 from placesim.runtime.kernels.memory_rules import KernelMemory
@@ -37,7 +38,7 @@ def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
     """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
     if is_narrow(dtype.numpy):
         return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
-    return product(a, b)
+    return product(a, b, taken())
 
 
 def adjoint(matrix: Tensor) -> Tensor:

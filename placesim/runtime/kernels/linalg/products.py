@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.intra_op import spread
-from placesim.runtime.kernels.following import Finish, leave
+from placesim.runtime.kernels.following import Begin, Finish, leave, nothing_follows
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.parts import even_parts, shares_within
 
@@ -37,8 +37,11 @@ THIN_OUTPUT = 10_000
 """Elements of an output which is so small that both matrices are long rows of small products to add up."""
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the axes before."""
+def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tensor:
+    """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the axes before.
+
+    What `begin` gives is done to parts that are whole rows, where there are such.
+    """
     if left.ndim == right.ndim == 2:
         if left.size * right.shape[1] < 2 * PART_WORK:
             small: Tensor = left.dot(right)  # for two matrices the same as matmul, with less overhead
@@ -48,12 +51,13 @@ def product(left: Tensor, right: Tensor) -> Tensor:
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         shape = (*batch, left.shape[-2], right.shape[-1])
     output = np.empty(shape, np.result_type(left, right))
-    multiply_into(output, left, right)
+    count, axis = cut_of(shape, left.shape[-1], output.ndim == left.ndim == 2)
+    multiply_into(output, left, right, begin(output) if count > 1 and axis == -output.ndim else leave)
     return output
 
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
-    """The same into `output`, which may lie anywhere but over the others; of a matrix, `finish` follows to all rows."""
+    """The same into `output`, which may lie anywhere but over the others; `finish` follows to all rows."""
     if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
@@ -61,7 +65,7 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
         finish(slice(0, len(output)))
         return
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
-    if count > 1 and axis == -2:
+    if count > 1 and axis == -output.ndim:
         _multiply_parts(output, left, right, count, axis, finish)
         return
     if count < 2:
@@ -70,7 +74,7 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
         _add_up(output, left, right, count)
     else:
         _multiply_parts(output, left, right, count, axis, leave)
-    finish(slice(0, len(output)))
+    finish(slice(0, prod(output.shape[:-1])))
 
 
 def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
@@ -87,7 +91,7 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     # the longest batch axis, if there is one; else rows or columns, of which each part reads the whole other matrix
     axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
     if shape[axis] == 1 or axis == -2:
-        axis = -2 if shape[-2] >= shape[-1] else -1
+        axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows rather, which follow one another in memory
         count = min(count, max(2, shape[axis] // PART_LENGTH))
     return min(shares_within(count), shape[axis]), axis
 
@@ -102,13 +106,14 @@ def _is_thin(elements: int, depth: int) -> bool:
 
 
 def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
-    """So many parts along one axis of the output; `finish` follows to each."""
+    """So many parts along one axis of the output; `finish` follows to the rows of each, if that is the first axis."""
+    rows = prod(output.shape[1:-1])
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
         multiply_part(_take(output, axis, part), one, other)
-        finish(part)
+        finish(slice(part.start * rows, part.stop * rows))
 
     spread(multiply, list(even_parts(output.shape[axis], count)))
 
@@ -137,7 +142,7 @@ def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
         return
     thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
     if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
-        length, right = _piece(len(left), SMALL_PRODUCT // right.size), np.ascontiguousarray(right)
+        length, right = _piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
         whole = len(left) // length * length
         np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
         if whole == len(left):

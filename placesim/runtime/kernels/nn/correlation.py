@@ -177,13 +177,10 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
         return np.zeros(shape, grads.dtype)
     if is_narrow(grads.dtype):
         return _add_halves(grads, filters, windows)
-    mirrored = [
-        window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
-        for window in windows
-    ]
-    if all(window.stride == 1 for window in windows) and suits(mirrored, len(grads), channels, depth, grads.dtype):
+    back = mirrored(windows)
+    if all(window.stride == 1 for window in windows) and suits(back, len(grads), channels, depth, grads.dtype):
         # each cell of the input is under as many windows as there are taps, in reverse order
-        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), _mirrored(filters), mirrored)
+        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), _turned(filters), back)
         if is_finite:
             return found
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
@@ -208,7 +205,15 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     return output
 
 
-def _mirrored(filters: Tensor) -> Tensor:
+def mirrored(windows: Sequence[Window]) -> list[Window]:
+    """The windows, at stride 1, of outputs over each cell of the input: as many as there are taps, in reverse order."""
+    return [
+        window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
+        for window in windows
+    ]
+
+
+def _turned(filters: Tensor) -> Tensor:
     """A filter `[taps, taps, inputs, outputs]` with the taps in reverse order, from outputs to inputs."""
     return np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
 

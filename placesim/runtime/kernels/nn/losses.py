@@ -29,16 +29,16 @@ from placesim.runtime.shapes import (
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def shifted(logits: Tensor) -> Tensor:
-    """The logits `[..., classes]` less the largest of their row, so that no exponential overflows."""
+def shifted(logits: Tensor, out: Tensor | None = None) -> Tensor:
+    """The logits `[..., classes]` less the largest of their row, so that no exponential overflows; put into `out` if given."""
     # without classes there is no largest: the start keeps numpy from refusing
-    found: Tensor = logits - np.max(logits, axis=-1, keepdims=True, initial=-np.inf)
+    found: Tensor = np.subtract(logits, np.max(logits, axis=-1, keepdims=True, initial=-np.inf), out=out)
     return found
 
 
-def softmax(logits: Tensor) -> Tensor:
-    """exp(x) over its sum along the last axis of `[..., classes]`."""
-    exponentials = shifted(logits)
+def softmax(logits: Tensor, out: Tensor | None = None) -> Tensor:
+    """exp(x) over its sum along the last axis of `[..., classes]`; put into `out` if given, which may be the logits."""
+    exponentials = shifted(logits, out)
     np.exp(exponentials, out=exponentials)
     exponentials /= np.sum(exponentials, axis=-1, keepdims=True)
     return exponentials

@@ -128,7 +128,7 @@ def correlate_tiles(
     both_axes = np.kron(chosen.of_filter, chosen.of_filter)
     matrices = product(both_axes, filters.reshape(both_axes.shape[1], -1)).reshape(len(both_axes), depth, channels)
     tiled = _tiled(windows, tile)
-    blocks = _blocks(len(tensor), tiled, tile, (depth + channels) * len(both_axes))
+    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * len(both_axes))
     finite = [False] * len(blocks)
 
     def fill(number: int) -> None:
@@ -181,7 +181,7 @@ def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Wind
             shape = (chosen.factors, chosen.factors, images.stop - images.start, rows, columns)
             cells = scratch("shared cells", (*shape, depth), tensor.dtype)
             changes = scratch("shared changes", (*shape, channels), tensor.dtype)
-            blocks = _blocks(images.stop - images.start, tiled, tile, factors * (depth + channels), images.start)
+            blocks = blocks_of_tiles(images.stop - images.start, tiled, tile, factors * (depth + channels), images.start)
             spread(fill, blocks)
             spread(multiply, range(factors))
         both_axes = np.kron(chosen.of_filter, chosen.of_filter).T
@@ -201,8 +201,8 @@ def _tiled(windows: Sequence[Window], tile: int) -> list[Window]:
     return [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
 
 
-def _blocks(images: int, tiled: Sequence[Window], tile: int, size: int, start: int = 0) -> list[Block]:
-    """Blocks of tiles with so many floats each: two at least where there are many, so that two threads share them."""
+def blocks_of_tiles(images: int, tiled: Sequence[Window], tile: int, size: int, start: int = 0) -> list[Block]:
+    """Blocks of tiles with so many floats each: where there are many, two at least for threads to share."""
     rows, columns = (window.outputs // tile for window in tiled)
     tiles = images * rows * columns
     count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))
