@@ -43,3 +43,11 @@ def test_many_problems_do_not_take_long() -> None:
     with pytest.raises(GraphFileError) as caught:
         read_graph_file(text)
     assert len(caught.value.problems) == 6000
+
+
+def test_results_of_a_function_that_are_no_list() -> None:
+    with pytest.raises(GraphFileError) as caught:
+        read_graph_file("functions: [{name: f, outputs: -0.77}]\nnodes: []\n", "f.yaml")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "f.yaml:1:33: wrong type of 'outputs': got -0.77, expected a list"
+    ]

@@ -140,7 +140,7 @@ class FunctionReader:
     def _check_outputs(self, entry: dict[Any, Any], head: Function, nodes: list[NodeDef], count: int) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
         listed = entry.get("outputs", ())
-        if len(nodes) < count or len(listed) != len(head.outputs):
+        if len(nodes) < count or not isinstance(listed, list | tuple) or len(listed) != len(head.outputs):
             return
         for tree, arg in zip(listed, head.outputs, strict=True):
             name = (arg.value or "").split(":")[0]
