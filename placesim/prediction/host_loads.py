@@ -383,6 +383,13 @@ def _product_parts(
     return amounts, parts
 
 
+def _product_part(rows: int, columns: int, depth: int) -> Amounts:
+    """A product in one thread."""
+    outputs = max(1, rows) * columns
+    packed = max(1, rows) * depth + depth * columns
+    return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
+
+
 def _matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
     """A product of matrices; attrs of these names say which side is transposed."""
 
@@ -495,12 +502,14 @@ def _forward(node: NodeShapes) -> Load:
         if any(window.stride > 1 for window in c.windows):
             alone.add(copied=c.pixels * c.length, piece=c.pixels)
     else:
-        alone, parts = Amounts(call=20), c.blocks((*c.results[:-1], columns))
-        inner, cuts = _product_parts((max(1, c.pixels // parts), columns), c.length, c.item, is_flat=True)
-        shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
-        # one block alone may still have its product cut
-        if parts == 1 and cuts > 1:
-            alone, shared, parts = alone.join(c.patches()), inner, cuts
+        alone = Amounts(call=20)
+        if c.pixels < columns:  # the patches are one block, whose product is cut
+            shared, parts = _product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
+            alone.join(c.patches())
+        else:
+            parts = c.blocks((*c.results[:-1], columns))
+            inner = _product_part(c.pixels // parts, columns, c.length)
+            shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
     shared.stream(node.moved_bytes)
     if groups > 1:
         shared = Amounts().join(shared, groups)
@@ -518,7 +527,7 @@ def _filter_gradient(node: NodeShapes) -> Load:
         alone = Amounts(call=12)
     elif c.length * columns <= SMALL_FILTER:
         parts = c.blocks(c.results)
-        inner, _ = _product_parts((c.length, columns), max(1, c.pixels // parts), c.item, is_flat=True)
+        inner = _product_part(c.length, columns, max(1, c.pixels // parts))
         shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
         alone = Amounts(call=20, plain=parts * c.length * columns)
     else:
