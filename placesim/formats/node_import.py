@@ -39,6 +39,7 @@ class NodeImport:
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
         made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
+        made += [node.signature for node in nodes[len(made) :]]  # entries of other kinds may stand between a file's NodeDefs
         for node_def in node_defs:
             name, op, inputs, device, attrs, location = node_def
             # looked up before there is a node of its own name: a node that reads itself is looked at slowly

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +48,8 @@ PART_BYTES = 1 << 20
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
 SHARED_BYTES = 1 << 22
 """Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
-ROW = 1 << 10
-"""Elements of a row of channels, at least: short rows are taken several at once, beside as many copies of what they meet."""
+ROW = 1 << 13
+"""Elements of a row, at least: rows of channels are taken several at once, beside as many copies of what they meet."""
 
 
 class Follower(NamedTuple):
@@ -242,13 +243,14 @@ def _with_all(ufunc: np.ufunc, flat: Tensor, other: Tensor, is_first: bool) -> A
 
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
     """With one number for each channel."""
-    several = np.tile(row, -(-ROW // len(row))) if len(row) < ROW else row
+    several = np.tile(row, ceil(ROW / len(row)))
 
     def apply(part: slice) -> None:
-        middle = part.stop - (part.stop - part.start) % len(several)
+        rest = (part.stop - part.start) % len(several)
+        middle = part.stop - rest
         _onto(ufunc, flat[part.start : middle].reshape(-1, len(several)), several, is_first)
-        if middle < part.stop:
-            _onto(ufunc, flat[middle : part.stop].reshape(-1, len(row)), row, is_first)
+        if rest:
+            _onto(ufunc, flat[middle : part.stop], several[:rest], is_first)
 
     return apply
 

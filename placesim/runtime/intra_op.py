@@ -34,7 +34,8 @@ class IntraOpPool:
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
         self._asked: SimpleQueue[Job | None] = SimpleQueue()
-        self._started = 0
+        self._helpers: list[int] = []
+        self._processors: set[int] = set()
         self._starting = Lock()
         self._end = finalize(self, _end_helpers, self._asked, self.threads - 1)
 
@@ -57,7 +58,6 @@ class IntraOpPool:
         remaining = iter(parts)  # each thread takes the next one
         # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
         shared = [work]
-        elsewhere = _other_processors()
         helpers = min(self.threads, len(parts)) - 1
         free = [True] * helpers  # a helper takes one of them, which no two threads can, or finds that it is too late
         ended: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -66,7 +66,6 @@ class IntraOpPool:
             if not _take(free):
                 return
             try:
-                _move_to(elsewhere)
                 take_parts()
             except BaseException as error:
                 ended.put(error)
@@ -81,7 +80,9 @@ class IntraOpPool:
                 deque(remaining, maxlen=0)  # nobody takes another one
                 raise
 
-        self._start(helpers)
+        if helpers:
+            self._start(helpers)
+            self._move_away()
         for _ in range(helpers):
             self._asked.put(partial(copy_context().run, help_out))
         try:
@@ -99,15 +100,37 @@ class IntraOpPool:
                 del error, errors  # else the error would hold the frame that holds it
 
     def _start(self, helpers: int) -> None:
-        if self._started < helpers:
+        if len(self._helpers) < helpers:
             with self._starting:
-                for number in range(self._started, helpers):
+                while len(self._helpers) < helpers:
                     # it knows the queue alone: a pool that nobody holds any more ends its threads
-                    Thread(target=_help, args=(self._asked,), name=f"placesim-intra-op_{number}", daemon=True).start()
-                self._started = max(self._started, helpers)
+                    name = f"placesim-intra-op_{len(self._helpers)}"
+                    helper = Thread(target=_help, args=(self._asked,), name=name, daemon=True)
+                    helper.start()
+                    self._helpers.append(helper.native_id or -1)
+                self._processors = set()
+
+    def _move_away(self) -> None:
+        """Helpers may use all processors but the one that this thread is on.
+
+        A scheduler that packs threads together (virtual machines have such) would else let them wake on the processor that is
+        taken; and there they would stay, were it for them to leave: by the time it spreads them the op has ended.  Nothing
+        depends on it, so that a system which forbids it is no error.
+        """
+        current = _current_processor()
+        if current is None or _this_thread.__dict__.get("helps"):
+            return
+        here = current()
+        if self._processors and here not in self._processors:
+            return
+        self._processors = os.sched_getaffinity(0) - {here}
+        for helper in self._helpers if self._processors else ():
+            with suppress(OSError):
+                os.sched_setaffinity(helper, self._processors)
 
 
 def _help(asked: SimpleQueue[Job | None]) -> None:
+    _this_thread.helps = True
     flush_denormals()
     while (job := asked.get()) is not None:
         job()
@@ -140,24 +163,6 @@ def spread(work: Callable[[Part], object], parts: Sequence[Part]) -> None:
     else:
         for part in parts:
             work(part)
-
-
-def _other_processors() -> set[int]:
-    """Those that this thread may use, without the one that it is on; none where the system does not tell.
-
-    Helpers go there by themselves: a scheduler that packs threads together (virtual machines have such) would let them wake
-    on the processor that is taken, and by the time it spreads them the op has ended.
-    """
-    current = _current_processor()
-    return os.sched_getaffinity(0) - {current()} if current is not None else set()
-
-
-def _move_to(processors: set[int]) -> None:
-    """Nothing depends on it, so that a system which forbids it is no error."""
-    if processors and _this_thread.__dict__.get("processors") != processors:
-        with suppress(OSError):
-            os.sched_setaffinity(0, processors)
-        _this_thread.processors = processors
 
 
 _this_thread = local()

@@ -74,9 +74,9 @@ class _Pieces:
 
     def take(self, texts: list[str], number: int) -> tuple[int, int]:
         """Hand entries on, the first of which begins in that line; how many, and the line of what is left."""
-        parsed: dict[int, tuple[Any, int]] = {}
         alike, strangers = self._alike, 0
-        slow, index = 0, 0
+        trees: dict[int, tuple[Any, int]] = {}
+        parsed, index = 0, 0
         while True:
             if alike is not None:
                 first = index
@@ -86,29 +86,38 @@ class _Pieces:
                     alike = None
             if index == len(texts):
                 break
-            text = texts[index]
-            entry: Any = self._lines.read(text, number)
-            mark = 0
-            if entry is None:
-                slow += 1
-                parsed = parsed if index in parsed else self._parsed(texts, index, number)
-                if index not in parsed:
-                    break
-                entry, mark = parsed.pop(index)
+            if index not in trees:
+                trees |= self._lines_at(texts, index, number, 1 if alike is not None else len(texts))
+            if index not in trees:
+                trees |= self._parsed(texts, index, number, is_alone=parsed > 0)
+            if index not in trees:
+                break
+            entry, mark = trees.pop(index)
+            parsed += mark > 0
             if alike is None:
                 self._taker.marks.append(mark)
                 self._taker.append(entry)
             else:
-                alike.take_example(text, entry, mark, self._indent)
-            number += text.count("\n") + 1
+                alike.take_example(texts[index], entry, mark, self._indent)
+            number += texts[index].count("\n") + 1
             index += 1
-        self.is_slow = 2 * slow > len(texts)
+        self.is_slow = 2 * parsed > len(texts)
         return index, number
 
-    def _parsed(self, texts: list[str], first: int, number: int) -> dict[int, tuple[Any, int]]:
-        """The trees of an entry and of those behind it that will need the parser too, each with where it stands."""
+    def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
+        """The trees of an entry and of those that follow it, as far as they are lines."""
+        found: dict[int, tuple[Any, int]] = {}
+        for offset, text in enumerate(texts[first : first + most]):
+            entry = self._lines.read(text, number + offset)
+            if entry is None:
+                break
+            found[first + offset] = entry, 0
+        return found
+
+    def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:
+        """The trees of an entry, and of those behind it that will need the parser too, each with where it stands."""
         chosen = [first]
-        for index in range(first + 1, len(texts)):
+        for index in range(first + 1, first + 1 if is_alone else len(texts)):
             if "&" in texts[index]:
                 break
             if not (self._alike is not None and self._alike.is_known(texts[index])) and not self._lines.is_known(texts[index]):

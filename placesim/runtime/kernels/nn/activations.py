@@ -36,7 +36,7 @@ def relu(features: Tensor, out: Tensor | None = None) -> Any:
 def relu6(features: Tensor, out: Tensor | None = None) -> Any:
     """min(max(x, 0), 6), into `out` where there is one."""
     zero, six = features.dtype.type(0), features.dtype.type(6)
-    return np.minimum(np.maximum(features, zero, out=out), six, out=out)
+    return np.clip(features, zero, six, out=out)
 
 
 def leaky_relu(features: Tensor, alpha: float) -> Any:
