@@ -26,6 +26,7 @@ from placesim.runtime.kernels.nn.correlation import (
     mirrored,
 )
 from placesim.runtime.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
+from placesim.runtime.kernels.nn.normalization import PIXEL_BYTES
 from placesim.runtime.kernels.nn.patches import is_pointwise, whole
 from placesim.runtime.kernels.nn.pools import IMAGES_BYTES
 from placesim.runtime.kernels.nn.windows import Window, explicit_pairs, layout_of, windows_of
@@ -335,18 +336,22 @@ def _batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 
 
 def _local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """LRN: squares, sums of neighbours, a power of each."""
+    """LRN: squares, sums of neighbours, a power of each; some pixels after the other, which the op's threads share."""
 
     def load(node: NodeShapes) -> Load:
         elements, channels = prod(node.inputs[0]), node.inputs[0][-1]
+        parts = max(1, ceil(elements * node.dtype.size / PIXEL_BYTES))
         if is_gradient:
             sums = 4 * min(node.attrs["depth_radius"], channels - 1) + 2
-            amounts = _passes(Passes(plain=8 + sums, divided=1, exponential=3), elements, node)
-            amounts.add(run=sums * elements / channels)
+            passes = Passes(plain=8 + sums, divided=1, exponential=3)
+            shared = _passes(passes, elements, node, PIXEL_BYTES).add(run=sums * elements / channels)
         else:
-            amounts = _passes(Passes(plain=5, exponential=3), elements, node)
-            amounts.join(_product_parts((elements // channels, channels), channels, node.dtype.size, is_flat=False)[0])
-        return Load("local normalization", amounts, Amounts())
+            passes = Passes(plain=5, exponential=3)
+            pixels = max(1, elements // channels // parts)
+            shared = _passes(passes, elements, node, PIXEL_BYTES)
+            shared.join(_product_parts((pixels, channels), channels, node.dtype.size, is_flat=False)[0], parts)
+        shared.add(call=(parts - 1) * passes.number)
+        return Load("local normalization", Amounts(call=6), shared, parts)
 
     return load
 
