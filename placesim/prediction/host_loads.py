@@ -26,6 +26,7 @@ from placesim.runtime.kernels.nn.correlation import (
     mirrored,
 )
 from placesim.runtime.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
+from placesim.runtime.kernels.nn.normalization import PIXEL_BYTES
 from placesim.runtime.kernels.nn.patches import is_pointwise, whole
 from placesim.runtime.kernels.nn.pools import IMAGES_BYTES
 from placesim.runtime.kernels.nn.windows import Window, explicit_pairs, layout_of, windows_of
@@ -335,18 +336,22 @@ def _batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 
 
 def _local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """LRN: squares, sums of neighbours, a power of each."""
+    """LRN: squares, sums of neighbours, a power of each; some pixels after the other, which the op's threads share."""
 
     def load(node: NodeShapes) -> Load:
         elements, channels = prod(node.inputs[0]), node.inputs[0][-1]
+        parts = max(1, ceil(elements * node.dtype.size / PIXEL_BYTES))
         if is_gradient:
             sums = 4 * min(node.attrs["depth_radius"], channels - 1) + 2
-            amounts = _passes(Passes(plain=8 + sums, divided=1, exponential=3), elements, node)
-            amounts.add(run=sums * elements / channels)
+            passes = Passes(plain=8 + sums, divided=1, exponential=3)
+            shared = _passes(passes, elements, node, PIXEL_BYTES).add(run=sums * elements / channels)
         else:
-            amounts = _passes(Passes(plain=5, exponential=3), elements, node)
-            amounts.join(_product_parts((elements // channels, channels), channels, node.dtype.size, is_flat=False)[0])
-        return Load("local normalization", amounts, Amounts())
+            passes = Passes(plain=5, exponential=3)
+            pixels = max(1, elements // channels // parts)
+            shared = _passes(passes, elements, node, PIXEL_BYTES)
+            shared.join(_product_parts((pixels, channels), channels, node.dtype.size, is_flat=False)[0], parts)
+        shared.add(call=(parts - 1) * passes.number)
+        return Load("local normalization", Amounts(call=6), shared, parts)
 
     return load
 
@@ -381,6 +386,13 @@ def _product_parts(
     if axis == SUMMED:
         amounts.add(plain=batch * (parts - 1) * rows * columns)
     return amounts, parts
+
+
+def _product_part(rows: int, columns: int, depth: int) -> Amounts:
+    """A product in one thread."""
+    outputs = max(1, rows) * columns
+    packed = max(1, rows) * depth + depth * columns
+    return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
 
 
 def _matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
@@ -495,12 +507,14 @@ def _forward(node: NodeShapes) -> Load:
         if any(window.stride > 1 for window in c.windows):
             alone.add(copied=c.pixels * c.length, piece=c.pixels)
     else:
-        alone, parts = Amounts(call=20), c.blocks((*c.results[:-1], columns))
-        inner, cuts = _product_parts((max(1, c.pixels // parts), columns), c.length, c.item, is_flat=True)
-        shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
-        # one block alone may still have its product cut
-        if parts == 1 and cuts > 1:
-            alone, shared, parts = alone.join(c.patches()), inner, cuts
+        alone = Amounts(call=20)
+        if c.pixels < columns:  # the patches are one block, whose product is cut
+            shared, parts = _product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
+            alone.join(c.patches())
+        else:
+            parts = c.blocks((*c.results[:-1], columns))
+            inner = _product_part(c.pixels // parts, columns, c.length)
+            shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
     shared.stream(node.moved_bytes)
     if groups > 1:
         shared = Amounts().join(shared, groups)
@@ -518,7 +532,7 @@ def _filter_gradient(node: NodeShapes) -> Load:
         alone = Amounts(call=12)
     elif c.length * columns <= SMALL_FILTER:
         parts = c.blocks(c.results)
-        inner, _ = _product_parts((c.length, columns), max(1, c.pixels // parts), c.item, is_flat=True)
+        inner = _product_part(c.length, columns, max(1, c.pixels // parts))
         shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
         alone = Amounts(call=20, plain=parts * c.length * columns)
     else:
