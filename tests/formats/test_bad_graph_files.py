@@ -49,5 +49,5 @@ def test_results_of_a_function_that_are_no_list() -> None:
     with pytest.raises(GraphFileError) as caught:
         read_graph_file("functions: [{name: f, outputs: -0.77}]\nnodes: []\n", "f.yaml")
     assert [str(problem) for problem in caught.value.problems] == [
-        "f.yaml:1:33: wrong type of 'outputs': got -0.77, expected a list"
+        "f.yaml:1:32: wrong type of 'outputs': got -0.77, expected a list"
     ]
