@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,42 @@ def test_what_is_not_finite_stays_under_its_windows(value: float, taps: int, mon
     monkeypatch.setattr(correlation, "suits", lambda *_: False)
     for found, plain in zip(in_tiles, all_three(tensor, filters, grads, windows), strict=True):
         np.testing.assert_array_equal(found, plain)
+
+
+FOLLOWED = {
+    "blocks": (2, 40, 20, 5, 3, 2, 24),
+    "one block": (1, 6, 6, 4, 3, 1, 5),
+    "pointwise": (2, 40, 40, 32, 1, 1, 200),
+    "strided pointwise": (2, 40, 40, 80, 1, 2, 300),
+    "cut along the outputs": (1, 5, 5, 512, 1, 1, 2048),
+    "wide filter": (1, 6, 6, 128, 3, 1, 700),
+    "tiles": (2, 41, 27, 40, 3, 1, 36),
+}
+
+
+@pytest.mark.parametrize("value", [1.0, np.inf])
+@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.usefixtures("blocks")
+def test_what_follows_meets_each_row_once(name: str, value: float) -> None:
+    batch, height, width, depth, taps, stride, channels = FOLLOWED[name]
+    rng = np.random.default_rng(0)
+    tensor = rng.standard_normal((batch, height, width, depth)).astype(np.float32)
+    tensor[0, 2, 2, 1] = value
+    filters = rng.standard_normal((taps, taps, depth, channels)).astype(np.float32)
+    windows = windows_of((height, width), (taps, taps), (stride, stride), (1, 1), "SAME")
+    begun: list[Tensor] = []
+
+    def begin(output: Tensor) -> Callable[[slice], None]:
+        begun.append(output)
+        matrix = output.reshape(-1, channels)
+
+        def finish(rows: slice) -> None:
+            matrix[rows] += 1000
+
+        return finish
+
+    with IntraOpPool(2).serving():
+        plain = correlation.correlate(tensor, filters, windows)
+        found = correlation.correlate(tensor, filters, windows, begin)
+    np.testing.assert_array_equal(found, plain + np.float32(1000))
+    assert found is begun[-1]
