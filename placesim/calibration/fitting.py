@@ -12,7 +12,7 @@ import numpy as np
 from placesim.calibration.measuring import Timing
 from placesim.devices.host_models import SHARES, HostProfile, Measured
 from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
-from placesim.prediction.host_loads import Load
+from placesim.prediction.host_loads.load import Load
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]

@@ -16,7 +16,8 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.loading import load
 from placesim.options import Options
-from placesim.prediction.host_loads import Load, host_load
+from placesim.prediction.host_loads.load import Load
+from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.steps import is_handed_over, node_shapes
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Instruction

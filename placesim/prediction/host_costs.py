@@ -6,7 +6,7 @@ from math import ceil
 
 from placesim.devices.host_models import HostProfile, Measured
 from placesim.prediction.costs import Prediction
-from placesim.prediction.host_loads import Amounts, Load
+from placesim.prediction.host_loads.load import Amounts, Load
 
 _TRAFFIC = ("far", "distant")
 _SHARPNESS = 4

@@ -11,7 +11,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
-from placesim.prediction.host_loads import host_load
+from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work

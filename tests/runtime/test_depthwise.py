@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.runtime.intra_op import IntraOpPool
+from placesim.runtime.kernels.following import Finish
 from placesim.runtime.kernels.nn import depthwise
 from placesim.runtime.kernels.nn.windows import Window, windows_of
 
@@ -71,3 +72,23 @@ def check(axes: tuple[Window, ...], batch: int, channels: int, turned: bool, thr
 def test_channels_by_themselves(block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depthwise, "BLOCK_BYTES", block_bytes)
     check()
+
+
+def test_what_follows_meets_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depthwise, "BLOCK_BYTES", 500)
+    axes = windows_of((9, 7), (3, 3), (2, 2), (1, 1), "SAME")
+    tensor, filters = np.ones((2, 9, 7, 3), np.float32), np.ones((3, 3, 3), np.float32)
+    blocks: list[slice] = []
+
+    def begin(output: Tensor) -> Finish:
+        rows = output.reshape(-1, output.shape[-1])
+
+        def finish(block: slice) -> None:
+            blocks.append(block)
+            rows[block] *= 2
+
+        return finish
+
+    plain = depthwise.correlate_channels(tensor, filters, axes)
+    np.testing.assert_array_equal(depthwise.correlate_channels(tensor, filters, axes, begin), 2 * plain)
+    assert len(blocks) > 1

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from placesim.dtypes import DOUBLE, FLOAT
-from placesim.prediction.host_loads import _IN_PARTS
+from placesim.prediction.host_loads.elements import IN_PARTS
 from placesim.runtime import intra_op
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels import element_parts
@@ -29,7 +29,7 @@ def computed(op: str, x: Any) -> Any:
         return TABLE[op].compute((x,), attrs)[0]
 
 
-@pytest.mark.parametrize("op", [*sorted(_IN_PARTS), *ROWS])
+@pytest.mark.parametrize("op", [*sorted(IN_PARTS), *ROWS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_parts_show_in_no_bit(op: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = (np.random.default_rng(1).random((7, 50, 33)) * 0.9 + 0.05).astype(dtype).transpose(1, 0, 2)
@@ -87,4 +87,4 @@ def test_predicted_times_know_which_ops_are_taken_in_parts(monkeypatch: pytest.M
             found.add(op)
         except Exception:  # of two inputs, or of complex ones
             continue
-    assert found == _IN_PARTS
+    assert found == IN_PARTS

@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.following import Begin, nothing_follows, taken
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.runtime.kernels.nn.convolution_gradients import infer_from_sizes
@@ -41,7 +42,7 @@ from placesim.runtime.kernels.parts import shares
 from placesim.runtime.kernels.precision import is_narrow, packet_size
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
 
-BLOCK_BYTES = 1 << 19
+BLOCK_BYTES = 1 << 20
 """Of the cells under a block's windows: they and the sums stay in a core's own cache from tap to tap."""
 
 
@@ -74,11 +75,15 @@ def _runs_of(window: Window, channels: int) -> tuple[int, int]:
     return (1, window.outputs * channels) if window.stride == 1 else (window.outputs, channels)
 
 
-def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
-    """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`."""
+def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows) -> Tensor:
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`.
+
+    What follows is done to each block.
+    """
     vertical, horizontal = windows
     channels = tensor.shape[-1]
     output = np.empty((len(tensor), vertical.outputs, horizontal.outputs, channels), tensor.dtype)
+    finish = begin(output)
     runs, run = _runs_of(horizontal, channels)
     tiled = np.tile(filters, run // channels)
 
@@ -86,6 +91,7 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
         total = output[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
         # einsum adds each product to the sum as it goes: one pass over a tap's cells, and no array of products
         np.einsum("ijnrwc,ijc->nrwc", _taps_of(tensor, windows, block), tiled, out=total)
+        finish(block.flat(output.shape))
 
     spread(fill, blocks_of(tensor.shape, windows, tensor.itemsize))
     return output
@@ -227,8 +233,10 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
         return (np.zeros(shape, tensor.dtype),)
     if layout.channel == 1:
         raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
-    compute = correlate_halves if is_narrow(tensor.dtype) else correlate_channels
-    return (compute(_spread(tensor, filters.shape[3]), _flat(filters), windows),)
+    spread_out = _spread(tensor, filters.shape[3]), _flat(filters), windows
+    if is_narrow(tensor.dtype):
+        return (correlate_halves(*spread_out),)
+    return (correlate_channels(*spread_out, taken()),)
 
 
 def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

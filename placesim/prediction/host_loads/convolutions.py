@@ -1,0 +1,187 @@
+"""Convolutions and their gradients: products with patches, or in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, prod
+from typing import NamedTuple
+
+from placesim.dtypes import FLOAT, DType
+from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Dims, Load
+from placesim.prediction.host_loads.products import product_part, product_parts
+from placesim.prediction.node_work import NodeShapes
+from placesim.runtime.kernels.nn.correlation import (
+    LONG_BLOCK,
+    SMALL_FILTER,
+    TALL_BLOCK,
+    TALL_BLOCK_BYTES,
+    WIDE_BLOCK_BYTES,
+    blocks_of,
+    mirrored,
+)
+from placesim.runtime.kernels.nn.patches import is_pointwise, whole
+from placesim.runtime.kernels.nn.windows import Window, explicit_pairs, layout_of, windows_of
+from placesim.runtime.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
+from placesim.runtime.kernels.parts import BLOCK_BYTES
+
+
+class Convolution(NamedTuple):
+    images: Dims
+    filters: Dims
+    results: Dims
+    windows: tuple[Window, ...]
+    item: int
+
+    @property
+    def length(self) -> int:
+        """Elements of a patch."""
+        return prod(self.filters[:-1])
+
+    @property
+    def pixels(self) -> int:
+        return prod(self.results[:-1])
+
+    @property
+    def runs(self) -> int:
+        """Pieces of all patches that lie side by side in the images."""
+        return self.pixels * prod(self.filters[:-3])
+
+    @property
+    def is_pointwise(self) -> bool:
+        return is_pointwise(self.windows)
+
+    def patches(self, share: float = 1.0) -> Amounts:
+        """Copying patches, or adding them back."""
+        return Amounts(copied=share * self.pixels * self.length, piece=share * self.runs)
+
+    def blocks(self, shape: Dims) -> int:
+        return len(blocks_of(shape, self.windows, self.length, self.item))
+
+
+def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> Convolution:
+    """With channels last, as the kernels have it; raises InvalidArgumentError for windows that don't fit."""
+    spatial = len(filters) - 2
+    layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
+    attrs = node.attrs
+    windows = windows_of(
+        layout.pick(images),
+        filters[:-2],
+        layout.pick(attrs["strides"]),
+        layout.pick(attrs["dilations"]) if attrs.get("dilations") else (1,) * spatial,
+        attrs["padding"],
+        explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
+    )
+    images, results = ((dims[0], *layout.pick(dims), dims[layout.channel]) for dims in (images, results))
+    return Convolution(images, filters, results, windows, node.dtype.size)
+
+
+def _in_tiles(
+    c: Convolution, dtype: DType, windows: Sequence[Window], depth: int, channels: int, is_filter: bool = False
+) -> tuple[Amounts, int] | None:
+    """(transforms and products, parts) of a convolution in tiles from so many channels to so many; None if it is none.
+
+    `is_filter`: of the gradient of its filter, for which tiles of the output are transformed as well, and not back.
+    """
+    batch = c.images[0]
+    if dtype is not FLOAT or not suits(windows, batch, depth, channels, dtype.numpy):
+        return None
+    chosen = chosen_transforms(windows, batch, depth, channels)
+    tile, factors, taps = chosen.tile, chosen.factors, windows[0].kernel
+    covering = [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
+    tiles, cells, made = batch * prod(window.outputs // tile for window in covering), tile + taps - 1, factors**2
+    parts = len(blocks_of_tiles(batch, covering, tile, made * (depth + channels)))
+    if is_filter:
+        inner, _ = product_parts((depth, channels), tiles, c.item, is_flat=False)
+        amounts = Amounts(call=40 * parts).join(inner, made)
+    else:
+        inner, _ = product_parts((max(1, tiles // parts), channels), depth, c.item, is_flat=False)
+        amounts = Amounts(call=40 * parts).join(inner, made * parts)
+    # along rows, then along columns: from cells to factors, and from factors to outputs or the reverse
+    amounts.add(
+        multiplied=float(tiles * factors * (depth * cells * (tile + factors) + channels * tile * (tile + factors)))
+        + float(made * taps**2 * depth * channels),
+        piece=tiles * (2 * factors + tile),
+    )
+    numbers = 2 * made * tiles * (depth + channels) * c.item
+    return amounts.stream(numbers, numbers if is_filter else numbers / parts), parts
+
+
+def forward(node: NodeShapes) -> Load:
+    c = convolution_of(node, node.inputs[0], node.inputs[1], node.outputs[0])
+    groups = max(1, c.images[-1] // c.filters[-2])
+    columns = c.filters[-1] // groups
+    if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
+        shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
+        alone = Amounts(call=12)
+        if any(window.stride > 1 for window in c.windows):
+            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+    else:
+        alone = Amounts(call=20)
+        if c.pixels < columns:  # the patches are one block, whose product is cut
+            shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
+            alone.join(c.patches())
+        else:
+            parts = c.blocks((*c.results[:-1], columns))
+            inner = product_part(c.pixels // parts, columns, c.length)
+            shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
+    shared.stream(node.moved_bytes)
+    if groups > 1:
+        shared = Amounts().join(shared, groups)
+    return Load("convolution", alone, shared, parts)
+
+
+def filter_gradient(node: NodeShapes) -> Load:
+    c = convolution_of(node, node.inputs[0], node.outputs[0], node.inputs[2])
+    columns = c.filters[-1]
+    if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns, is_filter=True):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
+        shared, parts = product_parts((c.length, columns), c.pixels, c.item, is_flat=True)
+        alone = Amounts(call=12)
+    elif c.length * columns <= SMALL_FILTER:
+        parts = c.blocks(c.results)
+        inner = product_part(c.length, columns, max(1, c.pixels // parts))
+        shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
+        alone = Amounts(call=20, plain=parts * c.length * columns)
+    else:
+        patches = max(TALL_BLOCK, TALL_BLOCK_BYTES // (c.length * c.item))
+        blocks = len(whole(c.windows, c.images[0]).cut(ceil(c.pixels / patches)))
+        inner, parts = product_parts((c.length, columns), max(1, c.pixels // blocks), c.item, is_flat=True)
+        shared = Amounts(call=20 * blocks).join(inner, blocks).join(c.patches())
+        alone = Amounts(call=20, plain=blocks * c.length * columns)
+        alone.stream(blocks * TEMPORARY * c.length * columns * c.item, TEMPORARY * c.length * columns * c.item)
+    shared.stream(node.moved_bytes)
+    return Load("convolution filter gradient", alone, shared, parts)
+
+
+def input_gradient(node: NodeShapes) -> Load:
+    c = convolution_of(node, node.outputs[0], node.inputs[1], node.inputs[2])
+    columns = c.results[-1]
+    if found := _in_tiles(c, node.dtype, mirrored(c.windows), columns, c.filters[-2]):
+        shared, parts = found
+        alone = Amounts(call=20)
+    elif c.is_pointwise:
+        shared, parts = product_parts((c.pixels, c.length), columns, c.item, is_flat=True)
+        alone = Amounts(call=12)
+        if any(window.stride > 1 for window in c.windows):
+            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+    else:
+        has_short_runs = len(c.windows) > 1 and c.windows[-1].kernel * c.filters[-2] < c.windows[-1].outputs
+        count = c.blocks(c.results)
+        parts = len(whole(c.windows, c.images[0]).cut(min(c.images[0], count)))
+        rows = c.results[0] // parts * prod(c.results[2:-1]) or 1
+        block_bytes = max(WIDE_BLOCK_BYTES if has_short_runs else BLOCK_BYTES, LONG_BLOCK * c.length * c.item)
+        pieces = min(c.results[1], ceil(c.results[1] * rows * c.length * c.item / block_bytes)) or 1
+        inner, _ = product_parts((max(1, rows * c.results[1] // pieces), c.length), columns, c.item, is_flat=True)
+        added = prod(window.kernel for window in c.windows[:-1])
+        shared = Amounts(call=parts * pieces * (10 + 3 * added)).join(inner, parts * pieces)
+        # a piece is read, added to what is there, and that written: twice a copy
+        shared.add(added=c.pixels * c.length)
+        shared.add(added_piece=c.pixels * c.length / c.windows[-1].outputs if has_short_runs else c.runs)
+        alone = Amounts(call=20)
+    shared.stream(node.moved_bytes)
+    return Load("convolution input gradient", alone, shared, parts)

@@ -1,0 +1,232 @@
+"""Kernels that pass over elements: of tensors as a whole, along rows, and of what they gather or move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, inf, prod
+from typing import NamedTuple
+
+from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
+from placesim.prediction.host_loads.products import product_parts
+from placesim.prediction.node_work import NodeShapes
+from placesim.runtime.kernels.element_parts import PART_BYTES as ELEMENT_PART_BYTES
+from placesim.runtime.kernels.element_parts import part_count
+from placesim.runtime.kernels.nn.normalization import PIXEL_BYTES
+from placesim.runtime.kernels.state.optimizers import PART_BYTES
+
+
+class Passes(NamedTuple):
+    """How often a kernel goes over its elements, by what it does with them.
+
+    `plain` is what a processor does as fast as it reads; `chosen` where each element takes one of two values, which processors
+    guess; `special` what is computed one element after the other.
+    """
+
+    plain: float = 0
+    divided: float = 0
+    exponential: float = 0
+    chosen: float = 0
+    special: float = 0
+
+    @property
+    def number(self) -> float:
+        return sum(self)
+
+
+_ONE = Passes(plain=1)
+PASSES: Mapping[str, Passes] = {
+    **dict.fromkeys(("RealDiv", "Div", "DivNoNan", "Sqrt", "Reciprocal", "Inv"), Passes(divided=1)),
+    **dict.fromkeys(("FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"), Passes(divided=3)),
+    "Rsqrt": Passes(divided=2),
+    **dict.fromkeys(("Exp", "Log", "Sin", "Cos", "Tanh"), Passes(exponential=1)),
+    **dict.fromkeys(("Expm1", "Log1p", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"), Passes(exponential=2)),
+    "Pow": Passes(exponential=3),
+    **dict.fromkeys(("Atan2", "Asinh", "Acosh", "Atanh", "Erfc", "Erfinv", "Ndtri"), Passes(special=1)),
+    **dict.fromkeys(("Lgamma", "Digamma", "Zeta", "Polygamma", "Igamma", "Igammac"), Passes(special=2)),
+    "Erf": Passes(plain=24, divided=1),
+    "Sigmoid": Passes(plain=2, divided=1, exponential=1),
+    "TanhGrad": Passes(plain=3),
+    "SigmoidGrad": Passes(plain=3),
+    "SquaredDifference": Passes(plain=2),
+    "ClipByValue": Passes(plain=2),
+    "Relu6": Passes(plain=2),
+    "ReluGrad": Passes(plain=2),
+    "Relu6Grad": Passes(plain=4),
+    **dict.fromkeys(("Select", "SelectV2"), Passes(chosen=1)),
+    "LeakyRelu": Passes(plain=2, chosen=1),
+    "LeakyReluGrad": Passes(plain=2, chosen=1),
+    "Elu": Passes(plain=1, exponential=2, chosen=1),
+    "EluGrad": Passes(plain=3, chosen=1),
+    "Selu": Passes(plain=3, exponential=2, chosen=1),
+    "SeluGrad": Passes(plain=4, chosen=1),
+    "Softplus": Passes(plain=8, divided=1, exponential=2),
+    "SoftplusGrad": Passes(plain=2, divided=1, exponential=1),
+    "Softsign": Passes(plain=2, divided=1),
+    "SoftsignGrad": Passes(plain=3, divided=1),
+    "ApplyGradientDescent": Passes(plain=2),
+    "ApplyMomentum": Passes(plain=4),
+    "ApplyKerasMomentum": Passes(plain=4),
+    "ApplyAdagrad": Passes(plain=4, divided=2),
+    "ApplyAdagradV2": Passes(plain=5, divided=2),
+    "ApplyRMSProp": Passes(plain=8, divided=2),
+    "ApplyCenteredRMSProp": Passes(plain=12, divided=2),
+    "ApplyAdadelta": Passes(plain=11, divided=4),
+    "ApplyFtrl": Passes(plain=10, divided=2, special=2, chosen=1),
+    "ApplyAdam": Passes(plain=9, divided=2),
+    "ApplyAdaMax": Passes(plain=8, divided=1),
+}
+"""Passes of the kernels that take another number than one; each is counted in the kernel's own expression."""
+_CUT_OPS = """
+    Acos Acosh Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e Cosh Dawsn Digamma Elu Erf Erfc Erfinv Expint Expm1
+    LeakyRelu Lgamma Log1p Ndtri Selu Sigmoid Sinh Softplus Softsign Spence Tan"""
+IN_PARTS = frozenset(_CUT_OPS.split())
+"""Ops whose kernels take large tensors in parts (`element_parts`)."""
+_COPIES = frozenset(
+    ("Pad", "PadV2", "MirrorPad", "ConcatV2", "Concat", "Pack", "Tile", "Fill", "ZerosLike", "OnesLike", "BroadcastTo", "Slice",
+     "StridedSlice", "Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "Cast", "Copy", "DeepCopy", "SplitV", "Split")
+)  # fmt: skip
+VIEWS = frozenset(("Split", "SplitV", "Unpack", "Slice", "StridedSlice", "Assign", "AssignVariableOp"))
+"""Kernels that give parts of their input's memory."""
+
+
+def elementwise(node: NodeShapes) -> Load:
+    """Passes over all elements; an op that is not known makes one."""
+    if node.op in VIEWS:
+        return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
+    passes = PASSES.get(node.op, _ONE)
+    elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
+    if node.op in IN_PARTS:
+        return _in_parts("elementwise", passes, elements, node)
+    amounts = _passes(passes, elements, node)
+    amounts.add(run=_runs(node))
+    return Load("copy" if node.op in _COPIES else "elementwise", amounts, Amounts())
+
+
+def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
+    """Passes over the parts of a tensor, and so much more of what is named; the result is put in its place."""
+    parts = part_count(elements * node.dtype.size)
+    if parts < 2:
+        return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
+    shared = _passes(passes._replace(plain=passes.plain + 1), elements, node, ELEMENT_PART_BYTES)
+    return Load(family, Amounts(call=4), shared.add(call=(parts - 1) * passes.number).add(**counts), parts)
+
+
+def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:
+    """`part_bytes`: of what the passes go over one after the other before they take the next part."""
+    amounts = Amounts(call=passes.number)
+    amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
+    amounts.stream(node.moved_bytes)
+    if passes.number > 1:
+        size = TEMPORARY * elements * node.dtype.size
+        amounts.stream((passes.number - 1) * size, min(part_bytes * TEMPORARY, max(size, node.moved_bytes)))
+    return amounts
+
+
+def _runs(node: NodeShapes) -> float:
+    """How many inner loops numpy makes: as many as rows, where a row is what no operand stretches along."""
+    if not node.outputs:
+        return 1
+    out = node.outputs[0]
+    length, merged = 1, [tuple(reversed(dims)) for dims in node.inputs if prod(dims) > 1 and len(dims) <= len(out)]
+    for axis, dim in enumerate(reversed(out)):
+        kinds = {axis < len(dims) and dims[axis] == dim for dims in merged}
+        if dim != 1 and kinds == {True, False} and length > 1:
+            break
+        length *= dim
+    return prod(out) / max(1, length)
+
+
+def applied(node: NodeShapes) -> Load:
+    """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
+    elements = max(map(prod, node.inputs))
+    passes = PASSES[node.op.removeprefix("Resource")]
+    size = elements * node.dtype.size
+    arrays = sum(prod(dims) == elements for dims in node.inputs)
+    held = 2 * arrays - 1  # all are read, and all but the gradient written
+    if size <= PART_BYTES:
+        amounts = _passes(passes, elements, node)
+        return Load("optimizer", amounts.add(call=3 * len(node.inputs)), Amounts())
+    parts = ceil(size / PART_BYTES)
+    shared = Amounts(call=parts * passes.number)
+    shared.add(**{name: count * elements for name, count in passes._asdict().items() if count})
+    shared.stream(passes.number * TEMPORARY * size, TEMPORARY * PART_BYTES).stream(held * size)
+    alone = Amounts(call=3 * len(node.inputs))
+    return Load("optimizer", alone, shared, parts)
+
+
+def softmax(node: NodeShapes) -> Load:
+    """Largest, difference, exponential, sum and quotient of each row."""
+    *_, columns = node.inputs[0]
+    elements = prod(node.inputs[0])
+    passes = Passes(plain=2, exponential=1)
+    return _in_parts("softmax", passes, elements, node, call=4, reduced=2 * elements, row=2 * elements / columns)
+
+
+def reduction(node: NodeShapes) -> Load:
+    """Rows that are summed to a number each, or to each other."""
+    elements, made = prod(node.inputs[0]), max(1, prod(node.outputs[0]))
+    amounts = Amounts(call=3, reduced=elements).stream(node.moved_bytes)
+    return Load("reduction", amounts.add(row=min(made, elements / made)), Amounts())
+
+
+def bias_gradient(node: NodeShapes) -> Load:
+    """The sums of columns, as a product with ones."""
+    elements = prod(node.inputs[0])
+    return Load("reduction", Amounts(call=3, plain=elements / 3).stream(node.moved_bytes), Amounts())
+
+
+def transpose(node: NodeShapes) -> Load:
+    """A view."""
+    return Load("elementwise", Amounts(call=3), Amounts())
+
+
+def gather(node: NodeShapes) -> Load:
+    """Rows that lie anywhere: what is taken is read and written, the rest of the table lies still."""
+    made = prod(node.outputs[0])
+    row = max(1, prod(node.inputs[0][1:]))
+    amounts = Amounts(call=4, plain=made, gathered=made / row)
+    return Load(
+        "gather", amounts.stream(2.0 * made * node.dtype.size, float(prod(node.inputs[0]) * node.dtype.size)), Amounts()
+    )
+
+
+def random_numbers(node: NodeShapes) -> Load:
+    made = prod(node.outputs[0])
+    return Load("random", Amounts(call=20, random=made).stream(node.moved_bytes), Amounts())
+
+
+def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
+    """Passes over rows of channels; sums are products with ones."""
+
+    def load(node: NodeShapes) -> Load:
+        tensor = node.inputs[0]
+        elements, channels = prod(tensor), prod(node.inputs[2 if is_gradient else 1])
+        passes = 3 + 4 * bool(node.attrs.get("is_training", True))
+        amounts = _passes(Passes(plain=passes + 3 * is_gradient), elements, node)
+        amounts.add(call=12, run=3 * elements / channels)
+        if channels != tensor[-1]:  # channels first are moved to the end, and back
+            amounts.add(copied=(2 + is_gradient) * elements)
+        return Load("batch normalization", amounts, Amounts())
+
+    return load
+
+
+def local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
+    """LRN: squares, sums of neighbours, a power of each; some pixels after the other, which the op's threads share."""
+
+    def load(node: NodeShapes) -> Load:
+        elements, channels = prod(node.inputs[0]), node.inputs[0][-1]
+        parts = max(1, ceil(elements * node.dtype.size / PIXEL_BYTES))
+        if is_gradient:
+            sums = 4 * min(node.attrs["depth_radius"], channels - 1) + 2
+            passes = Passes(plain=8 + sums, divided=1, exponential=3)
+            shared = _passes(passes, elements, node, PIXEL_BYTES).add(run=sums * elements / channels)
+        else:
+            passes = Passes(plain=5, exponential=3)
+            pixels = max(1, elements // channels // parts)
+            shared = _passes(passes, elements, node, PIXEL_BYTES)
+            shared.join(product_parts((pixels, channels), channels, node.dtype.size, is_flat=False)[0], parts)
+        shared.add(call=(parts - 1) * passes.number)
+        return Load("local normalization", Amounts(call=6), shared, parts)
+
+    return load

@@ -1,0 +1,49 @@
+"""What a kernel does: counts of what a profile has a rate for, and bytes that pass by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Dims = tuple[int, ...]
+TEMPORARY = 3
+"""Arrays that a further pass reads and writes: two operands and a result."""
+
+
+class Amounts:
+    """Counts by name, and bytes that pass by, each with the bytes among which they lie: what a thread does."""
+
+    __slots__ = ("counts", "traffic")
+
+    def __init__(self, **counts: float) -> None:
+        self.counts: dict[str, float] = counts
+        self.traffic: list[tuple[float, float]] = []
+
+    def add(self, **counts: float) -> Amounts:
+        """So much more of what is named."""
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0.0) + count
+        return self
+
+    def stream(self, num_bytes: float, among: float | None = None) -> Amounts:
+        """Bytes that are read or written once, among so many in turn (by themselves unless said)."""
+        self.traffic.append((num_bytes, num_bytes if among is None else among))
+        return self
+
+    def join(self, other: Amounts, times: float = 1.0) -> Amounts:
+        """What another does, so many times."""
+        for name, count in other.counts.items():
+            self.counts[name] = self.counts.get(name, 0.0) + count * times
+        self.traffic += [(num_bytes * times, among) for num_bytes, among in other.traffic]
+        return self
+
+
+class Load(NamedTuple):
+    """What a kernel does: `alone` in the thread that runs it, and `shared` in `parts` that an op's threads share.
+
+    `family` is whose factor and interval it has.
+    """
+
+    family: str
+    alone: Amounts
+    shared: Amounts
+    parts: int = 1

@@ -1,0 +1,66 @@
+"""Products of matrices, in the parts that they are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil, prod
+
+from placesim.prediction.host_loads.load import Amounts, Load
+from placesim.prediction.node_work import NodeShapes
+from placesim.runtime.kernels.linalg.products import SUMMED, cut_of
+
+ALIASED_BYTES = 4096
+"""Rows of a multiple of so many bytes lie in the same few places of a cache, and drive each other out of it."""
+PRODUCT_DEPTH = 384
+"""Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
+
+
+def product_parts(
+    shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
+) -> tuple[Amounts, int]:
+    """Products `[..., rows, columns]` of so many terms a sum, in the parts that each is cut into: (all of them, their number).
+
+    BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the one that is cut, and
+    all of the other.  `lengths` are those of the operands' rows as they lie in memory, where they lie transposed.
+    """
+    parts, axis = cut_of(shape, depth, is_flat)
+    rows, columns = shape[-2], shape[-1]
+    left, right = rows * depth, depth * columns
+    pieces = ceil(depth / PRODUCT_DEPTH) if axis != SUMMED else parts * ceil(depth / parts / PRODUCT_DEPTH)
+    is_cut = axis in (-2, -1, SUMMED)
+    lefts, rights = (parts if axis == -1 else 1), (parts if axis == -2 else 1)
+    amounts = Amounts(
+        call=batch * (parts if is_cut else 1),
+        multiplied=float(batch * rows * columns * depth),
+        packed=batch * (left * lefts + right * rights),
+        accumulated=batch * rows * columns * pieces,
+    )
+    lengths = lengths or (depth, columns)
+    for elements, times, length in ((left, lefts, lengths[0]), (right, rights, lengths[1])):
+        if not length * item % ALIASED_BYTES and elements > length:
+            amounts.add(aliased=batch * times * elements)
+    if axis == SUMMED:
+        amounts.add(plain=batch * (parts - 1) * rows * columns)
+    return amounts, parts
+
+
+def product_part(rows: int, columns: int, depth: int) -> Amounts:
+    """A product in one thread."""
+    outputs = max(1, rows) * columns
+    packed = max(1, rows) * depth + depth * columns
+    return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
+
+
+def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
+    """A product of matrices; attrs of these names say which side is transposed."""
+
+    def load(node: NodeShapes) -> Load:
+        left, shape = node.inputs[0], node.outputs[0]
+        depth = left[-2] if node.attrs.get(first) else left[-1]
+        batch = prod(shape[:-2])
+        lengths = left[-1], node.inputs[1][-1]
+        shared, parts = product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch, lengths)
+        shared.stream(node.moved_bytes)
+        return Load("product", Amounts(call=2), shared, parts)
+
+    return load

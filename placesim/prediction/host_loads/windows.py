@@ -1,0 +1,74 @@
+"""Kernels that pass over all windows once for each of their taps: depthwise convolutions and poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, prod
+
+from placesim.prediction.host_loads.convolutions import convolution_of
+from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
+from placesim.prediction.node_work import NodeShapes
+from placesim.runtime.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
+from placesim.runtime.kernels.nn.pools import IMAGES_BYTES
+from placesim.runtime.kernels.nn.windows import layout_of
+from placesim.runtime.kernels.parts import shares
+
+
+def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
+    """Each tap is a pass that adds products to sums, in runs of a row of windows or, with a stride, of a window's channels."""
+
+    def load(node: NodeShapes) -> Load:
+        images, filters, results = (*node.inputs[:2], node.outputs[0])
+        if kind == "input":
+            images, results = node.outputs[0], node.inputs[2]
+        elif kind == "filter":
+            filters, results = node.outputs[0], node.inputs[2]
+        c = convolution_of(node, images, filters, results)
+        channels = c.results[-1]
+        taps, made = prod(c.filters[:2]), prod(c.results)
+        widened = (*c.images[:-1], channels)
+        if kind == "input":  # the cells a stride apart are a correlation of their own, of the output's gradients
+            phases = prod(min(window.stride, window.kernel) for window in c.windows)
+            blocks, run = phases * len(depthwise_blocks_of(c.results, c.windows, c.item)), c.results[2] * channels
+        else:
+            phases, blocks = 1, len(depthwise_blocks_of(widened, c.windows, c.item))
+            run = channels * (c.windows[1].outputs if c.windows[1].stride == 1 else 1)
+        shared = Amounts(call=blocks * 12, run=taps * made / run)
+        shared.add(plain=taps * made, copied=prod(widened), piece=prod(widened[:2]))
+        # cells and the filter's row are read, and a sum is read and written
+        shared.stream(4 * taps * made * c.item, 2 * made * c.item / blocks)
+        alone = Amounts(call=20)
+        if channels != c.images[-1]:
+            alone.add(copied=prod(widened), piece=prod(c.images))
+        return Load("depthwise", alone, shared.stream(node.moved_bytes), max(1, blocks // phases))
+
+    return load
+
+
+def pooling(op: str) -> Callable[[NodeShapes], Load]:
+    """Each tap of the window is a pass over all windows of some images."""
+
+    def load(node: NodeShapes) -> Load:
+        is_gradient = op.endswith("Grad")
+        results = node.outputs[0]
+        images = node.inputs[0]
+        if is_gradient:
+            images, results = node.outputs[0], node.inputs[-1]
+        layout = layout_of(node.attrs.get("data_format", "NHWC"), len(images) - 2)
+        sizes = layout.pick(node.attrs["ksize"])
+        taps, made = prod(sizes), prod(results)
+        walked = results if op == "AvgPoolGrad" else images
+        parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
+        runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
+        # compared, spread to all bits of a number (in two), taken, left, added
+        steps = {"MaxPoolGrad": 6.0, "AvgPoolGrad": 1.0}.get(op, 1.0)
+        shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
+        image = (prod(images) + prod(results)) / parts * node.dtype.size
+        shared.stream(taps * steps * TEMPORARY * made * node.dtype.size, image)
+        alone = Amounts(call=20)
+        if op == "MaxPoolGrad":  # the largest cells are found again first
+            shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
+            alone.add(plain=2 * prod(images))
+        return Load("pooling gradient" if is_gradient else "pooling", alone, shared.stream(node.moved_bytes), parts)
+
+    return load
