@@ -1,7 +1,8 @@
 """Predicted steps beside measured ones, on this machine: `python -m tests.benchmarks.calibration_bench [--profile FILE]`.
 
 Without a profile the machine is calibrated first.  Each network is simulated with that and then run, with one and with two
-threads between ops; the measured time is the median of steady steps.  Errors are |predicted - measured| / measured.
+threads between ops; the measured time is the median of steady steps, of which each computes op by op unless `--fusion` asks for
+what a run does.  Errors are |predicted - measured| / measured.
 `--nodes N` shows for each network the ops whose predicted times differ most from the measured ones.
 """
 
@@ -57,11 +58,11 @@ MODELS: dict[str, Callable[[], Model]] = {
 }
 
 
-def measured(model: Model, inter_op: int, nodes: bool) -> tuple[float, dict[str, float]]:
+def measured(model: Model, inter_op: int, nodes: bool, fuses: bool) -> tuple[float, dict[str, float]]:
     """(seconds of a steady step, and of the kernels of each op where these are asked for)"""
     file = graph_file_from_mapping(model.graph, model.name)
     devices = build_devices([TaskInventory()])
-    config = replace(file.config, inter_op_parallelism_threads=inter_op)
+    config = replace(file.config, inter_op_parallelism_threads=inter_op, fuses_ops=fuses)
     session = Session(file.graph, devices, config, bare_fetch_is_target=True, pools=ThreadPools())
     if model.initializers:
         session.run(Step(tuple(map(Fetch, model.initializers))))
@@ -131,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--profile", help="what `placesim calibrate` wrote")
     parser.add_argument("--model", action="append", choices=sorted(MODELS), help="one of them; may be repeated")
     parser.add_argument("--threads", type=int, action="append", help="threads between ops; may be repeated")
+    parser.add_argument("--fusion", action="store_true", help="measure steps that compute several ops together")
     parser.add_argument("--nodes", type=int, default=0, help="ops to show of each network")
     options = parser.parse_args(arguments)
     text = Path(options.profile).read_text() if options.profile else host_text(calibrate())
@@ -141,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for inter_op in options.threads or (1, 2):
             model = MODELS[name]()
             study = predicted(model, inter_op, profile)
-            seconds, by_op = measured(model, inter_op, bool(options.nodes))
+            seconds, by_op = measured(model, inter_op, bool(options.nodes), options.fusion)
             step = study.steps[-1]
             error = (step.seconds - seconds) / seconds
             errors.append(abs(error))
