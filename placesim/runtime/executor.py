@@ -114,7 +114,7 @@ class Executor:
     def _fused(self, steps: list[Step]) -> list[Step]:
         """The steps, with those of groups of ops in the place of their nodes' own, where ops may be computed together."""
         states = [program.state for program in self.programs]
-        if not all(state.fuses and state.measurements is None and state.guesses is None for state in states):
+        if not all(state.fuses and not state.is_watched for state in states):
             return steps
         order, dropped = self._unfolded, self.schedule.last_readers
         sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order)

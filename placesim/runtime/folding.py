@@ -41,7 +41,7 @@ def fold(programs: Sequence[Program]) -> Folded | None:
     A node that fails is left to its turn in the step, where it fails in the same way.
     """
     states = [program.state for program in programs]
-    if not states or not all(state.folds and state.measurements is None and state.guesses is None for state in states):
+    if not states or not all(state.folds and not state.is_watched for state in states):
         return None
     return _Folding(programs).run()
 

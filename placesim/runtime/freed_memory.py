@@ -7,7 +7,7 @@ system clears it, and maps it page by page as it is first written, which takes a
 from __future__ import annotations
 
 import ctypes
-import platform
+import os
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ KEPT_BYTES = 1 << 30
 @cache
 def _malloc() -> Any:
     """The C library, where its malloc is glibc's."""
-    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+    return ctypes.CDLL(None) if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
 
 
 @cache

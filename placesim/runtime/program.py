@@ -69,6 +69,11 @@ class DeviceState:
     fuses: bool = True
     folds: bool = False
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at each node, so that each has to be computed at its own turn."""
+        return self.measurements is not None or self.guesses is not None
+
 
 @dataclass(slots=True)
 class Instruction:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.runtime.session import Session
@@ -16,6 +19,16 @@ def make_session(nodes: Sequence[Any], *, cpu: int = 1, gpu: int = 0, raw: bool 
     file = graph_file_from_mapping({"nodes": nodes, "raw": raw})
     devices = build_devices([TaskInventory(cpu=cpu, gpu=gpu)])
     return Session(file.graph, devices, Config(**config), bare_fetch_is_target=raw)
+
+
+def assert_same_mistake(nodes: Sequence[Any], name: str, **feeds: Any) -> None:
+    """A step that fails does so in the same words, at the same node, with ops that are computed together and without."""
+    texts = []
+    for fuses in (True, False):
+        with pytest.raises(OpError) as caught:
+            fetch(make_session(nodes, fuses_ops=fuses), name, **feeds)
+        texts.append((str(caught.value), caught.value.node))
+    assert texts[0] == texts[1]
 
 
 def fetch(session: Session, *names: str, **feeds: Any) -> Any:
