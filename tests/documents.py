@@ -24,8 +24,7 @@ DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.
 _FRACTION = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
 _ROW = re.compile(r"\[[\[# ]*#[# ]*\]*")
 TOLERANCE = 1e-5
-"""How far a fraction may be from the one that is shown, relative to the larger: sums are taken in another order by another BLAS,
-processor or number of threads."""
+"""How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
 
 

@@ -15,7 +15,8 @@ import placesim
 from placesim.cli.group import COMMANDS, LazyGroup
 from placesim.cli.group import placesim as group
 from placesim.manual.pages import find_sections, read_page, topics
-from tests.documents import DOCUMENTS, ROOT, blocks, commands, files, is_same, make_place, run
+from tests.documents import DOCUMENTS, blocks, commands, files, is_same, make_place, run
+from tests.processes import ROOT
 
 README = (ROOT / "README.md").read_text()
 

@@ -21,8 +21,8 @@ from placesim.loading import load
 from placesim.options import Options
 from placesim.report.report import Report
 from placesim.simulation.simulating import Stage, simulate
-from tests.documents import ROOT, is_same
-from tests.processes import set_surroundings
+from tests.documents import is_same
+from tests.processes import ROOT, set_surroundings
 
 GOLDEN = ROOT / "tests" / "golden"
 GRAPHS = sorted(path.stem for path in (ROOT / "graphs").glob("*.yaml"))
