@@ -55,7 +55,7 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 
 def test_only_the_first_line_is_wanted() -> None:
-    assert run_shell("placesim place graphs/alexnet.yaml | head -1") == (0, "Device mapping:\n", "")
+    assert run_shell("set -o pipefail; placesim place graphs/alexnet.yaml | head -1") == (0, "Device mapping:\n", "")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_only_the_first_line_is_wanted() -> None:
     ],
 )
 def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
-    ended = run_shell(f"placesim {command}")
+    ended = run_shell(f"set -o pipefail; placesim {command}")
     assert ended[0] == code
     assert ended[2].startswith(complaint)
     assert ended[2].count("\n") == bool(complaint)
