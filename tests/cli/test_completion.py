@@ -10,7 +10,6 @@ import select
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import ROOT, Shell
+from tests.processes import PLACESIM, run_process
 
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?>=]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -28,10 +28,9 @@ def offered(line: str, cwd: Path = ROOT) -> list[str]:
     """What bash is answered where the last word of the line is begun."""
     words = line.split(" ")
     variables = {"_PLACESIM_COMPLETE": "bash_complete", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
-    command = [sys.executable, "-m", "placesim"]
-    ended = subprocess.run(command, cwd=cwd, env=ENVIRONMENT | variables, capture_output=True, text=True, check=True)
-    assert ended.stderr == ""
-    return ended.stdout.splitlines()
+    ended = run_process(PLACESIM, folder=cwd, check=True, environment=variables)
+    assert ended.complaint == ""
+    return ended.output.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
     if program is None:
         pytest.skip(f"there is no {name}")
     ours = tmp_path / "placesim"
-    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m placesim "$@"\n')
+    ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m placesim "$@"\n')
     ours.chmod(0o755)
     (tmp_path / "script").write_text(shell("completion", name).output)
     terminal = Terminal([program, *SHELLS[name][1:]], tmp_path)

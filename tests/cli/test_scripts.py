@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, Ended, Shell
+from tests.cli.shell import ROOT, Ended, Shell, start
+from tests.processes import PLACESIM, interrupt, read_until, run_process
 
 GUIDES = ROOT / "tests" / "data" / "tf1" / "scripts"
 PRODUCT = """\
@@ -42,16 +41,7 @@ with tf.Session() as sess:
 
 def run(directory: Path, *arguments: str, **environment: str) -> Ended:
     """The command line as a process of its own, in a directory."""
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", "placesim", *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return run_process((*PLACESIM, *arguments), folder=directory, environment=environment)
 
 
 # --- its graph ------------------------------------------------------------------------------------------------------
@@ -250,20 +240,9 @@ def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["place", "run"])
 def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
     (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
-    with subprocess.Popen(
-        [sys.executable, "-m", "placesim", command, "sleeps.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        script = int(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == ""
-        assert process.wait(30) == 130
+    with start(command, "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        script = int(read_until(process, b"\n"))
+        assert interrupt(process) == (130, "", "")
     with pytest.raises(ProcessLookupError):
         os.kill(script, 0)
 
