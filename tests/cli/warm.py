@@ -79,13 +79,22 @@ class _ForkedScript(subprocess.Popen[bytes]):
 
 def _serve() -> None:
     import placesim.formats.script_graph
+    import placesim.tf1.graph_defs.protos
+    import placesim.tf1.importing
+    import placesim.tf1.math.casting
+    import placesim.tf1.math.products
+    import placesim.tf1.placeholders
+    import placesim.tf1.running.children
     import placesim.tf1.running.failures
     import placesim.tf1.running.live
-    import placesim.tf1.running.recorder  # noqa: F401
+    import placesim.tf1.running.recorder
+    import placesim.tf1.scopes  # noqa: F401
     from placesim.cli import main
 
+    graph = str(ROOT / "graphs" / "logging.yaml")
     with redirect_stdout(StringIO()):
-        main(["run", str(ROOT / "graphs" / "logging.yaml")])  # imports the rest
+        for words in (["run", graph], ["explain", graph, "MatMul"]):
+            main(words)  # imports the rest
     for line in sys.stdin.buffer:
         child = os.fork()
         if not child:
