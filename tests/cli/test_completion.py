@@ -112,7 +112,7 @@ def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
     if program is None:
         pytest.skip(f"there is no {name}")
     ours = tmp_path / "placesim"
-    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m placesim "$@"\n')
+    ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m placesim "$@"\n')
     ours.chmod(0o755)
     (tmp_path / "script").write_text(shell("completion", name).output)
     terminal = Terminal([program, *SHELLS[name][1:]], tmp_path)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, Ended, Shell
+from tests.cli.shell import ROOT, Ended, Shell, start
 from tests.cli.warm import run_warm
+from tests.processes import interrupt, read_until
 
 GUIDES = ROOT / "tests" / "data" / "tf1" / "scripts"
 PRODUCT = """\
@@ -239,20 +238,9 @@ def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["place", "run"])
 def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
     (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
-    with subprocess.Popen(
-        [sys.executable, "-m", "placesim", command, "sleeps.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        script = int(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == ""
-        assert process.wait(30) == 130
+    with start(command, "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        script = int(read_until(process, b"\n"))
+        assert interrupt(process) == (130, "", "")
     with pytest.raises(ProcessLookupError):
         os.kill(script, 0)
 

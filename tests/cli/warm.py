@@ -1,7 +1,7 @@
 """The command line in processes that start at once: forked from one that has imported what most commands need.
 
 Nothing of them is simulated but the start: each has its own directory, environment and streams, and a script runs in one more.
-Tests of the process itself (signals, terminals, what is imported) start it with `tests.cli.shell`.
+Tests of the process itself (signals, terminals, what is imported) start it by `tests.processes`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from tests.cli.shell import ROOT, Ended
+from tests.processes import ROOT, Ended
 
 _SECONDS = 60
 """The longest that a command may take."""
@@ -56,11 +56,8 @@ def _ask(task: bytes) -> int:
 @cache
 def _server() -> subprocess.Popen[bytes]:
     """The process that forks, one for each worker of the tests; it ends when its input does."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-P", "-m", "tests.cli.warm"]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 
 # --- in the process that forks --------------------------------------------------------------------------------------

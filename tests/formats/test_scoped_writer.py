@@ -12,8 +12,8 @@ from placesim.formats.graph_file.scoped_items import same_functions
 from placesim.formats.graph_file.scoped_writer import scoped_lines
 from placesim.formats.graph_file.short_values import flow_text, short_tensor
 from placesim.graph.constants import make_constant
-from tests.documents import ROOT
 from tests.formats.readings import exact, read_lines
+from tests.processes import ROOT
 
 RAW = read_lines("raw-graphs.jsonl")
 SHORT = [case for case in read_lines("building.jsonl") if "error" not in case["expect"]]

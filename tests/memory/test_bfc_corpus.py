@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests.memory import bfc
 from tests.memory.compare import form_of, read_cases
+from tests.processes import run_process
 
 DATA = Path(__file__).parent.parent / "data" / "memory"
 FILE = DATA / "bfc.jsonl.gz"
@@ -72,15 +72,9 @@ def test_the_command_says_what_agrees(tmp_path: Path) -> None:
     changed.write_text(text.replace("BFCAllocator dump for", "A dump of"))
 
     def run(*files: Path) -> tuple[int, str]:
-        found = subprocess.run(
-            [sys.executable, "-m", "tests.memory.compare", *map(str, files)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=DATA.parent.parent.parent,
-        )
-        assert not found.stderr
-        return found.returncode, found.stdout
+        code, output, complaint = run_process((sys.executable, "-m", "tests.memory.compare", *map(str, files)))
+        assert not complaint
+        return code, output
 
     assert run(FILE) == (0, f"{FILE} (bfc): 482 / 482 agreed\n")
     code, out = run(changed, other)
