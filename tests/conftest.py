@@ -1,4 +1,4 @@
-"""Rules for all tests: hypothesis measures no time, and workers of xdist share the tests in an order that ends early."""
+"""Rules for all tests: their surroundings, and the order in which workers of xdist share them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 
+from tests.processes import set_surroundings
+
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
+# hypothesis measures no time: neither how long an example takes nor how long it takes to make one
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def pytest_configure() -> None:
+    set_surroundings()
 
 
 class GroupScheduling(LoadGroupScheduling):
