@@ -42,7 +42,7 @@ class Browser:
         return page
 
     def look(self, text: str) -> Page:
-        """A page for a test that leaves it as it was: the tests of a row look at the same."""
+        """A page as the test before left it, where it looked at the same one."""
         if self._seen != text:
             self.open(text)
             self._seen = text

@@ -181,15 +181,15 @@ def towers_page() -> str:
 
 
 @pytest.fixture
-def shown(browser: Browser) -> Page:
-    """The page of two towers, for tests that only look."""
-    return by_scope(browser.look(towers_page()))
-
-
-@pytest.fixture
 def towers(browser: Browser) -> Page:
-    """The page of two towers."""
-    return by_scope(browser.open(towers_page()))
+    """The page of two towers with its first scopes open, nothing selected, and colours by device."""
+    page = by_scope(browser.look(towers_page()))
+    page.evaluate("document.activeElement.blur()")
+    for key in ("Escape", "c", "f"):
+        page.keyboard.press(key)
+        settled(page)
+    colour_by(page, "device")
+    return page
 
 
 def boxes(page: Page) -> dict[str, dict[str, Any]]:
@@ -222,15 +222,16 @@ def colour_by(page: Page, mode: str) -> None:
     page.evaluate(f"byId('mode').value = '{mode}'; byId('mode').dispatchEvent(new Event('change'))")
 
 
-def test_it_opens_with_the_outermost_scopes(shown: Page) -> None:
-    assert set(boxes(shown)) >= {"model", "tower_0", "tower_1", "train"}
-    assert shown.inner_text("#title") == "graph.yaml"
+def test_it_opens_with_the_outermost_scopes(browser: Browser) -> None:
+    towers = by_scope(browser.open(towers_page()))
+    assert set(boxes(towers)) >= {"model", "tower_0", "tower_1", "train"}
+    assert towers.inner_text("#title") == "graph.yaml"
     copies = len(picture(TOWERS, gpu=2).copies)
-    assert shown.inner_text("#facts").startswith(f"52 ops on 3 devices · {copies} transfers")
+    assert towers.inner_text("#facts").startswith(f"52 ops on 3 devices · {copies} transfers")
 
 
-def test_the_matrix_is_the_pictures(shown: Page) -> None:
-    rows = shown.evaluate(
+def test_the_matrix_is_the_pictures(towers: Page) -> None:
+    rows = towers.evaluate(
         "[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))"
     )
     names = ["CPU:0", "GPU:0", "GPU:1"]
@@ -238,14 +239,14 @@ def test_the_matrix_is_the_pictures(shown: Page) -> None:
     assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
 
 
-def test_the_page_names_the_library_that_it_carries(shown: Page) -> None:
-    version = shown.evaluate("cytoscape.version")
+def test_the_page_names_the_library_that_it_carries(towers: Page) -> None:
+    version = towers.evaluate("cytoscape.version")
     assert f"Cytoscape.js {version}" in SHELL.about
     assert f"Cytoscape.js {version}" in (ASSETS / SHELL.main[0]).read_text()
 
 
-def test_links_end_at_their_boxes(shown: Page) -> None:
-    gaps = shown.evaluate(
+def test_links_end_at_their_boxes(towers: Page) -> None:
+    gaps = towers.evaluate(
         f"{CY}.edges().map(e => {{ const gap = (p, b) => Math.max(Math.abs(p.x - b.position('x')) - b.width() / 2, "
         "Math.abs(p.y - b.position('y')) - b.height() / 2); "
         "return Math.max(Math.abs(gap(e.sourceEndpoint(), e.source())), Math.abs(gap(e.targetEndpoint(), e.target()))); })"
@@ -254,16 +255,17 @@ def test_links_end_at_their_boxes(shown: Page) -> None:
     assert max(gaps) < 12
 
 
-def test_no_two_devices_look_alike(shown: Page) -> None:
-    assert shown.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
+def test_no_two_devices_look_alike(towers: Page) -> None:
+    assert towers.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
 
 
-def test_the_legend_hides_nothing_of_the_first_picture(shown: Page) -> None:
-    settled(shown)
-    lowest = shown.evaluate(
+def test_the_legend_hides_nothing_of_the_first_picture(browser: Browser) -> None:
+    towers = by_scope(browser.open(towers_page()))
+    settled(towers)
+    lowest = towers.evaluate(
         f"{CY}.elements().renderedBoundingBox().y2 + document.getElementById('graph').getBoundingClientRect().y"
     )
-    assert lowest < shown.evaluate("document.getElementById('legend').getBoundingClientRect().y")
+    assert lowest < towers.evaluate("document.getElementById('legend').getBoundingClientRect().y")
 
 
 @pytest.mark.parametrize(
@@ -276,15 +278,13 @@ def test_the_legend_hides_nothing_of_the_first_picture(shown: Page) -> None:
         ("bytes", "< 32 KiB"),
     ],
 )
-def test_the_graph_is_coloured_by(shown: Page, mode: str, legend: str) -> None:
+def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
     images = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => b.data('image')))"
-    device = shown.evaluate(images)
-    colour_by(shown, mode)
-    assert legend in shown.inner_text("#legend")
+    device = towers.evaluate(images)
+    colour_by(towers, mode)
+    assert legend in towers.inner_text("#legend")
     # all is where it was requested, and a device looks the same in a request
-    assert (shown.evaluate(images) == device) == (mode in ("device", "requested"))
-    colour_by(shown, "device")
-    assert shown.evaluate(images) == device
+    assert (towers.evaluate(images) == device) == (mode in ("device", "requested"))
 
 
 def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
