@@ -44,9 +44,12 @@ def _sarif(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]
 
 
 def _github(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
-    from placesim.report.text.findings import format_github
+    from placesim.report.text.findings import format_github, format_github_error
 
-    return format_github(_findings(checked))
+    return "".join(
+        format_github(graph.findings) if graph.error is None else format_github_error(graph.name, graph.error)
+        for graph in checked
+    )
 
 
 def _junit(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
@@ -78,6 +81,8 @@ FORMS: tuple[Form[Callable[[Sequence[Checked], Sequence[RuleUse]], Any]], ...] =
     Form("junit", _junit, (".xml",)),
     *table_forms(_tables),
 )
+SHOW_ERRORS = ("github", "junit")
+"""The forms that hold the error of a graph that can't be read or placed."""
 EXITS = {
     0: "no rule is broken",
     1: "a rule is broken, or a graph can't be placed",
@@ -170,10 +175,10 @@ def check_command(
                 try:
                     findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
                 except PlacesimError as error:
-                    if len(subjects) == 1 and target.form != "junit":
+                    if len(subjects) == 1 and target.form not in SHOW_ERRORS:
                         raise
                     write_error(error)
-                    checked.append(Checked(name, error=str(error)))
+                    checked.append(Checked(name, error=error))
                     worst = max(worst, error.exit_code)
                 else:
                     checked.append(Checked(name, findings))

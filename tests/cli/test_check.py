@@ -51,6 +51,25 @@ def test_findings_as_githubs_annotations(shell: Shell) -> None:
     assert ended.output == f"::error file=g%2C1%25.yaml,line=3,col=5,title=no-soft-fallback::{message}\n"
 
 
+def test_problems_as_githubs_annotations(shell: Shell) -> None:
+    """Graphs that can't be read or placed stand beside the findings of the others; each problem is at its line."""
+    good = shell.write("g.yaml", GRAPH)
+    bad = shell.write("b.yaml", "nodes:\n  - {op: '::error::', name: a}\n  - {op: NoOp, nmae: n}\n")
+    ended = shell("check", bad, "none.yaml", good, *TOWERS, "--rule", "no-soft-fallback", "--format", "github")
+    assert ended.code == 2
+    lines = ended.output.splitlines()
+    assert [line.partition(",col")[0] for line in lines] == [
+        "::error file=b.yaml,line=2",
+        "::error file=b.yaml,line=3",
+        "::error file=none.yaml,line=1",
+        "::error file=g.yaml,line=3",
+    ]
+    alone = shell("check", bad, "--format", "github")
+    assert alone == (2, "".join(f"{line}\n" for line in lines[:2]), shell("check", bad).complaint)
+    unknown = shell("check", good, "--fetch", "%:,", "--format", "github").output
+    assert unknown.startswith("::error file=g.yaml,line=1,col=1,title=ValueError::Fetch argument '%25:,' cannot")
+
+
 def test_findings_as_sarif(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
     rules = ("--rule", "max-transfers=9", "--rule", "no-soft-fallback")

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import re
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 from placesim.sweeping import processes
 from placesim.sweeping.simulating import RowOutcome, simulate_row
 from tests.cli.shell import Shell, rows, start
+from tests.processes import interrupt, read_until, until
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
@@ -290,15 +289,11 @@ def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, mon
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     output = tmp_path / "s.csv"
-    process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output))
-    deadline = time.monotonic() + 60
-    while not output.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert process.stderr is not None
-    assert re.match(rb"interrupted: \d+ of \d+ combinations are simulated", process.stderr.read())
-    process.stderr.close()
+    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output)) as process:
+        assert until(output.exists)
+        ended = interrupt(process)
+    assert ended.code == 130
+    assert re.match(r"interrupted: \d+ of \d+ combinations are simulated", ended.complaint)
     kept = list(csv.DictReader(io.StringIO(output.read_text())))
     assert 0 < len(kept) < 2000
     assert all(row["fits"] == "true" for row in kept)
@@ -307,15 +302,9 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
-    output = tmp_path / "table"
-    with output.open("wb") as stream:
-        process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1", stdout=stream)
-        deadline = time.monotonic() + 60
-        while not output.stat().st_size and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-    assert process.stderr is not None
-    assert re.match(rb"interrupted: \d+ of \d+ combinations are simulated", process.stderr.read())
-    process.stderr.close()
-    assert 0 < len(table(output.read_text())) < 5000
+    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:
+        printed = read_until(process, b"\n").decode()
+        ended = interrupt(process)
+    assert ended.code == 130
+    assert re.match(r"interrupted: \d+ of \d+ combinations are simulated", ended.complaint)
+    assert 0 < len(table(printed + ended.output)) < 5000

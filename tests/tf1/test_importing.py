@@ -7,22 +7,15 @@ import sys
 from pathlib import Path
 
 from placesim.tf1.import_sources import SOURCES
+from tests.processes import run_process
 
 _START = "from placesim.tf1 import importing\nimporting.install()\n"
 
 
 def _run(program: str, **variables: str) -> str:
-    import os
-
-    done = subprocess.run(
-        [sys.executable, "-c", _START + program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PLACESIM_MNIST": "", **variables},
-    )
-    assert done.stderr == ""
-    return done.stdout
+    done = run_process((sys.executable, "-c", _START + program), environment=variables)
+    assert done.complaint == ""
+    return done.output
 
 
 _FOUND = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from placesim.errors import Location
+from placesim.errors import Location, PlacesimError
 from placesim.marked import Marked, Role, filled, place
 
 PLACEABLE = "placeable"
@@ -33,4 +33,4 @@ class Checked(NamedTuple):
 
     name: str
     findings: tuple[Finding, ...] = ()
-    error: str | None = None
+    error: PlacesimError | None = None

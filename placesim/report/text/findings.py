@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.errors import GraphFileError, Location, PlacesimError, Problem, shown_type
 from placesim.escapes import escape
 from placesim.inspection.checking.findings import Finding
 from placesim.marked import Marked, one_line
@@ -38,13 +39,19 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 def format_github(findings: Sequence[Finding]) -> str:
     """One workflow command a line, which GitHub shows at the line of the file."""
-    return "".join(map(_annotation, findings))
+    return "".join(_annotation(finding.location, finding.rule, finding.message) for finding in findings)
 
 
-def _annotation(finding: Finding) -> str:
-    place = finding.location
-    fields = f"file={_property(place.file)},line={place.line},col={place.column},title={_property(finding.rule)}"
-    return f"::error {fields}::{_data(finding.message)}\n"
+def format_github_error(graph: str, error: PlacesimError) -> str:
+    """The same for a graph that could not be read or placed: a command for each problem."""
+    problems = error.problems if isinstance(error, GraphFileError) else ()
+    problems = problems or (Problem(error.location or Location(graph, 1, 1), error.message),)
+    return "".join(_annotation(problem.location, shown_type(error), problem.message) for problem in problems)
+
+
+def _annotation(place: Location, title: str, message: str) -> str:
+    fields = f"file={_property(place.file)},line={max(1, place.line)},col={max(1, place.column)},title={_property(title)}"
+    return f"::error {fields}::{_data(message)}\n"
 
 
 def _data(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape as quote
 
+from placesim.errors import PlacesimError
 from placesim.escapes import escape, escape_line
 from placesim.inspection.checking.findings import PLACEABLE, Checked, Finding
 
@@ -36,10 +37,10 @@ def _cases(graph: Checked, rules: Sequence[str]) -> Iterator[tuple[str, list[Fin
         yield from ((rule, broken.get(rule, [])) for rule in dict.fromkeys(rules))
 
 
-def _case(graph: str, rule: str, findings: Sequence[Finding], error: str | None) -> Iterator[str]:
+def _case(graph: str, rule: str, findings: Sequence[Finding], error: PlacesimError | None) -> Iterator[str]:
     head = f'    <testcase classname="{graph}" name="{_attribute(rule)}"'
     if error is not None:
-        yield f'{head}>\n      <error message="{_attribute(error)}"/>\n    </testcase>\n'
+        yield f'{head}>\n      <error message="{_attribute(str(error))}"/>\n    </testcase>\n'
     elif not findings:
         yield f"{head}/>\n"
     else:

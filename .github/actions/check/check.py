@@ -1,0 +1,45 @@
+"""Run `placesim check` on the graphs that the action's inputs name, and print GitHub's annotations."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def find_graphs(patterns: str) -> list[str]:
+    """The files that globs match, one glob a line, each file once; exits where a glob matches none."""
+    found: dict[str, None] = {}
+    for pattern in filter(None, map(str.strip, patterns.splitlines())):
+        matched = sorted(glob.glob(pattern, recursive=True))
+        if not matched:
+            sys.exit(f"no graph matches {pattern!r}")
+        found |= dict.fromkeys(f"./{path}" if path.startswith("-") else path for path in matched)
+    return list(found)
+
+
+def main() -> int:
+    """The exit code of `placesim check`."""
+    graphs = find_graphs(os.environ["GRAPHS"])
+    policy = ["--policy", os.environ["POLICY"]] if os.environ.get("POLICY") else []
+    options = [*policy, *shlex.split(os.environ.get("OPTIONS", ""))]
+    token = secrets.token_hex(16)
+    with tempfile.TemporaryDirectory() as place:
+        annotations = Path(place, "annotations")
+        command = [sys.executable, "-m", "placesim", "check", *options, "--format", "github", "--output", str(annotations)]
+        # an error's text may quote a file, and must start no workflow command
+        print(f"::stop-commands::{token}", flush=True)
+        code = subprocess.run([*command, *graphs], check=False).returncode
+        print(f"\n::{token}::")
+        if annotations.exists():
+            print(annotations.read_text(), end="")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

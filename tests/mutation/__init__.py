@@ -1,0 +1,1 @@
+"""Mutation of the package: random one-line changes, and the tests that notice them."""
