@@ -63,7 +63,8 @@ def first_layers(network: Any) -> Any:
     """A network up to a third of its activations, half of its nodes on one GPU and half on another."""
     activations = [node["name"] for node in network["nodes"] if node["op"] == "Relu"]
     last = activations[len(activations) // FIRST_LAYERS]
-    needed, kept = {last}, []
+    needed = {last}
+    kept: list[Any] = []
     for node in reversed(network["nodes"]):
         if node["name"] in needed:
             needed |= {source.removeprefix("^").partition(":")[0] for source in node.get("inputs", ())}
@@ -101,6 +102,7 @@ def check(network: str, source: Any, options: dict[str, Any], directory: Path) -
         assert placesim.simulate(path).seconds == pytest.approx(study.value, rel=1e-9)
 
 
+@pytest.mark.slow(7)
 @pytest.mark.parametrize("gpus", COUNTS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_plan_for_gpus_of_two_kinds(network: str, gpus: int, tmp_path: Path) -> None:
@@ -114,6 +116,7 @@ def test_a_plan_for_gpus_of_two_kinds(network: str, gpus: int, tmp_path: Path) -
     check(network, source, {"inventory": {"devices": tasks}}, tmp_path)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("model", KINDS)
 @pytest.mark.parametrize("network", SMALL)
 def test_a_plan_for_gpus_of_one_kind(network: str, model: str, tmp_path: Path) -> None:
