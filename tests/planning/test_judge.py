@@ -25,7 +25,7 @@ NEAR = 1e-6
 
 
 @st.composite
-def machines(draw: st.DrawFn, most: int = 6) -> Problem:
+def machines(draw: st.DrawFn, most: int = 5) -> Problem:
     """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
     count = draw(st.integers(1, most))
     inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
@@ -59,7 +59,7 @@ def machines(draw: st.DrawFn, most: int = 6) -> Problem:
 @st.composite
 def executors(draw: st.DrawFn) -> Problem:
     """The same tasks as pipelines, run first come, first served, over ways that may differ."""
-    problem = replace(draw(pipelines()), objective=Objective.MAKESPAN)
+    problem = replace(draw(pipelines(5)), objective=Objective.MAKESPAN)
     return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
 
 
@@ -81,7 +81,7 @@ def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Proble
 @st.composite
 def peaks(draw: st.DrawFn) -> Problem:
     """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
-    problem = replace(draw(pipelines()), objective=Objective.PEAK)
+    problem = replace(draw(pipelines(5)), objective=Objective.PEAK)
     count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
     for task in draw(st.lists(st.integers(0, count - 1), max_size=6)):
         made = draw(moment)
@@ -116,9 +116,9 @@ ALL = {
     "a pipeline over ways": loads_over_ways(),
     "peaks": peaks(),
     "a machine with groups apart": steps_apart(machines()),
-    "a pipeline with groups apart": steps_apart(pipelines()),
+    "a pipeline with groups apart": steps_apart(pipelines(5)),
     "peaks with groups apart": steps_apart(peaks()),
-    "a contiguous pipeline": pipelines(6, contiguous=True),
+    "a contiguous pipeline": pipelines(5, contiguous=True),
 }
 
 
