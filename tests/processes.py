@@ -72,7 +72,7 @@ def run_process(
 def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> Ended:
     """A script of bash, whose `python` and `placesim` are ours."""
     commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
-    return run_process(("bash", "-o", "pipefail", "-c", commands + script), folder=folder, environment=environment)
+    return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
 
 
 def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:

@@ -88,7 +88,8 @@ def test_the_topics_on_a_terminal() -> None:
 
 
 def test_only_the_first_line_is_wanted() -> None:
-    assert run_shell("placesim manual placement | head -1") == (0, "# Placement: TensorFlow's rules by number\n", "")
+    ended = run_shell("set -o pipefail; placesim manual placement | head -1")
+    assert ended == (0, "# Placement: TensorFlow's rules by number\n", "")
 
 
 @pytest.mark.parametrize("colour", ["", "1"])
