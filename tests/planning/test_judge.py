@@ -18,6 +18,7 @@ from placesim.planning.problem import Device, Layout, Objective, Problem, Task, 
 from placesim.planning.search import Search
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Resource, Stream
+from tests.examples import examples
 from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
 
 needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
@@ -124,7 +125,7 @@ ALL = {
 
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best = judged(problem)
@@ -135,7 +136,7 @@ def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataOb
 @needs_solver
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best, search = judged(problem), Search(1, time.monotonic() + 60)
@@ -152,7 +153,7 @@ def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str,
 
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_what_is_called_optimal_is(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best = judged(problem)
