@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import ROOT, Shell
-from tests.processes import PLACESIM, run_process
+from tests.cli.warm import run_warm
 
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?>=]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
 
 
-def offered(line: str, cwd: Path = ROOT) -> list[str]:
+def offered(line: str, folder: Path = ROOT) -> list[str]:
     """What bash is answered where the last word of the line is begun."""
     words = line.split(" ")
     variables = {"_PLACESIM_COMPLETE": "bash_complete", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
-    ended = run_process(PLACESIM, folder=cwd, check=True, environment=variables)
-    assert ended.complaint == ""
+    ended = run_warm(folder, **variables)
+    assert (ended.code, ended.complaint) == (0, "")
     return ended.output.splitlines()
 
 
@@ -147,7 +147,7 @@ class Terminal:
 
     def wait_for(self, expected: str) -> None:
         """Until the screen has the text."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while expected not in self._screen():
             ready, _, _ = select.select([self._terminal], [], [], max(0.0, until - time.monotonic()))
             assert ready, f"expected {expected!r}, got {self._seen!r}"
