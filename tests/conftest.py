@@ -13,7 +13,7 @@ from tests.examples import CI_EXAMPLES
 from tests.processes import set_surroundings
 
 SHARED = ("browser", "cluster")
-"""Marks of tests that one worker runs, since they share a process that is slow to start."""
+"""Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
 settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Group what shares a process; begin with slow tests, the longest first, then groups, then files with most tests first."""
     for item in items:
         for name in SHARED:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.xdist_group(name))
     if hasattr(config, "workerinput"):
