@@ -1,4 +1,4 @@
-"""The GitHub action and the pre-commit hook: their files name inputs, options and graphs that exist, and the action's step runs."""
+"""The GitHub action and the pre-commit hook: what their files name exists, and the action's step runs."""
 
 from __future__ import annotations
 
