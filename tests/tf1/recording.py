@@ -46,7 +46,8 @@ def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), 
 @cache
 def _import_api() -> None:
     """Import once, before processes are forked, what scripts need: the API, kernels, gradients and sessions."""
-    import concurrent.futures.thread
+    import concurrent.futures.thread  # noqa: F401
+
     import google.protobuf.json_format  # noqa: F401
     import numpy.random  # noqa: F401
 
