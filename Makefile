@@ -23,6 +23,9 @@ test: .venv/dev ## all tests, the whole corpus among them
 	$(SAY_BROWSER)
 	$(BIN)/python -m pytest -n auto $(BROWSED)
 
+test-fast: .venv/dev ## the inner loop: no slow, browser, cluster or corpus tests, few examples of laws; ROOM=placement for one room's
+	$(BIN)/python -m pytest -n auto -m "not (slow or browser or cluster or corpus)" --hypothesis-profile dev $(if $(ROOM),tests/$(ROOM))
+
 test-corpus: .venv/dev ## what TensorFlow itself did, case by case
 	$(BIN)/python -m pytest -n auto $(CORPUS)
 
@@ -96,4 +99,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-corpus recordings check format golden tables bench bench-tensorflow fuzz coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz coverage mutants clean

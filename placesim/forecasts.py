@@ -6,7 +6,6 @@ Nothing heavy is imported before a function is called, so that the package start
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -115,7 +114,7 @@ def plan(
     from placesim.planned import study_plan
     from placesim.planned_files import planned_content
     from placesim.planning.portfolio import Effort, check_method
-    from placesim.planning.spreading import lanes_on
+    from placesim.planning.spreading import spread
     from placesim.report.plan_report import PlanReport
     from placesim.report.text.planning import way_out
 
@@ -131,8 +130,8 @@ def plan(
     def again() -> Loaded:
         return load(source_again(data), None, chosen)
 
-    with lanes_on(Connection(scheduler)) as open_lane:
-        study = study_plan(again, chosen, source_name(source), replace(effort, open=open_lane), patterns, aim=aim)
+    with spread(effort, Connection(scheduler)) as effort:
+        study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
     report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path), has_page=page)
     if study.plan is None:
         error = ResourceExhaustedError(f"no plan fits: {way_out(study)}")

@@ -1,8 +1,72 @@
-"""Hypothesis measures no time: neither how long an example takes nor how long it takes to make one."""
+"""Rules for all tests: their surroundings, and the order in which workers of xdist share them."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from collections import Counter
 
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+import pytest
+from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler.loadgroup import LoadGroupScheduling
+
+from tests.examples import CI_EXAMPLES
+from tests.processes import set_surroundings
+
+SHARED = ("browser", "cluster")
+"""Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
+
+# hypothesis measures no time: neither how long an example takes nor how long it takes to make one
+settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
+settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    set_surroundings()
+
+
+class GroupScheduling(LoadGroupScheduling):
+    """Tests without a group go by file, so that one worker makes the fixtures of a module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
+    """The scheduling of `--dist loadgroup`."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Group what shares a process; begin with slow tests, the longest first, then groups, then files with most tests first."""
+    for item in items:
+        for name in SHARED:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+    if hasattr(config, "workerinput"):
+        counts = Counter(item.path for item in items)
+        items.sort(key=lambda item: (*_turn(item), -counts[item.path], item.path))
+        for place, item in enumerate(items):
+            _name_group(item, place)
+
+
+def _turn(item: pytest.Item) -> tuple[int, float]:
+    """Sort key of a test: slow, grouped or neither, and its seconds where its mark tells them."""
+    slow = item.get_closest_marker("slow")
+    if slow:
+        return 0, -float(slow.args[0] if slow.args else 0)
+    return (1 if item.get_closest_marker("xdist_group") else 2), 0.0
+
+
+def _name_group(item: pytest.Item, place: int) -> None:
+    """Write a test's group into its id, where the scheduling reads it: a slow test without one is a group by itself.
+
+    xdist does so for older releases of pytest; 9.2 keeps ids elsewhere (pytest-xdist issue 1386).
+    """
+    group = item.get_closest_marker("xdist_group")
+    if group or item.get_closest_marker("slow"):
+        item._id = type(item.id).parse(f"{item.nodeid}@{group.args[0] if group else f'slow-{place}'}")

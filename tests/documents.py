@@ -1,4 +1,4 @@
-"""The README and the manual's pages: their blocks, and what the commands in them print.
+"""The README and the manual's pages: their blocks, and what the commands in them print, also the comparison with golden text.
 
 A `console` block holds commands after `$ ` and what each prints.  A `yaml` or `python` block whose first line is `#
 NAME.yaml` or `# NAME.py` is a file of that name, which commands of the same page may use.  `python -m tests.documents`
@@ -8,11 +8,10 @@ writes what the commands print now into the pages; read the difference before yo
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -21,11 +20,18 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from placesim.cli import main
+from tests.processes import ROOT, run_shell, set_surroundings
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
+_FRACTION = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
+_ROW = re.compile(r"\[[\[# ]*#[# ]*\]*")
+TOLERANCE = 1e-5
+"""How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
-_STYLES = ("FORCE_COLOR", "NO_COLOR", "COLUMNS")
+_PLACESIM = re.compile(
+    r"(?P<environment>(?:[A-Z]+=\w+ )*)placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?P<filter> [|].*)?"
+)
+"""A line that begins with placesim, and the commands that read its output."""
 
 
 class Block(NamedTuple):
@@ -74,28 +80,41 @@ def make_place(folder: Path, text: str) -> None:
 
 
 def run(line: str, folder: Path) -> tuple[int, str]:
-    """The exit code and all that a command prints; one without a shell's signs runs in this process."""
-    plain = line.removesuffix(_ECHO)
+    """The exit code and all that a command prints; placesim runs in this process where it begins the line."""
+    found = _PLACESIM.fullmatch(line.removesuffix(_ECHO))
     # a script has a process of its own, which writes to the process's own streams
-    if not plain.startswith("placesim ") or ".py" in plain or set("|<>;&$`") & set(re.sub(r"'[^']*'", "", plain)):
-        return _run_in_shell(line, folder)
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
-    environment = {name: value for name, value in os.environ.items() if name not in _STYLES}
-    with chdir(folder), redirect_stdout(printed), redirect_stderr(printed), patch.dict(os.environ, environment, clear=True):
-        code = main(shlex.split(plain)[1:])
+    if found is None or ".py" in found["arguments"]:
+        ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
+        return ended.code, ended.output
+    printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
+    environment = dict(part.split("=") for part in found["environment"].split())
+    beside = complained if found["filter"] and not found["merged"] else printed
+    with chdir(folder), patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(beside):
+        code = main(shlex.split(found["arguments"]))
     printed.seek(0)
     output = printed.read()
-    return (code, output) if plain == line else (0, f"{output}exit code {code}\n")
+    if found["filter"]:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
+            file.write(output)
+            file.flush()
+            complained.seek(0)
+            ended = run_shell(f"{{ cat {shlex.quote(file.name)} {found['filter']}; }} 2>&1", folder=folder)
+            return ended.code, complained.read() + ended.output
+    return (0, f"{output}exit code {code}\n") if line.endswith(_ECHO) else (code, output)
 
 
-def _run_in_shell(line: str, folder: Path) -> tuple[int, str]:
-    python = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}'
-    script = f"{python}\n{{ {line}; }} 2>&1"
-    environment = {name: value for name, value in os.environ.items() if name not in _STYLES} | {"PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
-    return ended.returncode, ended.stdout
+def is_same(one: str, two: str) -> bool:
+    """Equal to the byte, but for the last digits of fractions, and how the rows of an array are padded for them."""
+    if one == two:
+        return True
+    if _without_fractions(one) != _without_fractions(two):
+        return False
+    numbers = zip(map(float, _FRACTION.findall(one)), map(float, _FRACTION.findall(two)), strict=True)
+    return all(math.isclose(a, b, rel_tol=TOLERANCE) for a, b in numbers)
+
+
+def _without_fractions(text: str) -> str:
+    return _ROW.sub(lambda row: row[0].replace(" ", ""), _FRACTION.sub("#", text))
 
 
 def rewritten(text: str) -> str:
@@ -113,5 +132,6 @@ def _shown_anew(block: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
+    set_surroundings()
     for document in DOCUMENTS:
         document.write_text(rewritten(document.read_text()))

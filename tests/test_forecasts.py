@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import placesim
 from placesim.report.text.timing import time_document
 from tests.prediction.test_steps import study
+from tests.processes import run_process
 
 GRAPH: dict[str, Any] = {
     "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K80"}},
@@ -193,11 +193,4 @@ def test_a_script_without_a_guard_is_run_once(tmp_path: Path) -> None:
     # a file of the script's folder takes no module's place
     (tmp_path / "queue.py").write_text("raise SystemExit('not this one')\n")
     command = [sys.executable, "-P", script.name]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=_environment())
-    assert ended.stdout.split() == ["once", "True"]
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return os.environ | {"PYTHONPATH": str(Path(placesim.__file__).parents[1])}
+    assert run_process(command, folder=tmp_path, check=True).output.split() == ["once", "True"]

@@ -1,7 +1,6 @@
 """What `run` and `place` print of every file in graphs/, in both styles and as JSON.  `make golden` writes it anew.
 
-The numbers of a result may differ in their last digits from machine to machine, as sums are taken in another order: all else is
-compared to the byte, numbers of a result to a relative 1e-4.
+All is compared to the byte, but for the last digits of fractions: see `tests.documents`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import difflib
 import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -23,13 +21,13 @@ from placesim.loading import load
 from placesim.options import Options
 from placesim.report.report import Report
 from placesim.simulation.simulating import Stage, simulate
+from tests.documents import is_same
+from tests.processes import ROOT, set_surroundings
 
-ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 GRAPHS = sorted(path.stem for path in (ROOT / "graphs").glob("*.yaml"))
 COMMANDS = {"run": Stage.EXECUTED, "place": Stage.PARTITIONED}
 FORMS = ("modern.txt", "classic.txt", "json")
-_FRACTION = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
 
 
 @cache
@@ -67,24 +65,13 @@ def path_of(graph: str, command: str, form: str) -> Path:
 
 
 @pytest.mark.parametrize(("graph", "command", "form"), list(cases()))
-def test_output_is_the_golden_one(graph: str, command: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
+def test_output_is_the_golden_one(graph: str, command: str, form: str) -> None:
     expected, found = path_of(graph, command, form).read_text(), output(graph, command, form)
     if is_same(expected, found):
         return
     names = (f"tests/golden/{graph}.{command}.{form}", "now")
     difference = "".join(difflib.unified_diff(expected.splitlines(True), found.splitlines(True), *names))
     pytest.fail(f"{difference}\n`make golden` takes it over")
-
-
-def is_same(one: str, two: str) -> bool:
-    """Equal to the byte, but for the last digits of fractions."""
-    if one == two:
-        return True
-    if _FRACTION.sub("#", one) != _FRACTION.sub("#", two):
-        return False
-    numbers = zip(map(float, _FRACTION.findall(one)), map(float, _FRACTION.findall(two)), strict=True)
-    return all(abs(a - b) <= 1e-4 * max(abs(a), abs(b)) for a, b in numbers)
 
 
 def test_nothing_else_lies_there() -> None:
@@ -101,4 +88,5 @@ def write() -> None:
 
 
 if __name__ == "__main__":
+    set_surroundings()
     write()

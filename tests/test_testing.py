@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 import placesim
 from placesim.testing import assert_placement
+from tests.processes import run_process
 
 ROOT = Path(__file__).parent.parent
 TOWERS = ROOT / "graphs" / "towers.yaml"
@@ -44,16 +43,12 @@ def test_the_fixture_in_a_project(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["placesim.testing"]\n')
     (tmp_path / "test_it.py").write_text(TESTS.format(towers=str(TOWERS)))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rf", str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout
-    assert "no-soft-fallback: MatMul asked for /device:GPU:2 and is on GPU:0" in done.stdout
-    assert "placesim/testing.py" not in done.stdout  # the failure stands at the caller's line
+    shown = run_process(command, folder=tmp_path).output
+    assert "1 failed, 1 passed" in shown, shown
+    assert "no-soft-fallback: MatMul asked for /device:GPU:2 and is on GPU:0" in shown
+    assert "placesim/testing.py" not in shown  # the failure stands at the caller's line
 
 
 def test_without_the_fixture_pytest_is_not_imported() -> None:
     script = "import sys, placesim.testing; print('pytest' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
+    assert run_process((sys.executable, "-c", script), check=True).output == "False\n"

@@ -181,7 +181,7 @@ def plan_command(
     from placesim.planned import study_plan
     from placesim.planned_files import check_ending, check_source
     from placesim.planning.portfolio import Effort, check_method
-    from placesim.planning.spreading import lanes_on
+    from placesim.planning.spreading import spread
 
     connection = take_connection(values)
     if output is not None:
@@ -197,8 +197,7 @@ def plan_command(
     if output is not None:
         check_source(load, Path(output))
     # what was found until Ctrl-C is told, and written
-    with lanes_on(connection) as open_lane, Unhurried():
-        effort = Effort(seconds, evaluations, seed, jobs, method, open_lane)
+    with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, Unhurried():
         limit = seconds if evaluations is None else None
         with _Best(limit, is_bytes=aim.sought is Sought.MEMORY) as best, staged("drawing the problem"):
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, vstack
 
 from placesim.planning.peaks import least_peak
 from placesim.planning.problem import Objective, Problem
@@ -16,6 +15,9 @@ from placesim.planning.schedules import heads, tails
 from placesim.planning.windows import MAX_TASKS as MAX_WINDOWS
 from placesim.planning.windows import Windows
 from placesim.timelines.workload import Cores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MAX_INTERVAL_TASKS = 500
 """The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
@@ -114,6 +116,10 @@ def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
             columns += [*at]
             values += [*held / capacity[kind]]
             limits.append(1.0)
+    # they take longer to import than all else that a search needs
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, csr_array, vstack
+
     upper = coo_array((values, (rows, columns)), (len(limits), size))
     whole = coo_array(
         (np.ones(count * len(kinds)), (np.repeat(np.arange(count), len(kinds)), np.arange(count * len(kinds)))), (count, size)
@@ -122,8 +128,6 @@ def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
     highest.append((0.0, None))
     cost = np.zeros(size)
     cost[-1] = 1
-    from scipy.optimize import linprog  # takes longer to import than all else that a search needs
-
     solve: Any = linprog  # its types know no sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:

@@ -1,4 +1,7 @@
-"""Methods side by side: quick ones first, then lanes in processes of their own, until the time is over or the bound is met."""
+"""Methods side by side: quick ones first, then lanes in processes of their own, until the time is over or the bound is met.
+
+Where one process is to search, and its work is counted, that is this one: nothing has to be started, and nothing to be ended.
+"""
 
 from __future__ import annotations
 
@@ -66,14 +69,22 @@ def open_here() -> Process:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to search: seconds, or evaluations for each lane, and at most so many processes, which `open` starts."""
+    """How much to search: seconds, or evaluations for each lane, and at most so many processes.
+
+    `open` starts one; None is this machine.
+    """
 
     seconds: float = SECONDS
     evaluations: int | None = None
     seed: int = 0
     jobs: int = 2
     method: str = AUTO
-    open: Callable[[], Process] = open_here
+    open: Callable[[], Process] | None = None
+
+    @property
+    def needs_no_process(self) -> bool:
+        """Whether lanes are searched here, one after the other; those that have a deadline may have to be ended at it."""
+        return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
 class Lane(NamedTuple):
@@ -182,9 +193,7 @@ def plan_problem(
         for name in quick(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
-        if not best.is_met and len(problem.tasks) > MANY_TASKS:
-            _run_here(problem, effort, best, search)
-        elif not best.is_met:
+        if not best.is_met:
             _run_lanes(problem, effort, best, search)
     except KeyboardInterrupt:
         return best.planned._replace(is_interrupted=True)
@@ -225,6 +234,12 @@ class _Best:
             self.bound = Bound(value, f"proven by {method}")
             self._tell(self.planned)
 
+    def hear(self, news: News) -> None:
+        """Take what a lane tells."""
+        self.prove(news.proven, news.method)
+        if news.plan is not None:
+            self.take(news.plan, news.method)
+
 
 class News(NamedTuple):
     """What a lane tells: a plan of a method, or a bound."""
@@ -234,29 +249,27 @@ class News(NamedTuple):
     proven: float
 
 
-def _run_here(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
-    """The first lane alone, in this process."""
-    methods = lanes(problem)[0].methods if effort.method == AUTO else ((effort.method, 1.0),)
-    for told in run_stage(problem, methods, replace(search, start=best.plan, target=best.bound.value)):
-        best.prove(told.proven, told.method)
-        if told.plan is not None:
-            best.take(told.plan, told.method)
-
-
 def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
-    stages = lanes(problem) if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
+    is_large = len(problem.tasks) > MANY_TASKS
+    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
     # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
         for number, stage in enumerate(stages)
     ]
+    if is_large or effort.needs_no_process:
+        for stage, own in waiting:
+            for told in run_stage(problem, stage.methods, own):
+                best.hear(told)
+        return
     news: SimpleQueue[_Said] = SimpleQueue()
     running: set[Process] = set()
+    start_lane = effort.open or open_here
     try:
         while waiting or running:
             while waiting and len(running) < max(1, effort.jobs):
                 stage, own = waiting.pop(0)
-                lane = effort.open()
+                lane = start_lane()
                 running.add(lane)
                 left = None if effort.evaluations is not None else own.seconds_left
                 task = LaneTask(problem, stage, own, left)
@@ -272,9 +285,7 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
                 continue
             if isinstance(found, Exception):
                 raise found
-            best.prove(found.proven, found.method)
-            if found.plan is not None:
-                best.take(found.plan, found.method)
+            best.hear(found)
             # where work is counted, what a lane finds must not depend on which of them is faster
             if best.is_met and effort.evaluations is None:
                 return

@@ -1,4 +1,4 @@
-"""A connection -> what starts processes to search in: on a Dask cluster, where it names one, else here.
+"""An effort and a connection -> the processes to search in: on a Dask cluster, where it names one, else here.
 
 A study searches many times, often for less than a process takes to start: those of this machine are asked again.
 """
@@ -7,28 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from placesim.cluster.connection import Connection
-from placesim.planning.portfolio import open_here
+from placesim.planning.portfolio import Effort, open_here
 from placesim.processes import DONE, Process
 
 
 @contextmanager
-def lanes_on(connection: Connection) -> Iterator[Callable[[], Process]]:
-    """For `Effort.open`, within.  Raises what `open_cluster` raises."""
-    if connection.scheduler is None:
+def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
+    """The effort, with processes there.  Raises what `open_cluster` raises."""
+    if connection.scheduler is None and effort.needs_no_process:
+        yield effort
+    elif connection.scheduler is None:
         spare = SpareProcesses(open_here)
         try:
-            yield spare.open
+            yield replace(effort, open=spare.open)
         finally:
             spare.close()
-        return
-    from placesim.cluster.asking import Asking
-    from placesim.cluster.opening import open_cluster
+    else:
+        from placesim.cluster.asking import Asking
+        from placesim.cluster.opening import open_cluster
 
-    with open_cluster(connection) as cluster:
-        yield Asking(cluster, "placesim.planning.worker", answers_once=False).open
+        with open_cluster(connection) as cluster:
+            yield replace(effort, open=Asking(cluster, "placesim.planning.worker", answers_once=False).open)
 
 
 class SpareProcesses:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from placesim.cli import main
+from tests.processes import PLACESIM, ROOT, Ended, start_process
 
-ROOT = Path(__file__).parent.parent.parent
-
-
-class Ended(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    output: str
-    complaint: str
+__all__ = ["ROOT", "Ended", "Shell", "rows", "start"]
 
 
 class Shell:
@@ -42,10 +34,9 @@ class Shell:
         return name
 
 
-def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
-    """The command line as a process."""
-    command = [sys.executable, "-m", "placesim", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+def start(*arguments: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """The command line as a process, which ends with its block."""
+    return start_process((*PLACESIM, *arguments), **options)
 
 
 def rows(text: str, kind: str) -> list[list[str]]:

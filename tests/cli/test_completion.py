@@ -10,7 +10,6 @@ import select
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -19,19 +18,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import ROOT, Shell
+from tests.cli.warm import run_warm
 
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?>=]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
 
 
-def offered(line: str, cwd: Path = ROOT) -> list[str]:
+def offered(line: str, folder: Path = ROOT) -> list[str]:
     """What bash is answered where the last word of the line is begun."""
     words = line.split(" ")
     variables = {"_PLACESIM_COMPLETE": "bash_complete", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
-    command = [sys.executable, "-m", "placesim"]
-    ended = subprocess.run(command, cwd=cwd, env=ENVIRONMENT | variables, capture_output=True, text=True, check=True)
-    assert ended.stderr == ""
-    return ended.stdout.splitlines()
+    ended = run_warm(folder, **variables)
+    assert (ended.code, ended.complaint) == (0, "")
+    return ended.output.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
     if program is None:
         pytest.skip(f"there is no {name}")
     ours = tmp_path / "placesim"
-    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m placesim "$@"\n')
+    ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m placesim "$@"\n')
     ours.chmod(0o755)
     (tmp_path / "script").write_text(shell("completion", name).output)
     terminal = Terminal([program, *SHELLS[name][1:]], tmp_path)
@@ -148,7 +147,7 @@ class Terminal:
 
     def wait_for(self, expected: str) -> None:
         """Until the screen has the text."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while expected not in self._screen():
             ready, _, _ = select.select([self._terminal], [], [], max(0.0, until - time.monotonic()))
             assert ready, f"expected {expected!r}, got {self._seen!r}"

@@ -18,12 +18,6 @@ def gpus(shell: Shell, *arguments: str) -> int:
     return ended.output.count("device:GPU")
 
 
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PLACESIM_GPU", "PLACESIM_CPU", "PLACESIM_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def test_what_goes_before_what(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.write("placesim.toml", "gpu = 2\n")
     assert gpus(shell) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from rich.cells import cell_len
 from placesim.manual.pages import find_sections, read_page, topics
 from tests.cli.shell import ROOT, Shell
 from tests.cli.test_process import ESCAPE, on_a_terminal
+from tests.processes import run_process, run_shell
 
 
 def test_the_topics_are_listed(shell: Shell) -> None:
@@ -88,10 +88,8 @@ def test_the_topics_on_a_terminal() -> None:
 
 
 def test_only_the_first_line_is_wanted() -> None:
-    command = f"{sys.executable} -m placesim manual placement | head -1"
-    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "# Placement: TensorFlow's rules by number\n"
+    ended = run_shell("set -o pipefail; placesim manual placement | head -1")
+    assert ended == (0, "# Placement: TensorFlow's rules by number\n", "")
 
 
 @pytest.mark.parametrize("colour", ["", "1"])
@@ -100,9 +98,8 @@ def test_it_starts_without_numpy(colour: str) -> None:
         "import sys; from placesim.cli import main; main(['manual', 'placement', '7.3'])\n"
         "print(sorted({'numpy', 'yaml', 'scipy'} & set(sys.modules)))"
     )
-    environment = {"FORCE_COLOR": colour, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[]"
+    ended = run_process((sys.executable, "-c", code), check=True, environment={"FORCE_COLOR": colour})
+    assert ended.output.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(("what", "key"), [("graph", "nodes"), ("policy", "rules")])

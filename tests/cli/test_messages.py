@@ -6,6 +6,7 @@ import pytest
 
 from placesim.formats.graph_file.reader import FILE_KEYS
 from tests.cli.shell import ROOT, Shell
+from tests.cli.warm import run_warm
 
 KEYS = f"{', '.join(FILE_KEYS[:-1])} or {FILE_KEYS[-1]}"
 CONST = "nodes:\n  - {{op: Const, name: a, value: 1.0, {}}}\n"
@@ -297,5 +298,5 @@ def test_a_checkpoint_of_another_model(shell: Shell) -> None:
     ],
 )
 def test_what_tensorflow_has_not(shell: Shell, line: str, advice: str) -> None:
-    ended = shell("place", shell.write("s.py", f"import tensorflow as tf\n{line}\n"))
+    ended = run_warm(shell.directory, "place", shell.write("s.py", f"import tensorflow as tf\n{line}\n"))
     assert advice in ended.complaint.splitlines()

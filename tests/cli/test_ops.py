@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -12,7 +11,8 @@ import pytest
 from placesim.inspection.op_facts import DEVICE_TYPES
 from placesim.ops.registry import load_registry
 from placesim.runtime.kernels.op_families import OP_FAMILIES
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import Shell
+from tests.processes import run_process
 
 REGISTRY = load_registry()
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -204,5 +204,4 @@ def test_the_nearest_name_is_told(shell: Shell) -> None:
 @pytest.mark.parametrize("module", ["numpy", "rich", "scipy", "placesim.runtime.kernels.linalg.matmul"])
 def test_an_op_is_told_without(module: str) -> None:
     code = f"import sys; from placesim.cli import main; main(['ops', 'MatMul']); print({module!r} in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout == f"{MATMUL}False\n"
+    assert run_process((sys.executable, "-c", code), check=True).output == f"{MATMUL}False\n"

@@ -6,10 +6,7 @@ import io
 import json
 import math
 import re
-import signal
-import subprocess
 import sys
-import time
 from io import BytesIO
 from pathlib import Path
 
@@ -25,7 +22,8 @@ from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import Effort, Planned
 from placesim.planning.problem import Plan
 from placesim.report.terminal_planning import styled_plan
-from tests.cli.shell import ROOT, Shell, rows
+from tests.cli.shell import ROOT, Shell, rows, start
+from tests.processes import interrupt, until
 
 BRANCHES = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla V100-SXM2-16GB}}
@@ -237,15 +235,11 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
 def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
     graph = shell.write("g.yaml", FREE)
-    command = [sys.executable, "-m", "placesim", "plan", graph, "--seconds", "300", "--output", "planned.yaml"]
-    with subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while not _searches(process.pid) and time.monotonic() < until:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        output, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (130, "")
-    assert rows(output, "plan")
+    with start("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:
+        assert until(lambda: _searches(process.pid))
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
+    assert rows(ended.output, "plan")
     assert (shell.directory / "planned.yaml").exists()
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import numpy as np
 import pytest
 
 import placesim
-from tests.cli.shell import ROOT, Shell, start
+from tests.cli.shell import ROOT, Shell
+from tests.processes import PLACESIM, run_process
 
 FILES = ROOT / "tests" / "data" / "tensorflow-files-1.15"
 EXPECTED: dict[str, Any] = json.loads((FILES / "expect.json").read_text())
@@ -87,9 +87,8 @@ def test_a_model_that_1_15_saved_opens_in_either(release: str) -> None:
 
 def test_a_script_is_told_which_tensorflow_it_has(shell: Shell) -> None:
     script = shell.directory / shell.write("s.py", SCRIPT)
-    process = start("run", str(script), "--tensorflow", "1.15", "--gpu", "1", stdout=subprocess.PIPE)
-    output, _ = process.communicate(timeout=60)
-    assert output.decode().splitlines() == [
+    ended = run_process((*PLACESIM, "run", script, "--tensorflow", "1.15", "--gpu", "1"))
+    assert ended.output.splitlines() == [
         "1.15.5",
         "[[0.5, 1.0], [0.0, 1.0]] ['CPU', 'XLA_CPU', 'GPU']",
         f"Cannot assign a device for operation z: node z (defined at {script}:12) ",

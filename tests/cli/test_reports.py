@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from placesim.report import document
 from placesim.report.document import json_line, json_text, result_document, result_pieces
 from placesim.report.results import Result
 from tests.cli.shell import Shell, start
+from tests.processes import interrupt
 
 COUNTED = {
     "nodes": [
@@ -123,38 +122,32 @@ def test_an_error_comes_behind_what_was_printed(shell: Shell) -> None:
 @pytest.mark.parametrize("options", ["", "--format json", "--log-placement"])
 def test_a_reader_that_leaves_ends_steps_without_end(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
-    process = start("run", str(tmp_path / "endless.json"), *options.split(), stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.read(100)
-    process.stdout.close()
-    assert process.wait(60) == 0
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    with start("run", str(tmp_path / "endless.json"), *options.split()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(100)
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
 
 
 def test_a_reader_that_leaves_is_missed_while_a_function_may_still_be_placed(tmp_path: Path) -> None:
     endless = {**CALLED, "run": [{"fetch": ["c:0"], "repeat": 1_000_000_000}]}
     (tmp_path / "endless.json").write_text(json.dumps(endless))
-    process = start("run", str(tmp_path / "endless.json"), "--format", "json", stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.wait(60) == 0
+    with start("run", str(tmp_path / "endless.json"), "--format", "json") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("options", ["", "--format json"])
 def test_steps_without_end_are_interrupted(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
-    process = start("run", str(tmp_path / "endless.json"), *options.split(), stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.read(100)
-    process.send_signal(signal.SIGINT)
-    while os.read(process.stdout.fileno(), 1 << 16):
-        pass
-    assert (process.wait(60), process.stderr.read()) == (130, b"")
-    process.stdout.close()
-    process.stderr.close()
+    with start("run", str(tmp_path / "endless.json"), *options.split()) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(100)
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
 
 
 def test_a_large_result_needs_little_beside_itself(tmp_path: Path) -> None:
@@ -165,16 +158,8 @@ def test_a_large_result_needs_little_beside_itself(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    process = start(
-        "run",
-        str(tmp_path / "large.json"),
-        "--format",
-        "json",
-        stdout=subprocess.PIPE,
-        preexec_fn=limit,
-        env=environment,
-    )
-    output, complaint = process.communicate(timeout=120)
+    with start("run", str(tmp_path / "large.json"), "--format", "json", preexec_fn=limit, env=environment) as process:
+        output, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, b"")
     assert output.count(b"0.5") == 8_000_000
 

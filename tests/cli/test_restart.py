@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -242,10 +241,7 @@ def test_a_client_that_is_killed(shell: Shell) -> None:
     """SIGKILL at any moment: what is whole is at most one step old, and the rest comes out as it would have."""
     graph = write_training(shell.directory, 400)
     whole = by_step(shell("run", graph, "--format", "jsonl").output)
-    with start(
-        *("run", graph, "--format", "jsonl", "--checkpoint", prefix_of(shell), "--checkpoint-every", "1"),
-        stdout=subprocess.PIPE,
-    ) as client:
+    with start("run", graph, "--format", "jsonl", "--checkpoint", prefix_of(shell), "--checkpoint-every", "1") as client:
         assert client.stdout is not None
         lines = [client.stdout.readline() for _ in range(30)]
         time.sleep(0.05)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_scripts import run
+from tests.cli.warm import run_warm
 
 HEAD = "import tensorflow as tf\n"
 
@@ -14,7 +14,7 @@ HEAD = "import tensorflow as tf\n"
 def placed(directory: Path, text: str, *arguments: str) -> tuple[str, str]:
     """What `placesim place` prints of a script on both streams, which has to succeed."""
     (directory / "script.py").write_text(text)
-    ended = run(directory, "place", "script.py", *arguments)
+    ended = run_warm(directory, "place", "script.py", *arguments)
     assert ended.code == 0, ended.complaint
     return ended.output, ended.complaint
 
@@ -77,7 +77,7 @@ def test_what_is_drawn_goes_nowhere(tmp_path: Path) -> None:
 )
 def test_what_is_not_there_is_named_with_a_way_out(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "script.py").write_text(HEAD + text + "\n")
-    ended = run(tmp_path, "place", "script.py")
+    ended = run_warm(tmp_path, "place", "script.py")
     assert ended.code == 2
     assert said in ended.complaint
     assert "Traceback" not in ended.complaint
@@ -85,12 +85,12 @@ def test_what_is_not_there_is_named_with_a_way_out(tmp_path: Path, text: str, sa
 
 def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("x = = 1\n")
-    assert "Python 2" not in run(tmp_path, "place", "script.py").complaint
+    assert "Python 2" not in run_warm(tmp_path, "place", "script.py").complaint
 
 
 def test_a_script_without_an_end_is_ended(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(f"{HEAD}while True: pass\n")
-    ended = run(tmp_path, "place", "script.py", "--timeout", "1")
+    ended = run_warm(tmp_path, "place", "script.py", "--timeout", "1")
     assert ended.code != 0
     assert "Timed out waiting for script.py: it has run for 1 seconds" in ended.complaint
 
@@ -112,7 +112,9 @@ def test_lines_are_those_that_made_the_op_its_gradient_and_what_that_is_of(tmp_p
     helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"
     (tmp_path / "helper.py").write_text(helper)
     (tmp_path / "script.py").write_text(LINES)
-    shown = run(tmp_path, "explain", "script.py", "MatMul_1", "gradients/Mul_grad/Mul", "gradients/MatMul_grad/MatMul").output
+    shown = run_warm(
+        tmp_path, "explain", "script.py", "MatMul_1", "gradients/Mul_grad/Mul", "gradients/MatMul_grad/MatMul"
+    ).output
     assert "MatMul_1: (MatMul): /job:localhost/replica:0/task:0/device:CPU:0 at helper.py:4:1\n" in shown
     assert "gradients/Mul_grad/Mul: (Mul): /job:localhost/replica:0/task:0/device:CPU:0 at script.py:8:1\n" in shown
     assert "gradient of  Mul at script.py:7:1\n" in shown
@@ -124,11 +126,11 @@ def test_a_script_as_yaml_has_its_log_and_its_results(tmp_path: Path) -> None:
     helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"
     (tmp_path / "helper.py").write_text(helper)
     (tmp_path / "script.py").write_text(text)
-    assert run(tmp_path, "convert", "script.py", "script.yaml").code == 0
+    assert run_warm(tmp_path, "convert", "script.py", "script.yaml").code == 0
     written = (tmp_path / "script.yaml").read_text()
     assert "value: 1.0, shape: [2, 3]}  # helper.py:3\n" in written
     assert "- {variable: Variable, shape: [2, 3], initializer: {tensor: ones_1}}\n" in written
     assert "- {initializer: init, device: /cpu:0}  # script.py:11\n" in written
-    assert run(tmp_path, "place", "script.py").output == run(tmp_path, "place", "script.yaml").output
-    results = run(tmp_path, "run", "script.py", "--fetch", "Sum:0", "--until", "end").output
-    assert run(tmp_path, "run", "script.yaml").output == results == "12.0\n"
+    assert run_warm(tmp_path, "place", "script.py").output == run_warm(tmp_path, "place", "script.yaml").output
+    results = run_warm(tmp_path, "run", "script.py", "--fetch", "Sum:0", "--until", "end").output
+    assert run_warm(tmp_path, "run", "script.yaml").output == results == "12.0\n"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, Ended, Shell
+from tests.cli.shell import ROOT, Ended, Shell, start
+from tests.cli.warm import run_warm
+from tests.processes import interrupt, read_until
 
 GUIDES = ROOT / "tests" / "data" / "tf1" / "scripts"
 PRODUCT = """\
@@ -40,26 +40,12 @@ with tf.Session() as sess:
 """
 
 
-def run(directory: Path, *arguments: str, **environment: str) -> Ended:
-    """The command line as a process of its own, in a directory."""
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", "placesim", *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
 # --- its graph ------------------------------------------------------------------------------------------------------
 
 
 def test_a_script_is_placed_as_it_is_at_its_first_step(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    ended = run(tmp_path, "place", "train.py", "--gpu", "1", "--format", "json", "--", "--steps", "3")
+    ended = run_warm(tmp_path, "place", "train.py", "--gpu", "1", "--format", "json", "--", "--steps", "3")
     document = json.loads(ended.output)
     places = {row["node"]: row["device"].rpartition(":")[0][-3:] for row in document["placements"]}
     assert places == {"a": "CPU", "x": "GPU", "y": "GPU"}
@@ -68,7 +54,7 @@ def test_a_script_is_placed_as_it_is_at_its_first_step(tmp_path: Path) -> None:
 
 def test_a_script_that_runs_to_its_end_has_all_its_steps(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    ended = run(tmp_path, "run", "train.py", "--until", "end", "--format", "json")
+    ended = run_warm(tmp_path, "run", "train.py", "--until", "end", "--format", "json")
     results = json.loads(ended.output)["results"]
     assert [(row["name"], row["value"]) for row in results] == [("y:0", [[11.0]]), ("z:0", [[12.0]])]
     assert ended.complaint.endswith("train.py has run to its end\n")
@@ -76,8 +62,8 @@ def test_a_script_that_runs_to_its_end_has_all_its_steps(tmp_path: Path) -> None
 
 def test_steps_that_only_initialise_come_before_the_first_and_repetitions_count(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
-    assert run(tmp_path, "run", "train.py", "--fetch", "v:0").output == "0.0\n"
-    ended = run(tmp_path, "convert", "train.py", "-", "--until", "end")
+    assert run_warm(tmp_path, "run", "train.py", "--fetch", "v:0").output == "0.0\n"
+    ended = run_warm(tmp_path, "convert", "train.py", "-", "--until", "end")
     assert (
         ended.output.endswith("run:\n  - {fetch: [group_deps]}\n  - fetch: ['more:0']\n    repeat: 4\n")
         or "{fetch: ['more:0'], repeat: 4}" in ended.output
@@ -88,28 +74,30 @@ def test_nodes_stand_in_the_scripts_lines(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
     assert (
         "y: (MatMul): /job:localhost/replica:0/task:0/device:GPU:0 at train.py:6:1\n"
-        in run(tmp_path, "explain", "train.py", "y", "--gpu", "1").output
+        in run_warm(tmp_path, "explain", "train.py", "y", "--gpu", "1").output
     )
 
 
 def test_a_graph_of_a_script_is_the_same_as_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    assert run(tmp_path, "convert", "train.py", "train.yaml").code == 0
-    ended = run(tmp_path, "diff", "train.py", "train.yaml", "--gpu", "2")
+    assert run_warm(tmp_path, "convert", "train.py", "train.yaml").code == 0
+    ended = run_warm(tmp_path, "diff", "train.py", "train.yaml", "--gpu", "2")
     assert (ended.code, ended.output) == (0, "")
 
 
 @pytest.mark.parametrize("command", ["simulate", "memory", "check", "show"])
 def test_other_commands_take_a_script(tmp_path: Path, command: str) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    ended = run(tmp_path, command, "train.py", "--gpu", "1", "--batch" if command in ("simulate", "memory") else "--cpu", "1")
+    ended = run_warm(
+        tmp_path, command, "train.py", "--gpu", "1", "--batch" if command in ("simulate", "memory") else "--cpu", "1"
+    )
     assert ended.code == 0, ended.complaint
     assert ended.complaint.count("has run up to its first step") == 1
 
 
 def test_a_sweep_runs_the_script_once(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    ended = run(tmp_path, "sweep", "train.py", "--gpu", "1,2", "--jobs", "2", "--format", "csv")
+    ended = run_warm(tmp_path, "sweep", "train.py", "--gpu", "1,2", "--jobs", "2", "--format", "csv")
     assert ended.code == 0, ended.complaint
     assert ended.complaint.count("has run up to its first step") == 1
     assert len(ended.output.splitlines()) == 3
@@ -124,7 +112,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
         "    with tf.device(name):\n"
         "        tf.constant(1.0, name='tower')\n"
     )
-    rows = json.loads(run(tmp_path, "place", "towers.py", "--gpu", "2", "--format", "json").output)["placements"]
+    rows = json.loads(run_warm(tmp_path, "place", "towers.py", "--gpu", "2", "--format", "json").output)["placements"]
     assert [row["device"][-5:] for row in rows] == ["GPU:0", "GPU:1"]
 
 
@@ -162,7 +150,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: str) -> None:
     (tmp_path / "bad.py").write_text(text)
-    ended = run(tmp_path, "place", "bad.py", "--timeout", "4" if "time" in text else "50")
+    ended = run_warm(tmp_path, "place", "bad.py", "--timeout", "4" if "time" in text else "50")
     assert (ended.code, ended.output) == (code, "")
     assert ended.complaint.startswith(complaint)
     assert "Traceback" not in ended.complaint
@@ -170,7 +158,7 @@ def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: st
 
 def test_that_a_script_has_built_no_graph_is_said(tmp_path: Path) -> None:
     (tmp_path / "words.py").write_text("print('words')\n")
-    done = run(tmp_path, "place", "words.py", "--cpu", "1")
+    done = run_warm(tmp_path, "place", "words.py", "--cpu", "1")
     assert (done.code, done.complaint) == (0, "words\nwords.py has run to its end; it has built no graph\n")
 
 
@@ -195,7 +183,7 @@ def test_a_script_that_is_not_there(shell: Shell) -> None:
 
 def test_run_lets_a_script_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    ended = run(tmp_path, "run", "train.py", "--gpu", "1", "--gpu-model", "Tesla K40c", "--", "quick")
+    ended = run_warm(tmp_path, "run", "train.py", "--gpu", "1", "--gpu-model", "Tesla K40c", "--", "quick")
     lines = ended.output.splitlines()
     assert lines[:3] == [
         "told ['quick']",
@@ -215,9 +203,9 @@ def test_run_lets_a_script_run(tmp_path: Path) -> None:
 
 def test_flags_override_what_a_script_says(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
-    quiet = run(tmp_path, "run", "train.py", "--no-log-placement")
+    quiet = run_warm(tmp_path, "run", "train.py", "--no-log-placement")
     assert quiet.output == "told []\n[[11.]]\n[[12.]]\n"
-    some = run(tmp_path, "run", "train.py", "--log-filter", "z*")
+    some = run_warm(tmp_path, "run", "train.py", "--log-filter", "z*")
     assert some.output.splitlines()[-3:-1] == [
         "z: (AddV2): /job:localhost/replica:0/task:0/device:CPU:0",
         "z/y: (Const): /job:localhost/replica:0/task:0/device:CPU:0",
@@ -226,14 +214,14 @@ def test_flags_override_what_a_script_says(tmp_path: Path) -> None:
 
 def test_run_ends_with_the_scripts_own_code(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text("import sys\nprint('out')\nsys.exit(7)\n")
-    assert run(tmp_path, "run", "ends.py") == Ended(7, "out\n", "")
+    assert run_warm(tmp_path, "run", "ends.py") == Ended(7, "out\n", "")
 
 
 def test_an_error_of_a_step_is_told_with_both_lines(tmp_path: Path) -> None:
     (tmp_path / "far.py").write_text(
         "import tensorflow as tf\nwith tf.device('/gpu:2'):\n    a = tf.constant(1.0, name='a')\nprint(tf.Session().run(a))\n"
     )
-    ended = run(tmp_path, "run", "far.py", "--gpu", "1")
+    ended = run_warm(tmp_path, "run", "far.py", "--gpu", "1")
     assert ended.code == 1
     assert "node a (defined at far.py:3) was explicitly assigned to /device:GPU:2" in ended.complaint
     assert ended.complaint.endswith("  at far.py:4:7\n  print(tf.Session().run(a))\n")
@@ -242,28 +230,17 @@ def test_an_error_of_a_step_is_told_with_both_lines(tmp_path: Path) -> None:
 def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
     (tmp_path / "list.py").write_text("import tensorflow as tf\nprint([d.name[-5:] for d in tf.Session().list_devices()])\n")
     variables = {"PLACESIM_GPU": "2", "PLACESIM_CPU": "2"}
-    assert run(tmp_path, "run", "list.py", **variables).output == "['CPU:0', 'CPU:1', 'GPU:0', 'GPU:1']\n"
-    assert run(tmp_path, "run", "list.py", "--gpu", "0", **variables).output == "['CPU:0', 'CPU:1']\n"
-    assert "wrong PLACESIM_GPU: got 'two'" in run(tmp_path, "run", "list.py", PLACESIM_GPU="two").complaint
+    assert run_warm(tmp_path, "run", "list.py", **variables).output == "['CPU:0', 'CPU:1', 'GPU:0', 'GPU:1']\n"
+    assert run_warm(tmp_path, "run", "list.py", "--gpu", "0", **variables).output == "['CPU:0', 'CPU:1']\n"
+    assert "wrong PLACESIM_GPU: got 'two'" in run_warm(tmp_path, "run", "list.py", PLACESIM_GPU="two").complaint
 
 
 @pytest.mark.parametrize("command", ["place", "run"])
 def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
     (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
-    with subprocess.Popen(
-        [sys.executable, "-m", "placesim", command, "sleeps.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        script = int(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == ""
-        assert process.wait(30) == 130
+    with start(command, "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        script = int(read_until(process, b"\n"))
+        assert interrupt(process) == (130, "", "")
     with pytest.raises(ProcessLookupError):
         os.kill(script, 0)
 
@@ -284,13 +261,13 @@ MatMul: /job:localhost/replica:0/task:0/device:GPU:0
     [("seed_000_2_cpu", "cpu:0"), ("seed_001_1_logging", "device:GPU:0"), ("seed_001_2_manual", "cpu:0")],
 )
 def test_the_guides_scripts_print_what_the_guides_show(script: str, constants: str) -> None:
-    ended = run(GUIDES, "run", f"{script}.py", "--gpu", "1", "--gpu-model", "Tesla K40c", "--log-style", "classic")
+    ended = run_warm(GUIDES, "run", f"{script}.py", "--gpu", "1", "--gpu-model", "Tesla K40c", "--log-style", "classic")
     assert ended.output == GUIDE_LOG.format(constants=constants)
 
 
 def test_the_guides_towers_print_what_the_guides_show() -> None:
     machine = ("--gpu", "4", "--gpu-model", "Tesla K20m", "--log-style", "classic")
-    lines = run(GUIDES, "run", "seed_000_3_towers.py", *machine).output.splitlines()
+    lines = run_warm(GUIDES, "run", "seed_000_3_towers.py", *machine).output.splitlines()
     assert lines[1].endswith("name: Tesla K20m, pci bus id: 0000:02:00.0")
     assert [line.partition(":")[0] for line in lines[5:12]] == [
         "Const_3",
@@ -305,7 +282,7 @@ def test_the_guides_towers_print_what_the_guides_show() -> None:
 
 
 def test_the_guides_missing_gpu_is_refused_in_the_guides_words() -> None:
-    ended = run(GUIDES, "run", "seed_001_7_missing_gpu.py", "--gpu", "1", "--log-style", "classic")
+    ended = run_warm(GUIDES, "run", "seed_001_7_missing_gpu.py", "--gpu", "1", "--log-style", "classic")
     assert ended.complaint == (
         "InvalidArgumentError: Invalid argument: Cannot assign a device to node 'b': Could not satisfy explicit device "
         "specification '/device:GPU:2'\n"

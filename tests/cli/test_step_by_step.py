@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +13,7 @@ import placesim
 from tests.cli.shell import Shell, start
 from tests.cli.test_process import ESCAPE, on_a_terminal
 from tests.cli.test_reports import CALLED, COUNTED
+from tests.processes import interrupt, read_until, resident_bytes, until
 
 NODES = [
     {"op": "Const", "name": "a", "value": [1.0, 2.0]},
@@ -33,49 +30,29 @@ BRANCHES = {
 """A function that only the second step calls."""
 
 
-def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:
-    """What has been printed when something stands there."""
-    assert process.stdout is not None
-    found, end = b"", time.monotonic() + seconds
-    while wanted not in found:
-        assert time.monotonic() < end, found
-        piece = os.read(process.stdout.fileno(), 65536)
-        assert piece, found
-        found += piece
-    return found
-
-
-def end(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    """Ctrl-C; the exit code and what is printed then."""
-    process.send_signal(signal.SIGINT)
-    rest, complaint = process.communicate(timeout=60)
-    assert complaint == b""
-    return process.returncode, rest
-
-
 @pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
 def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
-    process = start("run", str(tmp_path / "late.json"), *options, stdout=subprocess.PIPE)
-    shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n")
-    assert shown.startswith(b"Device mapping:") == ("--log-placement" in options)
-    assert process.poll() is None
-    code, rest = end(process)
-    assert code == 130
+    with start("run", str(tmp_path / "late.json"), *options) as process:
+        shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n").decode()
+        assert shown.startswith("Device mapping:") == ("--log-placement" in options)
+        assert process.poll() is None
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
     if "jsonl" in options:
-        last = json.loads((shown + rest).splitlines()[-1])
+        last = json.loads((shown + ended.output).splitlines()[-1])
         assert last["kind"] == "end"
         assert last["error"]["type"] == "Interrupted"
 
 
 def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
-    process = start("run", str(tmp_path / "late.json"), "--format", "json", stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    time.sleep(3)  # nothing is to be seen while steps are to be cut: transfers stand before results
-    code, output = end(process)
-    document = json.loads(output)
-    assert code == 130
+    with start("run", str(tmp_path / "late.json"), "--format", "json") as process:
+        # nothing is printed while steps are to be cut, as transfers stand before results; the product has 324 MB of operands
+        assert until(lambda: resident_bytes(process) > 350e6)
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
+    document = json.loads(ended.output)
     assert [row["value"] for row in document["results"]] == [[1.0, 2.0], [1.0, 2.0]]
     assert document["error"] == {"type": "Interrupted", "message": "interrupted in step 2", "node": None, "location": None}
 
@@ -84,11 +61,11 @@ def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
 def test_ctrl_c_between_short_steps_closes_the_json(form: str, tmp_path: Path) -> None:
     endless = {**COUNTED, "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 1_000_000_000}]}
     (tmp_path / "endless.json").write_text(json.dumps(endless))
-    process = start("run", str(tmp_path / "endless.json"), "--format", form, stdout=subprocess.PIPE)
-    shown = read_until(process, b'"step":9')
-    code, rest = end(process)
-    assert code == 130
-    documents = [json.loads(line) for line in (shown + rest).splitlines()]
+    with start("run", str(tmp_path / "endless.json"), "--format", form) as process:
+        shown = read_until(process, b'"step":9').decode()
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
+    documents = [json.loads(line) for line in (shown + ended.output).splitlines()]
     rows = [row for document in documents for row in document.get("results", ())]
     assert [row["value"] for row in rows] == [2 * number for number in range(1, len(rows) + 1)]
     assert documents[-1]["error"]["type"] == "Interrupted"

@@ -7,8 +7,6 @@ import io
 import json
 import os
 import re
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 from placesim.sweeping import processes
 from placesim.sweeping.simulating import RowOutcome, simulate_row
 from tests.cli.shell import Shell, rows, start
+from tests.processes import interrupt, read_until, until
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
@@ -71,7 +70,7 @@ def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
 
 
 def test_a_combination_that_fails_is_a_row(shell: Shell, graph: str) -> None:
-    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64,3000000")
+    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64,3000000", "--jobs", "1")
     assert ended.code == 1
     found = table(ended.output)
     assert [row["fits"] for row in found] == ["-", "-", "true", "false"]
@@ -83,14 +82,14 @@ def test_a_combination_that_fails_is_a_row(shell: Shell, graph: str) -> None:
 
 
 def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
-    ended = shell("sweep", graph, "--gpu", "2,3")
+    ended = shell("sweep", graph, "--gpu", "2,3", "--jobs", "1")
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint == (
         "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
         "  `--assume-unknown N` takes N for each open dimension\n"
     )
     wrong = shell.write("wrong.yaml", "nodes: [{op: MatMull}]")
-    assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json").complaint.startswith(
+    assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json", "--jobs", "1").complaint.startswith(
         "GraphFileError: wrong.yaml:1:14: unknown op"
     )
     assert shell("sweep", "none.yaml", "--gpu", "1").code == 2
@@ -159,7 +158,7 @@ def test_a_stream_is_read_once(shell: Shell, graph: str, monkeypatch: pytest.Mon
         buffer = io.BytesIO(GRAPH.encode())
 
     monkeypatch.setattr("sys.stdin", Input())
-    assert len(table(shell("sweep", "-", "--batch", "8,16").output)) == 2
+    assert len(table(shell("sweep", "-", "--batch", "8,16", "--jobs", "1").output)) == 2
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -290,15 +289,11 @@ def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, mon
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     output = tmp_path / "s.csv"
-    process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output))
-    deadline = time.monotonic() + 60
-    while not output.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert process.stderr is not None
-    assert re.match(rb"interrupted: \d+ of \d+ combinations are simulated", process.stderr.read())
-    process.stderr.close()
+    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output)) as process:
+        assert until(output.exists)
+        ended = interrupt(process)
+    assert ended.code == 130
+    assert re.match(r"interrupted: \d+ of \d+ combinations are simulated", ended.complaint)
     kept = list(csv.DictReader(io.StringIO(output.read_text())))
     assert 0 < len(kept) < 2000
     assert all(row["fits"] == "true" for row in kept)
@@ -307,15 +302,9 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
-    output = tmp_path / "table"
-    with output.open("wb") as stream:
-        process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1", stdout=stream)
-        deadline = time.monotonic() + 60
-        while not output.stat().st_size and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-    assert process.stderr is not None
-    assert re.match(rb"interrupted: \d+ of \d+ combinations are simulated", process.stderr.read())
-    process.stderr.close()
-    assert 0 < len(table(output.read_text())) < 5000
+    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:
+        printed = read_until(process, b"\n").decode()
+        ended = interrupt(process)
+    assert ended.code == 130
+    assert re.match(r"interrupted: \d+ of \d+ combinations are simulated", ended.complaint)
+    assert 0 < len(table(printed + ended.output)) < 5000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 
 from placesim.simulation.calls import run
-from tests.cli.shell import ROOT, Shell, start
+from tests.cli.shell import ROOT, Shell
+from tests.processes import PLACESIM, run_process
 
 FILES = ROOT / "tests" / "data" / "tensorflow-files"
 EXPECTED: list[dict[str, Any]] = json.loads((FILES / "expect.json").read_text())
@@ -88,10 +88,8 @@ def test_a_model_without_a_checkpoint_is_initialised_by_its_own_ops(shell: Shell
 def test_a_pipe_and_a_path_give_the_same(shell: Shell) -> None:
     arguments = ("--clear-devices", "--feed", f"x={BATCH}", "--format", "json")
     from_file = shell("run", str(FILES / "frozen.pb"), *arguments)
-    process = start("run", "-", *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    from_pipe, _ = process.communicate((FILES / "frozen.pb").read_bytes())
-    assert from_file.code == process.returncode == 0
-    assert from_file.output == from_pipe.decode()
+    assert from_file == run_process((*PLACESIM, "run", "-", *arguments), given=(FILES / "frozen.pb").read_bytes())
+    assert from_file.code == 0
 
 
 @pytest.mark.parametrize(

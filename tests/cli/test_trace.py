@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cli.shell import ROOT, Shell
+from tests.processes import interrupt, read_until, start_process
 from tests.runtime.test_dataflow import loop
 from tests.trace_reader import Trace, read_trace
 
@@ -197,15 +195,10 @@ def test_an_interrupted_run_is_written(tmp_path: Path) -> None:
     target = tmp_path / "t.json"
     # as a person starts it: `python -m placesim` is ended by Ctrl-C without being asked
     program = Path(sys.executable).with_name("placesim")
-    with (tmp_path / "out").open("wb") as out:
-        process = subprocess.Popen(
-            [program, "run", str(tmp_path / "g.yaml"), "--trace", str(target)], cwd=ROOT, stdout=out, stderr=subprocess.PIPE
-        )
-        while not (tmp_path / "out").stat().st_size:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (130, b"")
+    with start_process([program, "run", tmp_path / "g.yaml", "--trace", target]) as process:
+        read_until(process, b"\n")
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
     trace = read_trace(target)
     assert trace.faults == []
     assert Counter(shown.name for shown in trace.slices)["MatMul"] >= 1  # the first result is there when the first step ends

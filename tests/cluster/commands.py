@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-START_SECONDS = 60.0
+from tests.processes import start_process, until
 
 
 class DaskCommands:
@@ -20,20 +20,24 @@ class DaskCommands:
         """Options are those of both commands."""
         self._directory = directory
         self._options = [*options, "--protocol", scheme, "--host", "127.0.0.1", "--no-dashboard"]
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes = ExitStack()
         self.workers: list[subprocess.Popen[bytes]] = []
         file = directory / "scheduler.json"
         file.unlink(missing_ok=True)
         self.scheduler = self._start(["scheduler", "--port", "0", "--scheduler-file", str(file)], environment)
         self.address: str = ""
-        end = time.monotonic() + START_SECONDS
-        while not self.address:
-            assert time.monotonic() < end, "the scheduler did not start"
-            time.sleep(0.05)
-            try:
-                self.address = json.loads(file.read_text())["address"]
-            except (OSError, ValueError):
-                assert self.scheduler.poll() is None, "the scheduler has ended"
+        try:
+            assert until(lambda: self._is_up(file)), "the scheduler did not start"
+        except BaseException:
+            self._processes.close()
+            raise
+
+    def _is_up(self, file: Path) -> bool:
+        try:
+            self.address = json.loads(file.read_text())["address"]
+        except (OSError, ValueError):
+            assert self.scheduler.poll() is None, "the scheduler has ended"
+        return bool(self.address)
 
     def worker(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         """One more worker; it joins in its own time."""
@@ -41,21 +45,17 @@ class DaskCommands:
         return self.workers[-1]
 
     def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = start_process(
             [sys.executable, "-m", "dask", *command, *self._options],
             cwd=self._directory,
             env=os.environ | environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            **streams,
         )
-        self._processes.append(process)
-        return process
+        return self._processes.enter_context(process)
 
     def __enter__(self) -> DaskCommands:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for process in reversed(self._processes):
-            process.kill()
-        for process in self._processes:
-            process.wait()
+        self._processes.close()

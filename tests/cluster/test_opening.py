@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,8 +24,9 @@ from placesim.cluster.connection import Connection, Tls
 from placesim.cluster.opening import open_cluster
 from placesim.errors import PlacesimError, UnavailableError, UsageError
 from placesim.runtime.turns import other_threads_may_run_steps
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import Shell
 from tests.cluster.commands import DaskCommands
+from tests.processes import interrupt, read_until, start_process, until
 
 pytest.importorskip("distributed", reason="of the extra `dask`")
 
@@ -173,20 +173,11 @@ def test_workers_of_our_own_end_with_us(number: int, tmp_path: Path) -> None:
     """Also where the script has no guard, which multiprocessing would run again in each worker."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "TMPDIR": str(tmp_path),
-    }
-    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-    assert process.stdout is not None
-    worker = int(process.stdout.readline())
-    assert is_there(worker)
-    process.send_signal(number)
-    process.communicate(timeout=30)
-    end = time.monotonic() + 30
-    while is_there(worker) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not is_there(worker)
+    with start_process([sys.executable, script], env=os.environ | {"TMPDIR": str(tmp_path)}) as process:
+        worker = int(read_until(process, b"\n"))
+        assert is_there(worker)
+        interrupt(process, number)
+        assert until(lambda: not is_there(worker))
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
@@ -211,7 +202,7 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
     (other / "__init__.py").write_text('__version__ = "0.9"\n')
     with DaskCommands(tmp_path) as commands:
         commands.worker(
-            "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ.get("PYTHONPATH", "")])
+            "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]])
         )
         with (
             pytest.raises(PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0 as here"),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +19,10 @@ from placesim.errors import UnavailableError
 from placesim.sweeping.processes import Hands, outcomes
 from placesim.sweeping.simulating import Job
 from placesim.sweeping.spreading import travelling
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import ROOT, Shell, start
 from tests.cli.test_sweep import GRAPH
 from tests.cluster.commands import DaskCommands
+from tests.processes import interrupt, until
 
 psutil = pytest.importorskip("psutil", reason="of the extra `dask`")
 MANY = "1..3000"
@@ -48,28 +46,9 @@ def graph(shell: Shell) -> str:
     return shell.write("g.yaml", GRAPH)
 
 
-@contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A sweep in a process of its own, once it has printed its first row."""
-    command = [sys.executable, "-m", "placesim", *arguments]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def processes_of(*workers: subprocess.Popen[bytes]) -> list[int]:
     """What workers have started."""
     return [child.pid for worker in workers for child in psutil.Process(worker.pid).children(recursive=True)]
-
-
-def comes(found: Callable[[], bool], seconds: float = 30.0) -> bool:
-    end = time.monotonic() + seconds
-    while not found() and time.monotonic() < end:
-        time.sleep(0.05)
-    return found()
 
 
 def test_a_cluster_finds_what_one_process_does(dask: DaskCommands, shell: Shell, graph: str) -> None:
@@ -78,7 +57,7 @@ def test_a_cluster_finds_what_one_process_does(dask: DaskCommands, shell: Shell,
     assert there == shell(*arguments, "--jobs", "1")
     assert there.code == 1
     # processes are kept for a moment only
-    assert comes(lambda: not processes_of(*dask.workers))
+    assert until(lambda: not processes_of(*dask.workers))
 
 
 def test_what_is_wrong_with_all_is_an_error(dask: DaskCommands, shell: Shell, graph: str) -> None:
@@ -106,25 +85,24 @@ def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
     ):
         pass
     arguments = ("sweep", graph, "--batch", "1..60")
-    with started(*arguments, "--scheduler", dask.address) as process:
-        assert comes(lambda: bool(processes_of(extra)))
+    with start(*arguments, "--scheduler", dask.address, cwd=".") as process:
+        assert until(lambda: bool(processes_of(extra)))
         extra.kill()
         output, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (0, "")
-    assert output == shell(*arguments, "--jobs", "1").output
+    assert (process.returncode, complaint) == (0, b"")
+    assert output.decode() == shell(*arguments, "--jobs", "1").output
     extra.wait()
     dask.workers.remove(extra)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_who_goes_away_leaves_nothing(number: int, dask: DaskCommands, graph: str) -> None:
-    with started("sweep", graph, "--batch", MANY, "--scheduler", dask.address) as process:
+    with start("sweep", graph, "--batch", MANY, "--scheduler", dask.address, cwd=".") as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert processes_of(*dask.workers)
-        process.send_signal(number)
-        assert process.wait(30) == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    assert comes(lambda: not processes_of(*dask.workers))
+        assert interrupt(process, number).code == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    assert until(lambda: not processes_of(*dask.workers))
     with open_cluster(Connection(dask.address)) as cluster:
         threads = cluster.client.run(eval, "[t.name for t in __import__('threading').enumerate()]")
         held = cluster.client.run(lambda dask_worker: len(dask_worker.data))
@@ -147,19 +125,18 @@ def test_a_plan_is_what_one_machine_finds(dask: DaskCommands, shell: Shell) -> N
     there = shell(*PLAN, "--scheduler", dask.address)
     assert there.code == 0
     assert there == shell(*PLAN)
-    assert comes(lambda: not processes_of(*dask.workers))
+    assert until(lambda: not processes_of(*dask.workers))
 
 
 def test_a_plan_that_is_interrupted_leaves_nothing(dask: DaskCommands) -> None:
     arguments = PLAN[:-2]
-    with started(*arguments, "--seconds", "600", "--scheduler", dask.address) as process:
-        assert comes(lambda: len(processes_of(*dask.workers)) == 2)
+    with start(*arguments, "--seconds", "600", "--scheduler", dask.address, cwd=".") as process:
+        assert until(lambda: len(processes_of(*dask.workers)) == 2)
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        output, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (130, "")
-    assert output.startswith("plan\tlatency\t")
-    assert comes(lambda: not processes_of(*dask.workers))
+        ended = interrupt(process)
+    assert (ended.code, ended.complaint) == (130, "")
+    assert ended.output.startswith("plan\tlatency\t")
+    assert until(lambda: not processes_of(*dask.workers))
 
 
 def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,10 +158,10 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
                 process.answer()
         # the scheduler is
         commands.worker("--no-nanny")
-        with started(*arguments, "--scheduler-timeout", "60", "--output", "x.csv") as sweep:
-            assert comes(lambda: Path("x.csv").exists())
+        with start(*arguments, "--scheduler-timeout", "60", "--output", "x.csv", cwd=".") as sweep:
+            assert until(lambda: Path("x.csv").exists())
             commands.scheduler.kill()
-            _, complaint = sweep.communicate(timeout=60)
+            complaint = sweep.communicate(timeout=60)[1].decode()
     assert sweep.returncode == 1
     assert complaint.startswith("interrupted: ")
     assert complaint.endswith(f"\nUnavailableError: the cluster's scheduler at {commands.address} is gone\n")
@@ -197,7 +174,7 @@ def test_from_python(dask: DaskCommands, graph: str) -> None:
     rows = placesim.sweep(graph, {"batch": MANY}, scheduler=dask.address)
     next(rows)
     rows.close()  # type: ignore[attr-defined]  # it is a generator, which is told as what it is used for
-    assert comes(lambda: not processes_of(*dask.workers))
+    assert until(lambda: not processes_of(*dask.workers))
     source = ROOT / "graphs" / "data-parallel.yaml"
     there, here = (
         placesim.plan(source, free="*", soft_placement=True, evaluations=30, scheduler=address)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +19,10 @@ from placesim.errors import DeadlineExceededError, InternalError, UnavailableErr
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime.session import Session
-from tests.cli.shell import ROOT
+from tests.cli.shell import start
 from tests.cluster.commands import DaskCommands
 from tests.engine.workers import open_session, settled, two_workers
+from tests.processes import interrupt, until
 
 CPU, GPU = "/cpu:0", "/gpu:0"
 CPU_NAME, GPU_NAME = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
@@ -68,16 +67,6 @@ def left_over(dask_worker: Any = None) -> tuple[int, list[str], list[str]]:
     held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, HostedSession | HostedStep)]
     threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("placesim")]
     return len(sessions), [name for name in threads if name != "placesim-end"], held  # that one ends with whoever started us
-
-
-def until(is_so: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it becomes so within that time."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def is_clean(cluster: Cluster) -> bool:
@@ -190,25 +179,21 @@ def test_a_client_that_goes_away(workers: Cluster, tmp_path: Path) -> None:
 
     graph.write_text(yaml.safe_dump({**MANY, "devices": {"cpu": 1, "gpu": 1}, "run": [{"fetch": ["while"]}]}))
     for number in (signal.SIGKILL, signal.SIGINT):
-        command = [sys.executable, "-m", "placesim", "run", str(graph), "--engine", "dask", "--scheduler", workers.scheduler]
-        with subprocess.Popen(
-            [*command, "--worker-per", "device"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as client:
+        options = ("--engine", "dask", "--scheduler", workers.scheduler, "--worker-per", "device")
+        with start("run", str(graph), *options) as client:
             assert until(lambda: any(found[0] for found in workers.client.run(left_over).values()))
             time.sleep(0.5)
-            client.send_signal(number)
-            _, complaint = client.communicate(timeout=20)
+            ended = interrupt(client, number)
         if number == signal.SIGINT:
-            assert client.returncode == 130, complaint
+            assert ended.code == 130, ended.complaint
         assert until(lambda: is_clean(workers))
 
 
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
-    with DaskCommands(tmp_path, PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]])) as dask:
-        environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+    with DaskCommands(tmp_path) as dask:
         for _ in range(2):
-            dask.worker("--no-nanny", **environment)
+            dask.worker("--no-nanny")
         with open_cluster(Connection(dask.address, per="device", seconds=60), [CPU_NAME, GPU_NAME]) as cluster:
             session = session_of(MANY, cluster)
             thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))

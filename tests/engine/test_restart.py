@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,8 +14,9 @@ from placesim.checkpoints.state import listed_checkpoints
 from placesim.cluster.opening import Cluster
 from tests.cli.shell import ROOT, Ended, Shell, start
 from tests.cluster.commands import DaskCommands
-from tests.engine.test_faults import in_thread, is_clean, own_workers, until
+from tests.engine.test_faults import in_thread, is_clean, own_workers
 from tests.engine.workers import two_workers
+from tests.processes import until
 from tests.runtime.saving.graphs import write_training
 
 __all__ = ["own_workers"]
@@ -27,10 +26,9 @@ __all__ = ["own_workers"]
 def dask(tmp_path: Path) -> Iterator[DaskCommands]:
     """A scheduler and two workers, started by Dask's own commands."""
     pytest.importorskip("distributed", reason="of the extra `dask`")
-    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
-    with DaskCommands(tmp_path, **environment) as found:
+    with DaskCommands(tmp_path) as found:
         for name in ("a", "b"):
-            found.worker("--no-nanny", "--name", name, **environment)
+            found.worker("--no-nanny", "--name", name)
         yield found
 
 
@@ -108,7 +106,7 @@ def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell)
     (shell.directory / "out" / "checkpoint").write_text(
         state.splitlines()[-1].replace("all_model_checkpoint_paths", "model_checkpoint_path")
     )
-    dask.worker("--no-nanny", "--name", "a", PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]]))
+    dask.worker("--no-nanny", "--name", "a")
     assert until(lambda: shell("devices", "--scheduler", dask.address).output.count("tcp://") >= 2, 60)
     assert restarted(shell, graph, dask.address, *WHERE)[1].output == ended.output
 
@@ -129,7 +127,7 @@ def test_a_worker_that_is_killed_inside_a_step(own_workers: Cluster, shell: Shel
 def test_a_client_that_is_killed(workers: Cluster, shell: Shell) -> None:
     graph = write_training(shell.directory, 60)
     whole = shell("run", graph).output
-    with start(*arguments(shell, graph, workers.scheduler), stdout=subprocess.PIPE) as client:
+    with start(*arguments(shell, graph, workers.scheduler)) as client:
         assert until(lambda: (shell.directory / "out" / "checkpoint").exists(), 60)
         client.kill()
         client.communicate(timeout=60)

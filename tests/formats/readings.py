@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,22 @@ DATA = Path(__file__).parent.parent / "data"
 def read_lines(name: str) -> list[Any]:
     """The rows of a data file with one JSON value a line."""
     return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+
+
+@cache
+def raw_graphs() -> list[Any]:
+    """The cases of graphs in raw form."""
+    cases = read_lines("raw-graphs.jsonl")
+    assert len(cases) == 54
+    return cases
+
+
+@cache
+def short_graphs() -> list[Any]:
+    """The cases of `building.jsonl` that make a graph."""
+    cases = [case for case in read_lines("building.jsonl") if "error" not in case["expect"]]
+    assert len(cases) == 75
+    return cases
 
 
 def plain(value: AttrValue) -> Any:

@@ -27,11 +27,10 @@ from placesim.ops.attributes import UNKNOWN_RANK, FunctionName, Shape, TensorVal
 from placesim.tensor_fields import read_serialised
 from placesim.wire import WireError
 from tests.checkpoints.checkpoint_files import varint
-from tests.formats.readings import read_lines
+from tests.formats.readings import raw_graphs
 
 FILES = Path(__file__).parent.parent / "data" / "tensorflow-files"
 GRAPH_DEFS = ("frozen.pb", "frozen.pbtxt", "control.pb")
-RAW = read_lines("raw-graphs.jsonl")
 
 
 def graph_of(text: str) -> GraphFile:
@@ -69,10 +68,11 @@ def test_a_file_is_written_as_it_was_read(name: str) -> None:
     assert parse_text("GraphDef", write_graph_def(file, text=True)) == original
 
 
-@pytest.mark.parametrize("case", RAW, ids=[case["id"] for case in RAW])
-def test_a_graph_file_goes_through_a_graph_def(case: dict[str, Any]) -> None:
-    file = graph_file_from_mapping(case["graph"], case["id"])
-    assert document(read_graph_def(write_graph_def(file), case["id"])) == document(file)
+def test_a_graph_file_goes_through_a_graph_def(subtests: pytest.Subtests) -> None:
+    for case in raw_graphs():
+        with subtests.test(case["id"]):
+            file = graph_file_from_mapping(case["graph"], case["id"])
+            assert document(read_graph_def(write_graph_def(file), case["id"])) == document(file)
 
 
 @pytest.mark.parametrize("name", GRAPH_DEFS)

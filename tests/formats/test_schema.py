@@ -13,7 +13,8 @@ import placesim
 from placesim.formats.graph_file.schema import graph_file_schema
 from placesim.inspection.checking.policy import policy_from_tree, policy_schema
 from placesim.inspection.checking.rules import RULES
-from tests.documents import DOCUMENTS, ROOT, blocks
+from tests.documents import DOCUMENTS, blocks
+from tests.processes import ROOT
 
 jsonschema = pytest.importorskip("jsonschema", reason="of the extra `test`")
 GRAPH_SCHEMA = jsonschema.Draft202012Validator(graph_file_schema())

@@ -12,11 +12,8 @@ from placesim.formats.graph_file.scoped_items import same_functions
 from placesim.formats.graph_file.scoped_writer import scoped_lines
 from placesim.formats.graph_file.short_values import flow_text, short_tensor
 from placesim.graph.constants import make_constant
-from tests.documents import ROOT
-from tests.formats.readings import exact, read_lines
-
-RAW = read_lines("raw-graphs.jsonl")
-SHORT = [case for case in read_lines("building.jsonl") if "error" not in case["expect"]]
+from tests.formats.readings import exact, raw_graphs, short_graphs
+from tests.processes import ROOT
 
 
 def written(graph: dict[str, Any], **more: Any) -> list[str]:
@@ -28,23 +25,29 @@ def written(graph: dict[str, Any], **more: Any) -> list[str]:
     return [line.rstrip("\n") for line in lines[first:last]]
 
 
-@pytest.mark.parametrize("case", SHORT, ids=[case["id"] for case in SHORT])
-def test_every_short_form_is_written_shortly_and_means_the_same(case: dict[str, Any]) -> None:
-    file = graph_file_from_mapping(case["graph"], case["id"])
-    lines = scoped_lines(file)
-    if len(file.graph):
-        assert lines is not None
-        assert exact(read_graph_file("".join(lines)).graph) == exact(file.graph)
+def test_every_short_form_is_written_shortly_and_means_the_same(subtests: pytest.Subtests) -> None:
+    for case in short_graphs():
+        with subtests.test(case["id"]):
+            file = graph_file_from_mapping(case["graph"], case["id"])
+            lines = scoped_lines(file)
+            if len(file.graph):
+                assert lines is not None
+                assert exact(read_graph_file("".join(lines)).graph) == exact(file.graph)
 
 
-@pytest.mark.parametrize("case", RAW, ids=[case["id"] for case in RAW])
-def test_what_is_written_of_a_raw_graph_is_the_same(case: dict[str, Any]) -> None:
-    file = graph_file_from_mapping(case["graph"], case["id"])
-    lines = scoped_lines(file)
-    if lines is not None:
-        again = read_graph_file("".join(lines), case["id"])
-        assert exact(again.graph) == exact(file.graph)
-        assert (again.graph.versions, again.config, again.inventory) == (file.graph.versions, file.config, file.inventory)
+def test_what_is_written_of_a_raw_graph_is_the_same(subtests: pytest.Subtests) -> None:
+    for case in raw_graphs():
+        with subtests.test(case["id"]):
+            file = graph_file_from_mapping(case["graph"], case["id"])
+            lines = scoped_lines(file)
+            if lines is not None:
+                again = read_graph_file("".join(lines), case["id"])
+                assert exact(again.graph) == exact(file.graph)
+                assert (again.graph.versions, again.config, again.inventory) == (
+                    file.graph.versions,
+                    file.config,
+                    file.inventory,
+                )
 
 
 def test_variables_and_what_initializes_them_are_one_entry_each() -> None:

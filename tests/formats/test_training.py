@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import TensorValue
+from tests.processes import run_process
 
 Nodes = list[tuple[Any, ...]]
 
@@ -389,5 +389,4 @@ def test_a_file_without_such_entries_never_imports_the_python_front_end(tmp_path
     file = tmp_path / "g.yaml"
     file.write_text("nodes: [{op: Const, name: a, value: 1}]")
     code = f"import sys, placesim; placesim.run({str(file)!r}); print([m for m in sys.modules if 'placesim.tf1' in m])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_process((sys.executable, "-c", code), check=True).output == "[]\n"

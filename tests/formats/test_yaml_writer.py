@@ -15,10 +15,7 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping, read_gra
 from placesim.formats.graph_file.writer import graph_file_document, write_yaml
 from placesim.graph.graph import Function, NodeDef
 from placesim.graph.steps import GraphFile
-from tests.formats.readings import exact, plain, read_lines
-
-RAW = read_lines("raw-graphs.jsonl")
-SHORT = [case for case in read_lines("building.jsonl") if "error" not in case["expect"]]
+from tests.formats.readings import exact, plain, raw_graphs, short_graphs
 
 
 def attrs_of(owner: Function | NodeDef) -> dict[str, Any]:
@@ -42,11 +39,12 @@ def everything(file: GraphFile) -> list[Any]:
     return [file.name, exact(graph), functions, graph.versions, file.inventory, file.config, steps]
 
 
-@pytest.mark.parametrize("case", RAW + SHORT, ids=[case["id"] for case in RAW + SHORT])
-def test_round_trip(case: dict[str, Any]) -> None:
-    file = graph_file_from_mapping(case["graph"], case["id"])
-    assert everything(read_graph_file(write_yaml(file), case["id"])) == everything(file)
-    assert everything(read_graph_file(json.dumps(graph_file_document(file)), case["id"])) == everything(file)
+def test_round_trip(subtests: pytest.Subtests) -> None:
+    for case in raw_graphs() + short_graphs():
+        with subtests.test(case["id"]):
+            file = graph_file_from_mapping(case["graph"], case["id"])
+            assert everything(read_graph_file(write_yaml(file), case["id"])) == everything(file)
+            assert everything(read_graph_file(json.dumps(graph_file_document(file)), case["id"])) == everything(file)
 
 
 NUMBERS = [name for name, dtype in DTYPES.items() if dtype.is_integer or dtype.name in ("float", "double", "half", "bfloat16")]

@@ -13,11 +13,12 @@ from tests.fuzz.runner import HANG, ROOT, Outcome, Runner
 GOOD_CODES = (0, 1, 2, 130)
 DEFECT = "defect"
 _DEFECTS = (b"a defect of placesim", b"Traceback (most recent call last)")
-_WARNING = re.compile(rb"^\S+:\d+: (\w*Warning): ", re.MULTILINE)
+_HERE = re.escape(f"{ROOT}/")
+_WARNING = re.compile(rf"^(?:{_HERE})?\S+:\d+: (\w*Warning): ".encode(), re.MULTILINE)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORDING = re.compile(r"'[^']*'?|\d+|\S*:(?= |$)|(?:^|(?<=\s))\S*[/.@]\S*")
 """What is not the wording of a message: names, numbers and places."""
-_FRAME = re.compile(r'^  File "[^"]*?((?:placesim|tests)/[^"]*)", line (\d+)(?:,)? in (\S+)', re.MULTILINE)
+_FRAME = re.compile(rf'^  File "{_HERE}((?:placesim|tests)/[^"]*)", line (\d+)(?:,)? in (\S+)', re.MULTILINE)
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):\n"
 _CAUSE = "The above exception was the direct cause of the following exception:"

@@ -17,7 +17,7 @@ from tests.fuzz.inputs import Input
 from tests.fuzz.messages import Answer, Request
 from tests.fuzz.worker import STACK
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PLACESIM = "placesim.cli:main"
 HANG = "hang"
 _INPUTS_OF_A_WORKER = 500
@@ -97,6 +97,7 @@ class Runner:
         arguments = [str(theirs.fileno()), self._target, str(self._directory), str(self.limits.megabytes)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.worker", *arguments],
+            cwd=ROOT,
             env=os.environ | _environment(self._directory),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from placesim.inspection.explaining.trials import Trials, place_setting
 from placesim.inspection.snapshot import Live
 from tests.inspection.subjects import ROOT, corpus_snapshots, inquiry, snapshot
 
-CASES = [pytest.param(found.live, id=case) for case, found in list(corpus_snapshots("hostile", 40, wants_error=True))[:80]]
 LABELS = """devices: {cpu: 3}
 raw: true
 nodes:
@@ -32,16 +32,22 @@ def setting_of(live: Live) -> Setting:
     return Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
 
 
-@pytest.mark.parametrize("live", CASES)
-def test_a_conflict_is_minimal(live: Live) -> None:
-    setting = setting_of(live)
-    assert live.placement is not None
-    conflict = find_conflict(Trials(setting, live.placement))
-    assert conflict.is_minimal
-    rest = [annotation for annotation in setting.annotations.all() if annotation not in conflict.annotations]
-    assert not is_placeable(setting, rest)
-    for annotation in conflict.annotations:
-        assert is_placeable(setting, [*rest, annotation])
+@pytest.mark.corpus
+def test_a_conflict_is_minimal(subtests: pytest.Subtests) -> None:
+    failures = list(islice(corpus_snapshots("hostile", 40, wants_error=True), 80))
+    assert len(failures) == 80
+    for case, found in failures:
+        with subtests.test(case):
+            live = found.live
+            assert live is not None
+            assert live.placement is not None
+            setting = setting_of(live)
+            conflict = find_conflict(Trials(setting, live.placement))
+            assert conflict.is_minimal
+            rest = [annotation for annotation in setting.annotations.all() if annotation not in conflict.annotations]
+            assert not is_placeable(setting, rest)
+            for annotation in conflict.annotations:
+                assert is_placeable(setting, [*rest, annotation])
 
 
 def is_placeable(setting: Setting, dropped: list[Annotation]) -> bool:

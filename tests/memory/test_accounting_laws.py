@@ -42,7 +42,7 @@ from tests.runtime.list_cases import read_cases
 from tests.runtime.test_models import CASES as MODELS
 from tests.runtime.test_models import _shared_words as _shared_words  # a fixture
 
-SESSIONS = {case["id"]: case for case in read_cases(RECORDED_GRAPHS)}
+RECORDED_SESSIONS = 240
 
 
 def hold_to_laws(scenario: Scenario, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +94,19 @@ def test_graph_file_keeps_the_laws(path: Path, tmp_path: Path, monkeypatch: pyte
     hold_to_laws(file_scenario(path), tmp_path, monkeypatch)
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize("case", MODELS, ids=lambda case: case["id"])
 def test_recorded_model_keeps_the_laws(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold_to_laws(model_scenario(case), tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-def test_recorded_session_keeps_the_laws(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_to_laws(session_scenario(SESSIONS[name]), tmp_path, monkeypatch)
+@pytest.mark.corpus
+def test_recorded_sessions_keep_the_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    compared = 0
+    for compared, case in enumerate(read_cases(RECORDED_GRAPHS), 1):
+        with subtests.test(case["id"]):
+            hold_to_laws(session_scenario(case), tmp_path / str(compared), monkeypatch)
+    assert compared == RECORDED_SESSIONS
 
 
 def held_positions(executor: Executor, steps: list[Step]) -> tuple[list[list[bool]], list[list[bool]]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,49 @@ import pytest
 
 from tests.memory import bfc
 from tests.memory.compare import form_of, read_cases
+from tests.processes import run_process
 
 DATA = Path(__file__).parent.parent / "data" / "memory"
 FILE = DATA / "bfc.jsonl.gz"
-CASES: dict[str, list[Any]] = {}
-for _case in read_cases(FILE):
-    CASES.setdefault(_case["id"].partition("/")[0], []).append(_case)
+KINDS = {
+    "abort": 2,
+    "clear-stats": 16,
+    "collect": 46,
+    "few-sizes": 31,
+    "fill": 53,
+    "fraction": 41,
+    "giant": 20,
+    "limit": 20,
+    "mega": 49,
+    "multiple": 29,
+    "no-retry": 10,
+    "odd": 42,
+    "retry": 2,
+    "supply": 29,
+    "timed": 30,
+    "training": 62,
+}
+"""The kinds of sequences, and the number of each."""
 
 
-@pytest.mark.parametrize("kind", sorted(CASES))
+@cache
+def cases() -> dict[str, list[Any]]:
+    """The sequences by kind."""
+    found: dict[str, list[Any]] = {}
+    for case in read_cases(FILE):
+        found.setdefault(case["id"].partition("/")[0], []).append(case)
+    return found
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("kind", KINDS)
 def test_sequences_of_a_kind_agree(kind: str) -> None:
-    found = {case["id"]: list(bfc.differences(case)) for case in CASES[kind]}
+    found = {case["id"]: list(bfc.differences(case)) for case in cases()[kind]}
     assert not {name: lines for name, lines in found.items() if lines}
+
+
+def test_every_kind_is_compared() -> None:
+    assert {kind: len(found) for kind, found in cases().items()} == KINDS
 
 
 @pytest.mark.parametrize(
@@ -39,12 +70,12 @@ def test_sequences_of_a_kind_agree(kind: str) -> None:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_the_comparison_notices(change: dict[str, Any], said: str) -> None:
-    case = next(case for case in CASES["limit"] if case["log"])
+    case = next(case for case in cases()["limit"] if case["log"])
     assert any(line.startswith(said) for line in bfc.differences({**case, **change}))
 
 
 def test_a_sequence_that_tensorflow_survives_is_no_fatal_one() -> None:
-    case = CASES["limit"][0]
+    case = cases()["limit"][0]
     assert list(bfc.differences({**case, "fatal": "made up"})) == ["expected to be refused, since TensorFlow died: made up"]
 
 
@@ -72,15 +103,9 @@ def test_the_command_says_what_agrees(tmp_path: Path) -> None:
     changed.write_text(text.replace("BFCAllocator dump for", "A dump of"))
 
     def run(*files: Path) -> tuple[int, str]:
-        found = subprocess.run(
-            [sys.executable, "-m", "tests.memory.compare", *map(str, files)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=DATA.parent.parent.parent,
-        )
-        assert not found.stderr
-        return found.returncode, found.stdout
+        code, output, complaint = run_process((sys.executable, "-m", "tests.memory.compare", *map(str, files)))
+        assert not complaint
+        return code, output
 
     assert run(FILE) == (0, f"{FILE} (bfc): 482 / 482 agreed\n")
     code, out = run(changed, other)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from placesim.ops.registry import load_registry
 from placesim.placement.placer import Placement, place_graph
 from placesim.runtime.partition import Partitions, partition
 from placesim.runtime.pruning import ClientGraph, prune
+from tests.processes import run_process
 
 ROOT = Path(__file__).parent.parent.parent
 ONE_MACHINE = build_devices([TaskInventory(cpu=2, gpu=3)])
@@ -111,17 +110,11 @@ def test_the_hash_seed_changes_nothing(name: str) -> None:
         "    print(found.devices, found.log, found.error, found.warnings, found.sends)\n"
     )
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        )
+        run_process((sys.executable, "-c", script), check=True, environment={"PYTHONHASHSEED": seed}).output
         for seed in ("1", "4711")
     ]
-    assert len(runs[0].stdout) > 1000
-    assert runs[0].stdout == runs[1].stdout
+    assert len(runs[0]) > 1000
+    assert runs[0] == runs[1]
 
 
 @given(node_defs(), MACHINES, st.booleans(), st.randoms(use_true_random=False))

@@ -6,13 +6,12 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, Placed, PlanStudy, Sought
 from placesim.loading import load
@@ -23,7 +22,7 @@ from placesim.report.pictures import comparison_page as comparing
 from placesim.report.pictures.comparison_page import Comparison, comparison_page, plan_page
 from placesim.report.pictures.timing_data import span_count
 from placesim.timing import study_time
-from tests.browser.chromium import Browser, Page, open_browser
+from tests.report.conftest import Browser, wait
 
 BRANCHES = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla V100-SXM2-16GB}}
@@ -112,140 +111,121 @@ def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest
 # --- in the browser -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
-def opened(browser: Browser, text: str, directory: Path, **window: Any) -> Page:
-    (directory / "page.html").write_text(text, "utf-8")
-    return browser.open(directory / "page.html", **window)
-
-
 @pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """The page of a plan; whatever a test does, nothing may stand in the console and nothing be asked of a network."""
-    found = opened(browser, written(plan()), tmp_path)
-    yield found
-    assert found.complaints() == []
-    assert {url.partition(":")[0] for url in found.requested_urls()} <= {"file", "data"}
+def page(browser: Browser) -> Page:
+    """The page of a plan."""
+    return browser.open(written(plan()))
 
 
 def settled(page: Page) -> None:
-    page.wait("comparison.lanes.every(lanes => !lanes.waiting)")
+    wait(page, "comparison.lanes.every(lanes => !lanes.waiting)")
 
 
 def seen(page: Page) -> list[float]:
-    found: list[float] = page.value("[comparison.axis.from, comparison.axis.to]")
+    found: list[float] = page.evaluate("[comparison.axis.from, comparison.axis.to]")
     return found
 
 
-@pytest.mark.browser
 def test_both_steps_are_on_one_axis_and_move_together(page: Page) -> None:
     study = plan()
     assert study.before is not None
     assert study.before.study is not None
     assert seen(page) == [0, pytest.approx(study.before.seconds)]
     where = "comparison.lanes.map(lanes => lanes.x(1e-2) + lanes.canvas.getBoundingClientRect().x)"
-    left, right = page.value(where)
+    left, right = page.evaluate(where)
     assert left == right
     # a wheel over the one below moves the one above
-    x, y = page.value(
+    x, y = page.evaluate(
         "(() => { const b = comparison.lanes[1].canvas.getBoundingClientRect(); return [b.x + 400, b.y + 40]; })()"
     )
+    page.mouse.move(x, y)
     for _ in range(10):
-        page.send("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-120)
+        page.mouse.wheel(0, -120)
     settled(page)
     start, end = seen(page)
     assert 0 < start < end < study.before.seconds
-    left, right = page.value(where)
+    left, right = page.evaluate(where)
     assert left == right
-    page.press("f")
+    page.keyboard.press("f")
     assert seen(page) == [0, pytest.approx(study.before.seconds)]
 
 
-@pytest.mark.browser
 def test_the_head_and_the_tables_tell_what_the_study_does(page: Page) -> None:
     study = plan()
     assert study.before is not None
     assert study.before.study is not None
-    head = page.text("#headline")
+    head = page.inner_text("#headline")
     less = round(100 * (1 - study.value / study.before.seconds))
     assert re.match(rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less\. (No|Nothing) ", head)
     assert study.bound.why in head
-    rows = page.value("[...document.querySelectorAll('#placements tbody tr')].map(r => r.cells[0].firstChild.textContent)")
+    rows = page.evaluate("[...document.querySelectorAll('#placements tbody tr')].map(r => r.cells[0].firstChild.textContent)")
     assert rows == [placed.label for placed in study.placements]
-    assert page.value("document.querySelector('#placements tr.plan').cells[0].textContent") == f"{PLANNED}after"
-    moves = page.value("[...document.querySelectorAll('#moves tbody a')].map(a => a.textContent)")
+    assert page.evaluate("document.querySelector('#placements tr.plan').cells[0].textContent") == f"{PLANNED}after"
+    moves = page.evaluate("[...document.querySelectorAll('#moves tbody a')].map(a => a.textContent)")
     assert moves == [move.nodes[0] for move in study.moves]
-    held = page.value("[...document.querySelectorAll('#memory tbody tr')].map(r => r.cells[0].textContent)")
+    held = page.evaluate("[...document.querySelectorAll('#memory tbody tr')].map(r => r.cells[0].textContent)")
     assert held == ["CPU:0", "GPU:0", "GPU:1"]
 
 
-@pytest.mark.browser
 def test_what_moves_is_lit_up_in_both_and_a_node_is_told_of_both(page: Page) -> None:
     (first, *_) = [move.nodes[0] for move in plan().moves]
-    page.value("document.querySelector('#moves tbody a').focus()")
+    page.evaluate("document.querySelector('#moves tbody a').focus()")
     marked = "comparison.lanes.map(l => l.marked && [...new Set([...l.marked].map(box => l.model.name(spanOf(box))))])"
-    assert page.value(marked) == [[first], [first]]
-    page.value("document.querySelector('#moves tbody a').blur()")
-    assert page.value(marked) == [None, None]
-    page.value("document.querySelector('#moves tbody a').click()")
-    assert page.value(marked) == [[first], [first]]
-    assert page.text("#panel h3") == first
-    page.value("document.querySelector('#panel .items a').click()")
-    assert page.value(marked) == [None, None]
-    devices = page.value("[...document.querySelectorAll('#panel tbody tr')[0].cells].map(c => c.textContent)")
+    assert page.evaluate(marked) == [[first], [first]]
+    page.evaluate("document.querySelector('#moves tbody a').blur()")
+    assert page.evaluate(marked) == [None, None]
+    page.evaluate("document.querySelector('#moves tbody a').click()")
+    assert page.evaluate(marked) == [[first], [first]]
+    assert page.inner_text("#panel h3") == first
+    page.evaluate("document.querySelector('#panel .items a').click()")
+    assert page.evaluate(marked) == [None, None]
+    devices = page.evaluate("[...document.querySelectorAll('#panel tbody tr')[0].cells].map(c => c.textContent)")
     assert devices == ["on", "GPU:0", "GPU:1"]
-    assert page.value("comparison.lanes.map(l => l.model.name(l.chosen))") == [first, first]
-    page.wait(f"location.hash === '#' + encodeURIComponent({json.dumps(first)})")
-    page.press("Escape")
-    assert page.text("#panel h3") == "Both steps"
-    assert page.value("comparison.lanes.map(l => l.chosen)") == [-1, -1]
+    assert page.evaluate("comparison.lanes.map(l => l.model.name(l.chosen))") == [first, first]
+    wait(page, f"location.hash === '#' + encodeURIComponent({json.dumps(first)})")
+    page.keyboard.press("Escape")
+    assert page.inner_text("#panel h3") == "Both steps"
+    assert page.evaluate("comparison.lanes.map(l => l.chosen)") == [-1, -1]
 
 
-@pytest.mark.browser
 def test_any_two_can_be_chosen_and_change_places(page: Page) -> None:
-    page.value("byId('before').value = '0'; byId('before').dispatchEvent(new Event('change'))")
-    page.wait("comparison.shown.before === 0")
+    page.evaluate("byId('before').value = '0'; byId('before').dispatchEvent(new Event('change'))")
+    wait(page, "comparison.shown.before === 0")
     assert seen(page)[1] == pytest.approx(plan().placements[0].seconds)
-    assert page.text("#headline").startswith("A step takes")
-    moved = page.value("comparison.moves.map(m => [m.label, m.source])")
+    assert page.inner_text("#headline").startswith("A step takes")
+    moved = page.evaluate("comparison.moves.map(m => [m.label, m.source])")
     assert all(source.startswith("CPU") for _, source in moved)
     assert moved
-    page.press("x")
-    page.wait("comparison.shown.after === 0")
-    assert page.value("comparison.moves.every(m => m.target.startsWith('CPU'))")
-    assert "times" in page.text("#time-after")
-    assert page.value("document.querySelectorAll('.lanes').length") == 2
+    page.keyboard.press("x")
+    wait(page, "comparison.shown.after === 0")
+    assert page.evaluate("comparison.moves.every(m => m.target.startsWith('CPU'))")
+    assert "times" in page.inner_text("#time-after")
+    assert page.evaluate("document.querySelectorAll('.lanes').length") == 2
 
 
-@pytest.mark.browser
 def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> None:
-    page.press("n")
-    first = page.value("comparison.chosen.span")
-    assert page.value("comparison.pair[1].path[0][0]") == first
-    page.press("n")
-    assert page.value("comparison.chosen.span") != first
-    page.value("comparison.lanes[0].canvas.focus()")
-    page.press("ArrowDown")
-    assert page.value("comparison.latest") == 0
-    page.press("/")
-    page.type("right/second")
-    page.press("Enter")
-    assert page.text("#panel h3") == "right/second"
-    page.press("t")
-    assert page.value("getComputedStyle(document.body).colorScheme") == "dark"
+    page.keyboard.press("n")
+    first = page.evaluate("comparison.chosen.span")
+    assert page.evaluate("comparison.pair[1].path[0][0]") == first
+    page.keyboard.press("n")
+    assert page.evaluate("comparison.chosen.span") != first
+    page.evaluate("comparison.lanes[0].canvas.focus()")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("comparison.latest") == 0
+    page.keyboard.press("/")
+    page.keyboard.insert_text("right/second")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#panel h3") == "right/second"
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (768, True), (1280, False), (1920, True)])
-def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
-    page = opened(browser, written(plan("a-graph-with-a-rather-long-name-of-its-own.yaml")), tmp_path, width=width, dark=dark)
-    assert page.value("document.documentElement.scrollWidth") <= width
+def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, width: int, dark: bool) -> None:
+    page = browser.open(written(plan("a-graph-with-a-rather-long-name-of-its-own.yaml")), width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     parts = "header > *, .side-head > *, #cards > *, #headline, #legend, .lanes, #panel"
-    boxes = page.value(
+    boxes = page.evaluate(
         f"[...document.querySelectorAll({json.dumps(parts)})].map(e => [e.id || e.tagName, e.getBoundingClientRect()])"
         ".filter(([, b]) => b.width && b.height).map(([id, b]) => [id, b.left, b.top + scrollY, b.right, b.bottom + scrollY])"
     )
@@ -254,39 +234,32 @@ def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, t
         for other, *box in boxes[number + 1 :]:
             apart = right <= box[0] + 0.5 or box[2] <= left + 0.5 or bottom <= box[1] + 0.5 or box[3] <= top + 0.5
             assert apart, (name, other)
-    assert page.complaints() == []
 
 
-@pytest.mark.browser
-def test_where_nothing_fits_that_is_said(browser: Browser, tmp_path: Path) -> None:
+def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
     small = BRANCHES.replace("V100-SXM2-16GB", "V100-SXM2-16GB, memory: 400MiB").replace(
         "op: MatMul", "device: /gpu:0, op: MatMul"
     )
     study = plan(text=small)
     assert study.plan is None
-    page = opened(browser, written(study), tmp_path)
-    assert page.text("#error").startswith("No plan fits: ")
-    assert "does not fit" in page.text("#placements")
-    assert page.complaints() == []
+    page = browser.open(written(study))
+    assert page.inner_text("#error").startswith("No plan fits: ")
+    assert "does not fit" in page.inner_text("#placements")
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(("sought", "words"), [(Sought.THROUGHPUT, "The busiest device"), (Sought.MEMORY, "The highest peak")])
-def test_other_objectives_are_told_in_their_words(browser: Browser, tmp_path: Path, sought: Sought, words: str) -> None:
-    page = opened(browser, written(plan(sought=sought)), tmp_path)
-    assert page.text("#headline").startswith(words)
-    assert page.complaints() == []
+def test_other_objectives_are_told_in_their_words(browser: Browser, sought: Sought, words: str) -> None:
+    page = browser.open(written(plan(sought=sought)))
+    assert page.inner_text("#headline").startswith(words)
 
 
-@pytest.mark.browser
-def test_two_graphs_are_compared_in_the_same_way(browser: Browser, tmp_path: Path) -> None:
+def test_two_graphs_are_compared_in_the_same_way(browser: Browser) -> None:
     def simulated(name: str, model: str) -> Placed:
         options = make_options({"gpu_model": model})
         data = BRANCHES.encode()
         return Placed(name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True))
 
     found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
-    page = opened(browser, comparison_page(Comparison("g.yaml", found, 0, 1)), tmp_path)
-    assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.text("#headline"))
-    assert "Nothing: each node is where it was." in page.text("#moves")
-    assert page.complaints() == []
+    page = browser.open(comparison_page(Comparison("g.yaml", found, 0, 1)))
+    assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.inner_text("#headline"))
+    assert "Nothing: each node is where it was." in page.inner_text("#moves")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ from placesim.loading import load
 from placesim.options import make_options
 from placesim.report.pictures.memory_page import memory_page
 from placesim.sizing import Wanted, study_memory
-from tests.browser.chromium import Browser, open_browser
+from tests.report.conftest import Browser, requested_urls
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
@@ -48,29 +46,22 @@ def test_a_name_cannot_become_markup() -> None:
     assert json.loads(data[1])["graph"] == "</script><img src=x>.yaml"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (900, True), (390, False)])
 @pytest.mark.parametrize("batch", [4, 16])
-def test_a_person_sees_a_card_for_each_device(browser: Browser, tmp_path: Path, batch: int, width: int, dark: bool) -> None:
+def test_a_person_sees_a_card_for_each_device(browser: Browser, batch: int, width: int, dark: bool) -> None:
     seen = study(batch)
-    (tmp_path / "page.html").write_text(memory_page(seen, 10))
-    page = browser.open(tmp_path / "page.html", width=width, dark=dark)
-    assert page.value("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["CPU:0", "GPU:0"]
-    assert page.value("document.documentElement.scrollWidth") <= width
-    assert page.value("document.querySelectorAll('svg path.edge').length") == 2
-    assert page.value("document.getElementById('error').hidden") is seen.fits
-    rows = page.value("[...document.querySelectorAll('[aria-label=\"GPU:0\"] tbody tr')].map((e) => e.children[1].textContent)")
+    page = browser.open(memory_page(seen, 10), width=width, dark=dark)
+    assert page.evaluate("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["CPU:0", "GPU:0"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelectorAll('svg path.edge').length") == 2
+    assert page.evaluate("document.getElementById('error').hidden") is seen.fits
+    rows = page.evaluate(
+        "[...document.querySelectorAll('[aria-label=\"GPU:0\"] tbody tr')].map((e) => e.children[1].textContent)"
+    )
     assert rows == [holding.name for holding in largest_holdings(seen.devices[1].usage.holders, 10)]
-    assert page.complaints() == []
-    assert page.requested_urls() == [(tmp_path / "page.html").as_uri()]
+    assert requested_urls(page) == [page.url]
 
 
-def test_a_limit_that_is_near_is_a_line(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(memory_page(study(8), 10))
-    page = browser.open(tmp_path / "page.html")
-    assert page.value("document.querySelectorAll('line.limit').length") == 1
+def test_a_limit_that_is_near_is_a_line(browser: Browser) -> None:
+    page = browser.open(memory_page(study(8), 10))
+    assert page.evaluate("document.querySelectorAll('line.limit').length") == 1

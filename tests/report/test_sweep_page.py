@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 from placesim.prediction.sweeps import Sweep, SweepIdentity, SweepRow, Value
 from placesim.report.pictures.sweep_page import sweep_page
 from placesim.sweeping.store import read_sweep
-from tests.browser.chromium import Browser, Page, open_browser
+from tests.report.conftest import Browser, requested_urls
 
 GIB = 1 << 30
 
@@ -43,7 +42,7 @@ def row(settings: tuple[Value, ...], seconds: float, *, fits: bool = True) -> Sw
 def choose(page: Page, name: str, value: str) -> None:
     """Picks an entry of a list, as a person does."""
     found = f"document.querySelector('#{name}')"
-    page.value(f"{found}.value = '{value}'; {found}.dispatchEvent(new Event('change'))")
+    page.evaluate(f"{found}.value = '{value}'; {found}.dispatchEvent(new Event('change'))")
 
 
 def sweep(name: str = "g.yaml") -> Sweep:
@@ -78,86 +77,70 @@ def test_a_name_cannot_become_markup_and_rows_are_read_back() -> None:
     assert read_sweep(page.encode(), "html") == sweep("</script><img src=x>.yaml")
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (900, True), (390, False), (390, True)])
-def test_a_person_sees_small_pictures_and_a_table(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
-    (tmp_path / "page.html").write_text(sweep_page(sweep()))
-    page = browser.open(tmp_path / "page.html", width=width, dark=dark)
-    assert page.complaints() == []
-    assert page.requested_urls() == [(tmp_path / "page.html").as_uri()]
-    assert page.value("document.documentElement.scrollWidth") <= width
-    assert page.text("#facts") == "18 combinations · 5 do not fit · 3 failed"
+def test_a_person_sees_small_pictures_and_a_table(browser: Browser, width: int, dark: bool) -> None:
+    page = browser.open(sweep_page(sweep()), width=width, dark=dark)
+    assert requested_urls(page) == [page.url]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.inner_text("#facts") == "18 combinations · 5 do not fit · 3 failed"
     headings = "[...document.querySelectorAll('#measures h2')].map((e) => e.firstChild.textContent)"
-    assert page.value(headings) == ["Step time", "Throughput", "Peak memory"]
+    assert page.evaluate(headings) == ["Step time", "Throughput", "Peak memory"]
     titles = "[...document.querySelectorAll('#measures section:first-child h3')].map((e) => e.textContent)"
-    assert page.value(titles) == ["Tesla K80", "Tesla T4"]
+    assert page.evaluate(titles) == ["Tesla K80", "Tesla T4"]
     first = "#measures section:first-child figure"
     marks = "['path.line', '.dot', '.open', '.over'].map((s) => e.querySelectorAll(s).length)"
     counts = f"[...document.querySelectorAll('{first}')].map((e) => {marks})"
     # a cross stands on each that does not fit, and at the foot for each that failed
-    assert page.value(counts) == [[3, 6, 3, 3], [3, 4, 2, 5]]
-    assert page.value("document.querySelectorAll('#measures section:last-child line.limit').length") == 2
-    assert page.value("document.querySelectorAll('tbody tr').length") == 18
+    assert page.evaluate(counts) == [[3, 6, 3, 3], [3, 4, 2, 5]]
+    assert page.evaluate("document.querySelectorAll('#measures section:last-child line.limit').length") == 2
+    assert page.evaluate("document.querySelectorAll('tbody tr').length") == 18
 
 
-def test_higher_is_slower_and_the_story_is_told(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(sweep_page(sweep()))
-    page = browser.open(tmp_path / "page.html")
+def test_higher_is_slower_and_the_story_is_told(browser: Browser) -> None:
+    page = browser.open(sweep_page(sweep()))
     dots = "[...document.querySelector('#measures figure').querySelectorAll('.dot.s0')]"
     places = f"{dots}.map((e) => [+e.getAttribute('cx'), +e.getAttribute('cy')])"
-    (one, two, four) = page.value(places)
+    (one, two, four) = page.evaluate(places)
     assert one[0] < two[0] < four[0]
     assert one[1] < two[1] < four[1]
     assert four[0] - two[0] == pytest.approx(2 * (two[0] - one[0]))
-    page.value("document.querySelector('#measures .hit').dispatchEvent(new PointerEvent('pointerenter'))")
-    assert page.text("#story").startswith(
+    page.evaluate("document.querySelector('#measures .hit').dispatchEvent(new PointerEvent('pointerenter'))")
+    assert page.inner_text("#story").startswith(
         "gpu 1, gpu-model Tesla K80, batch 16: 64 ms (57.6 ms to 76.8 ms); fits; bound: GPU:0 compute"
     )
     choose(page, "scale", "log")
-    (one, two, four) = page.value(places)
+    (one, two, four) = page.evaluate(places)
     assert four[1] - two[1] == pytest.approx(two[1] - one[1], rel=1e-6)
 
 
-def test_keys_change_places(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(sweep_page(sweep()))
-    page = browser.open(tmp_path / "page.html")
+def test_keys_change_places(browser: Browser) -> None:
+    page = browser.open(sweep_page(sweep()))
     choose(page, "across", "batch")
-    assert page.value("document.querySelector('#lines').value") == "gpu"
+    assert page.evaluate("document.querySelector('#lines').value") == "gpu"
     legend = "[...document.querySelectorAll('#legend span')].map((e) => e.textContent)"
-    assert page.value(legend) == ["gpu 1", "gpu 2", "gpu 4", "does not fit: as if it did", "could not be simulated"]
+    assert page.evaluate(legend) == ["gpu 1", "gpu 2", "gpu 4", "does not fit: as if it did", "could not be simulated"]
     choose(page, "lines", "")
-    assert page.value("document.querySelectorAll('#measures section:first-child figure').length") == 6
-    assert page.complaints() == []
+    assert page.evaluate("document.querySelectorAll('#measures section:first-child figure').length") == 6
 
 
-def test_a_head_sorts_the_table(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(sweep_page(sweep()))
-    page = browser.open(tmp_path / "page.html")
+def test_a_head_sorts_the_table(browser: Browser) -> None:
+    page = browser.open(sweep_page(sweep()))
     times = "[...document.querySelectorAll('tbody tr')].map((e) => e.children[3].textContent)"
     press = "[...document.querySelectorAll('th button')].find((e) => e.textContent.startsWith('step time')).click()"
-    page.value(press)
-    assert page.value(times)[:2] == ["4 ms", "8 ms"]
-    assert page.value(times)[-3:] == ["", "", ""]
-    page.value(press)
-    assert page.value(times)[0] == "256 ms"
-    assert page.value("document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
+    page.evaluate(press)
+    assert page.evaluate(times)[:2] == ["4 ms", "8 ms"]
+    assert page.evaluate(times)[-3:] == ["", "", ""]
+    page.evaluate(press)
+    assert page.evaluate(times)[0] == "256 ms"
+    assert page.evaluate("document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
 
 
-def test_a_single_row_has_a_page(browser: Browser, tmp_path: Path) -> None:
+def test_a_single_row_has_a_page(browser: Browser) -> None:
     lone = Sweep(
         "g.yaml", (), (SweepRow((), 0.5, 0.4, 0.7, None, "d", 0, None, True, 0, 0, "host", 1.0),), SweepIdentity("a", "b", "c")
     )
-    (tmp_path / "page.html").write_text(sweep_page(lone))
-    page = browser.open(tmp_path / "page.html")
-    assert page.complaints() == []
-    assert page.value("document.querySelectorAll('#measures figure').length") >= 1
+    page = browser.open(sweep_page(lone))
+    assert page.evaluate("document.querySelectorAll('#measures figure').length") >= 1
     failed = Sweep("g.yaml", ("gpu",), (SweepRow((1,), error="UsageError: no"),), SweepIdentity("a", "b", "c"))
-    (tmp_path / "page.html").write_text(sweep_page(failed))
-    page = browser.open(tmp_path / "page.html")
-    assert page.complaints() == []
-    assert page.text("td.why") == "UsageError: no"
+    page = browser.open(sweep_page(failed))
+    assert page.inner_text("td.why") == "UsageError: no"

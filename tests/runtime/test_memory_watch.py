@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import subprocess
 import zlib
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import placesim
 from placesim.runtime.kernels.data import values
 from placesim.runtime.kernels.resources.file_access import decompress
 from placesim.runtime.process_memory import OWN_BYTES
-from tests.cli.shell import start
+from tests.processes import PLACESIM, run_process
 
 Node = dict[str, Any]
 LIMIT = 32 << 20
@@ -29,9 +28,8 @@ def const(name: str, value: Any, dtype: str) -> Node:
 def ended(tmp_path: Path, graph: dict[str, Any], *options: str) -> tuple[int, str]:
     """Exit code and complaint of a run in a process of its own, whose memory nobody else has used."""
     (tmp_path / "graph.json").write_text(json.dumps(graph))
-    process = start("run", str(tmp_path / "graph.json"), *options, stdout=subprocess.DEVNULL)
-    _, complaint = process.communicate(timeout=120)
-    return process.returncode, complaint.decode()
+    code, _, complaint = run_process((*PLACESIM, "run", tmp_path / "graph.json", *options))
+    return code, complaint
 
 
 def loop(start_value: Node, body: list[Node], result: str, dtype: str) -> dict[str, Any]:

@@ -61,10 +61,6 @@ def compare(script: Path, record: Record) -> Compared:
 
 def compare_all(scripts: Path, records: Iterable[Record]) -> Iterator[Compared]:
     """Each script of a folder that has a record."""
-    # what every script needs is imported once, before processes are forked
-    import placesim.tf1  # noqa: F401
-    from placesim.runtime.graph_shapes import GraphShapes  # noqa: F401
-
     for record in records:
         yield compare(scripts / f"{record['id'].removesuffix('.py')}.py", record)
 

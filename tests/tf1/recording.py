@@ -13,6 +13,7 @@ import tempfile
 import traceback
 import types
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), 
     `argv` follows the script in sys.argv.  With `call` the script is a module that is loaded, no main program, and these lines
     are run in it then.  `writes` also tells which graphs no graph file says with scopes.
     """
+    _import_api()
     with tempfile.NamedTemporaryFile(delete=False) as told:
         pass
     try:
@@ -39,6 +41,23 @@ def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), 
         return pickle.loads(data) if data else {"died": f"exit status {status}"}
     finally:
         os.unlink(told.name)
+
+
+@cache
+def _import_api() -> None:
+    """Import once, before processes are forked, what scripts need."""
+    import google.protobuf.json_format  # noqa: F401
+    import numpy.random  # noqa: F401
+
+    import placesim.runtime.graph_shapes
+    import placesim.tf1.importing
+    import placesim.tf1.running.children
+    import placesim.tf1.session  # noqa: F401
+    from placesim.tf1.missing import known_names
+    from placesim.tf1.namespaces import find
+
+    for name in sorted(known_names()):
+        find(name)
 
 
 def _tell(script: Path, how: tuple[Any, ...], path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
@@ -12,6 +11,7 @@ import pytest
 
 from placesim.ops.registry import load_registry
 from placesim.tf1 import exports
+from tests.processes import run_process
 
 TABLES = [module.name for module in iter_modules(exports.__path__)]
 
@@ -61,12 +61,12 @@ check()
 """
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("order", ["forwards", "backwards"])
 @pytest.mark.parametrize("first", ["before", "after"])
 def test_a_public_name_is_itself_whatever_submodule_is_imported(first: str, order: str) -> None:
     """`gradients` is a function and `nn` the API's module, though submodules of these names are imported."""
-    found = subprocess.run([sys.executable, "-c", _ASKED_IN_TURN, first, order], capture_output=True, text=True, check=False)
-    assert (found.stdout, found.stderr) == ("", "")
+    assert run_process((sys.executable, "-c", _ASKED_IN_TURN, first, order)) == (0, "", "")
 
 
 def test_a_users_own_imports() -> None:
@@ -80,6 +80,6 @@ x = tf.placeholder(tf.float32, [2, 3])
 print(tf.gradients(nn.relu(tf.math.add(x, math.exp(x))), x)[0].shape, tf.dtypes.cast(x, tf.int32).dtype.name, core.__name__)
 print(hasattr(tf.math, 'no_such'), tf.linalg.transpose is tf.linalg.matrix_transpose, train.GradientDescentOptimizer.__name__)
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert found.stderr == ""
-    assert found.stdout == "(2, 3) int32 placesim.tf1.layers.core\nFalse True GradientDescentOptimizer\n"
+    found = run_process((sys.executable, "-c", program))
+    assert found.complaint == ""
+    assert found.output == "(2, 3) int32 placesim.tf1.layers.core\nFalse True GradientDescentOptimizer\n"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from placesim.tf1.app import flag_kinds, flags
+from tests.processes import run_process
 
 
 class Colour(enum.Enum):
@@ -82,8 +82,7 @@ def main(_):
     print(tf.app.flags.FLAGS.rate, rate.value, flags.FLAGS is tf.flags.FLAGS, logging.info is tf.logging.info)
 app.run(main)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("0.5 0.5 True True\n", "")
+    assert run_process((sys.executable, "-c", program)) == (0, "0.5 0.5 True True\n", "")
 
 
 def test_words_of_a_command_line() -> None:

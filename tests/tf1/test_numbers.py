@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_process
 
 HERE = Path(__file__).parent
 RECORDED = json.loads((HERE.parent / "data" / "tf1" / "losses.json").read_text())
@@ -20,8 +21,8 @@ _PRINT = (
 @pytest.fixture(scope="module")
 def found() -> dict[str, list[float]]:
     """The losses of all programs, from a process in which `tensorflow` is answered here."""
-    done = subprocess.run([sys.executable, "-c", _PRINT, str(HERE)], capture_output=True, text=True, check=True)
-    losses: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    done = run_process((sys.executable, "-c", _PRINT, str(HERE)), check=True)
+    losses: dict[str, list[float]] = json.loads(done.output.splitlines()[-1])
     return losses
 
 

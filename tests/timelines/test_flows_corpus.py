@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.prediction.compare_flows import differences, read_flows
+from tests.processes import run_process
 
 DATA = Path(__file__).parent.parent / "data" / "timelines"
 FILE = DATA / "flows.jsonl.gz"
@@ -50,15 +50,9 @@ def test_the_command_says_what_agrees(tmp_path: Path) -> None:
     other.write_text('{"id": "x"}\n')
 
     def run(*files: Path) -> tuple[int, str]:
-        found = subprocess.run(
-            [sys.executable, "-m", "tests.prediction.compare_flows", *map(str, files)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=DATA.parent.parent.parent,
-        )
-        assert not found.stderr
-        return found.returncode, found.stdout
+        code, output, complaint = run_process((sys.executable, "-m", "tests.prediction.compare_flows", *map(str, files)))
+        assert not complaint
+        return code, output
 
     assert run(FILE) == (0, f"{FILE}: 450 / 450 agreed\n")
     code, out = run(changed, other, tmp_path / "missing")

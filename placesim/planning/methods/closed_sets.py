@@ -11,8 +11,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.contiguous import Alike, alike, more, used_counts
@@ -44,6 +42,9 @@ def split_closed_sets(problem: Problem, search: Search) -> Iterator[Plan]:
 
 def _blocks(problem: Problem) -> tuple[list[list[int]], list[set[int]]]:
     """Groups that wait for each other in a circle, as one; and the blocks that each reads from, by forward tasks."""
+    from scipy.sparse import csr_array  # takes longer to import than a process that searches to start
+    from scipy.sparse.csgraph import connected_components
+
     pairs = {
         (problem.group_of[source], problem.group_of[task])
         for task, sources in enumerate(problem.inputs)
@@ -125,6 +126,8 @@ class _Parts:
     """Measures parts, which are rows of tasks."""
 
     def __init__(self, problem: Problem) -> None:
+        from scipy.sparse import csr_array
+
         tasks = problem.tasks
         # an infinite time in a part that lacks the task must stay out of the sum
         times = np.array([task.seconds for task in tasks], float).reshape(len(tasks), -1)

@@ -9,6 +9,7 @@ import importlib.util
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -480,6 +481,13 @@ def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    status = solver.solve(model, told)
+    parameters.catch_sigint_signal = False  # it would leave Python without a handler
+    # the solver never comes back to Python to hear of Ctrl-C; who waits for a thread does
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            status = threads.submit(solver.solve, model, told).result()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise
     search.spend(math.ceil(solver.response_proto.deterministic_time / _DETERMINISTIC_PER_EVALUATION))
     return solver, status

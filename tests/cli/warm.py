@@ -1,0 +1,156 @@
+"""The command line in processes that start at once: forked from one that has imported what most commands need.
+
+Nothing of them is simulated but the start: each has its own directory, environment and streams, and a script runs in one more.
+Tests of the process itself (signals, terminals, what is imported) start it by `tests.processes`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from tests.processes import ROOT, Ended
+
+_SECONDS = 60
+"""The longest that a command may take."""
+
+
+def run_warm(folder: Path, *arguments: str, **environment: str) -> Ended:
+    """What a command leaves behind that runs in a directory, with these variables beside the test's own."""
+    with tempfile.TemporaryDirectory(prefix="placesim-test-") as place:
+        streams = [os.path.join(place, name) for name in ("output", "complaint")]
+        task = {"folder": str(folder), "words": arguments, "streams": streams, "environment": os.environ | environment}
+        code = _ask(json.dumps(task).encode())
+        return Ended(code, *(Path(stream).read_text() for stream in streams))
+
+
+def _ask(task: bytes) -> int:
+    """The exit code of a task."""
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(task + b"\n")
+    server.stdin.flush()
+    answered, _, _ = select.select([server.stdout], [], [], _SECONDS)
+    if not answered:
+        os.killpg(server.pid, 9)
+        _server.cache_clear()
+    answer = server.stdout.readline()
+    assert answer, f"no command may take {_SECONDS} seconds"
+    return int(answer)
+
+
+@cache
+def _server() -> subprocess.Popen[bytes]:
+    """The process that forks, one for each worker of the tests; it ends when its input does."""
+    command = [sys.executable, "-P", "-m", "tests.cli.warm"]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+
+# --- in the process that forks --------------------------------------------------------------------------------------
+
+
+class _Replaced(BaseException):
+    """The process is to go on as another program."""
+
+
+class _ForkedScript(subprocess.Popen[bytes]):
+    """The process of a script, as `subprocess` starts it up to the point where it would load Python."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        super().__init__(command, preexec_fn=lambda: _run_forked_script(command), **options)
+
+
+def _serve() -> None:
+    import placesim.formats.script_graph
+    import placesim.tf1.graph_defs.protos
+    import placesim.tf1.importing
+    import placesim.tf1.math.casting
+    import placesim.tf1.math.products
+    import placesim.tf1.placeholders
+    import placesim.tf1.running.children
+    import placesim.tf1.running.failures
+    import placesim.tf1.running.live
+    import placesim.tf1.running.recorder
+    import placesim.tf1.scopes  # noqa: F401
+    from placesim.cli import main
+
+    graph = str(ROOT / "graphs" / "logging.yaml")
+    with redirect_stdout(StringIO()):
+        for words in (["run", graph], ["explain", graph, "MatMul"]):
+            main(words)  # imports the rest
+    for line in sys.stdin.buffer:
+        child = os.fork()
+        if not child:
+            sys.exit(_run_command(**json.loads(line)))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _run_command(folder: str, words: Sequence[str], streams: Sequence[str], environment: dict[str, str]) -> int:
+    from placesim import scripts
+    from placesim.cli import main
+    from placesim.tf1 import sources
+
+    _redirect(os.devnull, os.O_RDONLY, 0)
+    for number, path in enumerate(streams, 1):
+        _redirect(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, number)
+    os.chdir(folder)
+    sources._HOME = folder  # as if imported here
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [str(ROOT / "placesim" / "__main__.py"), *words]
+    sys.orig_argv = [sys.executable, "-m", "placesim", *words]
+    scripts.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": _ForkedScript})  # type: ignore[assignment]
+    os.execv = _replace  # type: ignore[assignment]
+    try:
+        return main()
+    except _Replaced as replaced:
+        _run_script(*replaced.args)
+        return 0
+
+
+def _redirect(path: str, flags: int, number: int) -> None:
+    opened = os.open(path, flags)
+    os.dup2(opened, number)
+    os.close(opened)
+
+
+def _replace(program: str, command: Sequence[str]) -> NoReturn:
+    raise _Replaced(command)
+
+
+def _run_script(command: Sequence[str]) -> None:
+    """Run a script as a command of `placesim.scripts.script_command` does, whose words from the fifth on its code takes."""
+    from placesim.tf1.running import process
+
+    sys.argv = ["-c", *command[5:]]
+    sys.orig_argv = list(command)
+    process.main()
+
+
+def _run_forked_script(command: Sequence[str]) -> NoReturn:
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # one of them tells who started this that Python is there
+    atexit._clear()  # the folder for the graph is the other process's
+    try:
+        _run_script(command)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)  # a script whose graph is wanted ends before
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,109 @@
+"""Processes that tests start, and their surroundings: the same for all, whatever the caller's are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+EMPTY: Mapping[str, str] = MappingProxyType({})
+PLACESIM = (sys.executable, "-m", "placesim")
+_SECONDS = 120
+"""The longest that a command may take that is only waited for."""
+_CLEARED = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PLACESIM_", "TF_", "CUDA_VISIBLE_DEVICES")
+"""The variables, or how their names begin, that outputs depend on."""
+
+
+class Ended(NamedTuple):
+    """Exit code and texts of a command that has ended."""
+
+    code: int
+    output: str
+    complaint: str
+
+
+def set_surroundings() -> None:
+    """Clear the caller's settings from this process and from those that it starts, which import from this repository."""
+    for name in [name for name in os.environ if name.startswith(_CLEARED)]:
+        del os.environ[name]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    # in a shell's background job Ctrl-C is ignored, and would be so by all children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def start_process(command: Sequence[str | Path], **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a session of its own, killed with its group when the block ends.
+
+    It runs in the repository and writes to pipes, where the options of Popen do not say otherwise.
+    """
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    with subprocess.Popen(command, start_new_session=True, **options) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def run_process(
+    command: Sequence[str | Path],
+    *,
+    folder: Path = ROOT,
+    environment: Mapping[str, str] = EMPTY,
+    given: bytes = b"",
+    check: bool = False,
+) -> Ended:
+    """A command that is waited for, with more variables and an input; `check` is that it ends well."""
+    with start_process(command, cwd=folder, stdin=subprocess.PIPE, env={**os.environ, **environment}) as process:
+        output, complaint = (text.decode() for text in process.communicate(given, timeout=_SECONDS))
+    assert not check or process.returncode == 0, complaint
+    return Ended(process.returncode, output, complaint)
+
+
+def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> Ended:
+    """A script of bash, whose `python` and `placesim` are ours."""
+    commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
+    return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
+
+
+def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:
+    """The output of a process up to a text, and perhaps some behind it."""
+    assert process.stdout is not None
+    found, end = b"", time.monotonic() + seconds
+    while wanted not in found:
+        assert time.monotonic() < end, found
+        piece = os.read(process.stdout.fileno(), 65536)
+        assert piece, found
+        found += piece
+    return found
+
+
+def until(is_so: Callable[[], object], seconds: float = 60) -> bool:
+    """Whether it becomes so within that time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def resident_bytes(process: subprocess.Popen[bytes]) -> int:
+    """The memory that a process has in use."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> Ended:
+    """Ctrl-C, or another signal: how a process ends then."""
+    process.send_signal(number)
+    output, complaint = process.communicate(timeout=60)
+    return Ended(process.returncode, (output or b"").decode(), (complaint or b"").decode())

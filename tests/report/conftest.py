@@ -1,0 +1,96 @@
+"""One headless Chromium for all pages that tests look at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ("--disable-gpu", "--disable-quic")
+WAIT_MILLISECONDS = 60_000
+
+
+class Browser:
+    """Shows one file after another in the same tab: a tab for each takes four times the processor's time."""
+
+    def __init__(self, page: Page, directory: Path) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._page = page
+        self._directory = directory
+        self._count = 0
+
+    def open(self, text: str, width: int = 1440, height: int = 900, dark: bool = False) -> Page:
+        """A page's text as a file in the tab, once it says that it is ready."""
+        self.check()
+        self._count += 1
+        path = self._directory / f"{self._count}.html"
+        path.write_text(text, "utf-8")
+        page = self._page
+        page.mouse.move(-1, -1)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(media="null", color_scheme="dark" if dark else "light")
+        page.goto(path.as_uri())
+        wait(page, "document.documentElement.dataset.ready === 'true'")
+        return page
+
+    def check(self) -> None:
+        """Assert that the page threw nothing, wrote nothing to the console and asked no network."""
+        assert self._page.page_errors(filter="since-navigation") == []
+        assert [message.text for message in self._page.console_messages(filter="since-navigation")] == []
+        assert {url.partition(":")[0] for url in requested_urls(self._page)} <= {"file", "blob", "data"}
+
+
+def wait(page: Page, expression: str) -> None:
+    """Until an expression of JavaScript is true, else Playwright's Error.
+
+    Playwright's own `wait_for_function` evaluates a string in the page, which our pages forbid.
+    """
+    page.evaluate(
+        f"""new Promise((resolve, reject) => {{
+          const end = performance.now() + {WAIT_MILLISECONDS};
+          const look = () => ({expression}) ? resolve() : performance.now() > end
+            ? reject(new Error("never came true: " + {json.dumps(expression)})) : setTimeout(look, 10);
+          look();
+        }})"""
+    )
+
+
+def requested_urls(page: Page) -> list[str]:
+    """The addresses of all that a page asked for."""
+    urls = [request.url for request in page.requests()]
+    own = page.url.partition("#")[0]
+    return urls[urls.index(own) :] if own in urls else []
+
+
+@pytest.fixture(scope="package")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The browser of all tests here.
+
+    It ends with them: a step that waits takes the thread in which asyncio looks after Playwright's process for one that may run
+    steps.
+    """
+    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
+    if program is None:
+        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`, or put one on the PATH")
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=program, args=FLAGS) as found:
+        page = found.new_page()
+        page.set_default_timeout(WAIT_MILLISECONDS)
+        yield Browser(page, tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The browser; no page that a test opens may complain or ask a network.
+
+    Other tests find no event loop running, although Playwright's runs on in this thread.
+    """
+    asyncio._set_running_loop(chromium.loop)
+    yield chromium
+    chromium.check()
+    asyncio._set_running_loop(None)
