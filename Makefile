@@ -23,6 +23,9 @@ test: .venv/dev ## all tests, the whole corpus among them
 	$(SAY_BROWSER)
 	$(BIN)/python -m pytest -n auto $(BROWSED)
 
+test-fast: .venv/dev ## the inner loop: no slow, browser, cluster or corpus tests, few examples of laws; ROOM=placement for one room's
+	$(BIN)/python -m pytest -n auto -m "not (slow or browser or cluster or corpus)" --hypothesis-profile dev $(if $(ROOM),tests/$(ROOM))
+
 test-corpus: .venv/dev ## what TensorFlow itself did, case by case
 	$(BIN)/python -m pytest -n auto $(CORPUS)
 
@@ -62,6 +65,18 @@ fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=grap
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(KEEP),--keep $(KEEP))
 
+coverage: .venv/dev ## run all tests, and print the share of lines and branches that they reach, by room
+	$(SAY_BROWSER)
+	@mkdir -p build
+	-$(BIN)/coverage run -m pytest -n auto $(BROWSED) $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o build/coverage.json
+	$(BIN)/python -m tests.coverage_by_room build/coverage.json
+
+mutants: .venv/dev ## change random lines, one at a time, and tell which no test notices: COUNT=200 SEED=1 REACH=DIRECTORY
+	$(BIN)/python -m tests.mutation $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(REACH),--reach $(REACH)) \
+		$(if $(OUTPUT),--output $(OUTPUT))
+
 clean: ## remove .venv, caches and what was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find placesim tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -84,4 +99,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-corpus recordings check format golden tables bench bench-tensorflow fuzz clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz coverage mutants clean

@@ -11,14 +11,16 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 
+from tests.examples import CI_EXAMPLES
 from tests.processes import set_surroundings
 
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
+settings.load_profile("ci")
 
 
 def pytest_configure() -> None:

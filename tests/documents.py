@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import shlex
 import tempfile
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from placesim.cli import main
 from tests.processes import ROOT, run_shell, set_surroundings
@@ -26,6 +28,10 @@ _ROW = re.compile(r"\[[\[# ]*#[# ]*\]*")
 TOLERANCE = 1e-5
 """How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
+_PLACESIM = re.compile(
+    r"(?P<environment>(?:[A-Z]+=\w+ )*)placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?P<filter> [|].*)?"
+)
+"""A line that begins with placesim, and the commands that read its output."""
 
 
 class Block(NamedTuple):
@@ -74,18 +80,27 @@ def make_place(folder: Path, text: str) -> None:
 
 
 def run(line: str, folder: Path) -> tuple[int, str]:
-    """The exit code and all that a command prints; one without a shell's signs runs in this process."""
-    plain = line.removesuffix(_ECHO)
+    """The exit code and all that a command prints; placesim runs in this process where it begins the line."""
+    found = _PLACESIM.fullmatch(line.removesuffix(_ECHO))
     # a script has a process of its own, which writes to the process's own streams
-    if not plain.startswith("placesim ") or ".py" in plain or set("|<>;&$`") & set(re.sub(r"'[^']*'", "", plain)):
+    if found is None or ".py" in found["arguments"]:
         ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
         return ended.code, ended.output
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
-    with chdir(folder), redirect_stdout(printed), redirect_stderr(printed):
-        code = main(shlex.split(plain)[1:])
+    printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
+    environment = dict(part.split("=") for part in found["environment"].split())
+    beside = complained if found["filter"] and not found["merged"] else printed
+    with chdir(folder), patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(beside):
+        code = main(shlex.split(found["arguments"]))
     printed.seek(0)
     output = printed.read()
-    return (code, output) if plain == line else (0, f"{output}exit code {code}\n")
+    if found["filter"]:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
+            file.write(output)
+            file.flush()
+            complained.seek(0)
+            ended = run_shell(f"{{ cat {shlex.quote(file.name)} {found['filter']}; }} 2>&1", folder=folder)
+            return ended.code, complained.read() + ended.output
+    return (0, f"{output}exit code {code}\n") if line.endswith(_ECHO) else (code, output)
 
 
 def is_same(one: str, two: str) -> bool:

@@ -26,6 +26,7 @@ from placesim.runtime.recording import Execution, Recorder
 from placesim.simulation.simulating import Stage, simulate
 from placesim.timing import study_time
 from placesim.walks import Walked, walk
+from tests.examples import examples
 from tests.runtime.test_dataflow import cond, loop
 
 DATA = Path(__file__).parent / "data"
@@ -103,7 +104,7 @@ def test_recorded_graphs_are_walked_as_they_are_executed() -> None:
 
 
 @given(st.booleans(), st.floats(0.5, 200.0), st.sampled_from(["", "/cpu:1", "/gpu:0"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_fed_branches_and_loops_are_walked_as_they_are_executed(p: bool, x: float, device: str) -> None:
     machine = {"cpu": 2, "gpu": 1}
     for graph, feed in (
@@ -184,7 +185,7 @@ WIDTHS = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 3000)), min_siz
 
 
 @given(WIDTHS, st.booleans())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_of_branches_the_dearest_are_taken(widths: tuple[tuple[int, int], ...], nested: bool) -> None:
     graph = branches(widths, nested)
     found = walked(graph)
@@ -344,7 +345,7 @@ def test_what_constants_fix_is_followed(form: str) -> None:
 
 
 @given(st.integers(0, 5), st.sampled_from(["", "/cpu:1", "/gpu:0"]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_a_frame_runs_as_often_as_is_said(times: int, device: str) -> None:
     graph = {"nodes": loop(device), "devices": {"cpu": 2, "gpu": 1}, "fetch": ["out"]}
     found = study(graph, shape={"x": ()}, iterations={"w": times})
@@ -476,7 +477,7 @@ def test_what_is_known_of_a_shape_stays_known() -> None:
 
 
 @given(st.integers(1, 50))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_assumed_dimensions_are_as_those_that_are_said(count: int) -> None:
     found = walked(open_sizes(), assume_unknown=count)
     assert found.guesses.sentences() == (f"open dimensions of 5 tensors are taken as {count}",)

@@ -291,9 +291,9 @@ def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
         nonlocal at
         is_read = True
         while is_read and at in run.rows and not run.is_in_vain:
-            if at == 0:
-                write(head_line(run.job.keys))
-            is_read = write(row_line(run.rows[at]))
+            head = "" if at else head_line(run.job.keys)
+            # in one piece: Ctrl-C between them would leave a head without a row
+            is_read = write(head + row_line(run.rows[at]))
             sys.stdout.flush()
             at += 1
         return is_read

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from placesim.calibration.calibrating import calibrate
 from placesim.calibration.cases import CHECKED, GROUPS, Case
 from placesim.calibration.fitting import Sample, among_others, family_factors, fit_figures, fit_threads
 from placesim.calibration.measuring import Timing, load_of
 from placesim.devices.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, Measured
-from placesim.formats.graph_file.hosts import host_text
-from placesim.formats.graph_file.overrides import read_inventory
 from placesim.prediction.host_costs import load_seconds
 
 CACHES = (2.0**21, 2.0**26)
@@ -64,18 +59,3 @@ def test_all_that_is_counted_is_told_by_one_group() -> None:
 def test_cases_are_of_families_that_a_profile_has() -> None:
     cases = [case for group in GROUPS for case in group.cases] + list(CHECKED)
     assert {load_of(case).family for case in cases} <= set(FAMILIES)
-
-
-def test_this_machine_is_measured_and_read_again(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    host = calibrate(lambda done, total: told.append((done, total)), is_quick=True)
-    assert host.cores >= 1
-    assert host.profile is not None
-    assert set(host.profile.seconds) == {*SECONDS, *SHARES}
-    assert host.profile.seconds["multiplied"] > 0
-    assert host.profile.about["numpy"]
-    assert told[-1][0] == told[-1][1] == len(told)
-    text = host_text(host)
-    ((task,), _) = read_inventory(text.encode())
-    assert task.host is not None
-    assert host_text(task.host) == text

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from placesim.calibration import calibrating
+from placesim.devices.host_models import SECONDS, SHARES, HostModel
+from placesim.formats.graph_file.hosts import host_text
+from placesim.formats.graph_file.overrides import read_inventory
 from tests.cli.shell import Shell, rows
 
 GRAPH = """
@@ -17,7 +24,20 @@ fetch: [b]
 """
 
 
-def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path) -> None:
+def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    measured: list[HostModel] = []
+    calibrate = calibrating.calibrate
+
+    def watched(progress: Callable[[int, int], None], *, is_quick: bool) -> HostModel:
+        def tell(done: int, total: int) -> None:
+            told.append((done, total))
+            progress(done, total)
+
+        measured.append(calibrate(tell, is_quick=is_quick))
+        return measured[-1]
+
+    monkeypatch.setattr(calibrating, "calibrate", watched)
     graph, profile = shell.write("g.yaml", GRAPH), str(tmp_path / "here.yaml")
     ended = shell("calibrate", "--quick", "--output", profile)
     assert (ended.code, ended.output, ended.complaint) == (0, "", "")
@@ -28,6 +48,18 @@ def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path
         assert {row[-1] for row in rows(ended.output, "node")} == {"-"}
         assert not any("assumed" in row[0] for row in rows(ended.output, "assumption"))
     assert {row[-1] for row in rows(shell("simulate", graph).output, "node")} == {"assumed"}
+    (host,) = measured
+    assert host.cores >= 1
+    assert host.profile is not None
+    assert set(host.profile.seconds) == {*SECONDS, *SHARES}
+    assert host.profile.seconds["multiplied"] > 0
+    assert host.profile.about["numpy"]
+    assert told[-1][0] == told[-1][1] == len(told)
+    text = host_text(host)
+    assert Path(profile).read_text() == text
+    ((task,), _) = read_inventory(text.encode())
+    assert task.host is not None
+    assert host_text(task.host) == text
 
 
 def test_a_profile_that_is_wrong_is_refused_with_its_place(shell: Shell) -> None:

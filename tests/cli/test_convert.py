@@ -132,16 +132,21 @@ def test_every_field_of_a_graph_def_goes_through_yaml(shell: Shell) -> None:
     assert message(shell.directory / "5.pb") == message(shell.directory / "1.pbtxt")
 
 
-@pytest.mark.parametrize("form", ["yaml", "json"])
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
-def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, form: str, shell: Shell) -> None:
+def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, shell: Shell) -> None:
     (shell.directory / graph.name).write_bytes(graph.read_bytes())
-    converted = f"converted.{form}"
-    assert shell("convert", graph.name, converted).code == 0
-    for arguments in ((), ("--log-placement", "--summary"), ("--format", "json")):
-        before, after = (shell("run", name, *arguments) for name in (graph.name, converted))
-        assert (after.code, located(after.output)) == (before.code, located(before.output))
-        assert located(after.complaint) == located(before.complaint)
+    ways: tuple[tuple[str, ...], ...] = ((), ("--log-placement", "--summary"), ("--format", "json"))
+    forms: tuple[str, ...] = ("yaml", "json")
+    if graph.stem == "alexnet":  # the others show the same in less time
+        ways, forms = ways[-1:], forms[:1]
+    for form in forms:
+        assert shell("convert", graph.name, f"converted.{form}").code == 0
+    for arguments in ways:
+        before = shell("run", graph.name, *arguments)
+        for form in forms:
+            after = shell("run", f"converted.{form}", *arguments)
+            assert (after.code, located(after.output)) == (before.code, located(before.output))
+            assert located(after.complaint) == located(before.complaint)
 
 
 def located(text: str) -> str:

@@ -1,10 +1,8 @@
-"""The GitHub action and the pre-commit hook: their files name inputs, options and graphs that exist, and the action's step runs."""
+"""The GitHub action and the pre-commit hook: their files name inputs, options and graphs that exist; the action's step runs."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from placesim.cli.group import placesim as group
 from placesim.manual.pages import read_page
 from tests.cli.shell import ROOT
 from tests.documents import blocks
+from tests.processes import Ended, run_process
 
 ACTION = ROOT / ".github" / "actions" / "check"
 ACTION_FILE = yaml.safe_load((ACTION / "action.yml").read_text())
@@ -53,17 +52,13 @@ def test_the_hooks_files_are_graphs() -> None:
     assert not [name for name in (".pre-commit-config.yaml", "graphs.yaml", "graphs/run.py") if re.search(HOOK["files"], name)]
 
 
-def run_step(directory: Path, graphs: str, policy: str = "", options: str = "") -> subprocess.CompletedProcess[str]:
+def run_step(directory: Path, graphs: str, policy: str = "", options: str = "") -> Ended:
     """The action's last step, as its file calls it, with this Python in the place of the one that it installs."""
     step = ACTION_FILE["runs"]["steps"][-1]
     assert step["env"] == {name.upper(): f"${{{{ inputs.{name} }}}}" for name in ("graphs", "policy", "options")}
     line = step["run"].replace("$RUNNER_TEMP/placesim/bin/python", sys.executable)
-    environment = {**os.environ, "GITHUB_ACTION_PATH": str(ACTION), "GRAPHS": graphs, "POLICY": policy, "OPTIONS": options}
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    environment["PYTHONPATH"] = path
-    return subprocess.run(
-        ["bash", "-e", "-c", line], cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    environment = {"GITHUB_ACTION_PATH": str(ACTION), "GRAPHS": graphs, "POLICY": policy, "OPTIONS": options}
+    return run_process(("bash", "-e", "-c", line), folder=directory, environment=environment)
 
 
 @pytest.fixture
@@ -78,10 +73,10 @@ def repository(tmp_path: Path) -> Path:
 
 def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
     ended = run_step(repository, "models/**/*.yaml\n\n*b.yaml\n", "guard.yaml", "--gpu '1' --soft-placement")
-    assert ended.returncode == 2
-    start, *_, end = [line for line in ended.stdout.splitlines() if re.search(r"[0-9a-f]{32}", line)]
+    assert ended.code == 2
+    start, *_, end = [line for line in ended.output.splitlines() if re.search(r"[0-9a-f]{32}", line)]
     assert end == f"::{start.removeprefix('::stop-commands::')}::"
-    told = ended.stdout.partition(f"{end}\n")[2].splitlines()
+    told = ended.output.partition(f"{end}\n")[2].splitlines()
     assert [line.partition(",col")[0] for line in told] == [
         "::error file=models/a b/g.yaml,line=2",
         "::error file=models/g.yaml,line=2",
@@ -91,13 +86,13 @@ def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
 
 def test_the_action_tells_that_a_glob_matches_nothing(repository: Path) -> None:
     ended = run_step(repository, "models/*.yaml\nnone/*.yaml")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "no graph matches 'none/*.yaml'\n")
+    assert ended == (1, "", "no graph matches 'none/*.yaml'\n")
 
 
 def test_the_action_passes_where_nothing_is_found(repository: Path) -> None:
     ended = run_step(repository, "models/g.yaml", options="--gpu 4")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "::error" not in ended.stdout
+    assert (ended.code, ended.complaint) == (0, "")
+    assert "::error" not in ended.output
 
 
 def test_the_workflow_runs_make_check() -> None:

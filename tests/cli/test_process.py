@@ -20,6 +20,7 @@ import pytest
 from tests.cli.shell import ROOT, start
 from tests.processes import PLACESIM, Ended, interrupt, read_until, run_process, run_shell, until
 
+pytestmark = pytest.mark.slow(2)
 ENDLESS = """nodes:
   - {op: Fill, name: x, inputs: [[2000, 2000], 0.5]}
   - {op: MatMul, name: product, inputs: [x, x]}

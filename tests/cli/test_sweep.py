@@ -70,7 +70,7 @@ def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
 
 
 def test_a_combination_that_fails_is_a_row(shell: Shell, graph: str) -> None:
-    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64,3000000")
+    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64,3000000", "--jobs", "1")
     assert ended.code == 1
     found = table(ended.output)
     assert [row["fits"] for row in found] == ["-", "-", "true", "false"]
@@ -82,14 +82,14 @@ def test_a_combination_that_fails_is_a_row(shell: Shell, graph: str) -> None:
 
 
 def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
-    ended = shell("sweep", graph, "--gpu", "2,3")
+    ended = shell("sweep", graph, "--gpu", "2,3", "--jobs", "1")
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint == (
         "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
         "  `--assume-unknown N` takes N for each open dimension\n"
     )
     wrong = shell.write("wrong.yaml", "nodes: [{op: MatMull}]")
-    assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json").complaint.startswith(
+    assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json", "--jobs", "1").complaint.startswith(
         "GraphFileError: wrong.yaml:1:14: unknown op"
     )
     assert shell("sweep", "none.yaml", "--gpu", "1").code == 2
@@ -158,7 +158,7 @@ def test_a_stream_is_read_once(shell: Shell, graph: str, monkeypatch: pytest.Mon
         buffer = io.BytesIO(GRAPH.encode())
 
     monkeypatch.setattr("sys.stdin", Input())
-    assert len(table(shell("sweep", "-", "--batch", "8,16").output)) == 2
+    assert len(table(shell("sweep", "-", "--batch", "8,16", "--jobs", "1").output)) == 2
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
     ):
         pass
     arguments = ("sweep", graph, "--batch", "1..60")
-    with start(*arguments, "--scheduler", dask.address) as process:
+    with start(*arguments, "--scheduler", dask.address, cwd=".") as process:
         assert until(lambda: bool(processes_of(extra)))
         extra.kill()
         output, complaint = process.communicate(timeout=60)
@@ -98,7 +98,7 @@ def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_who_goes_away_leaves_nothing(number: int, dask: DaskCommands, graph: str) -> None:
-    with start("sweep", graph, "--batch", MANY, "--scheduler", dask.address) as process:
+    with start("sweep", graph, "--batch", MANY, "--scheduler", dask.address, cwd=".") as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert processes_of(*dask.workers)
@@ -131,7 +131,7 @@ def test_a_plan_is_what_one_machine_finds(dask: DaskCommands, shell: Shell) -> N
 
 def test_a_plan_that_is_interrupted_leaves_nothing(dask: DaskCommands) -> None:
     arguments = PLAN[:-2]
-    with start(*arguments, "--seconds", "600", "--scheduler", dask.address) as process:
+    with start(*arguments, "--seconds", "600", "--scheduler", dask.address, cwd=".") as process:
         assert until(lambda: len(processes_of(*dask.workers)) == 2)
         time.sleep(0.5)
         ended = interrupt(process)
@@ -159,7 +159,7 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
                 process.answer()
         # the scheduler is
         commands.worker("--no-nanny")
-        with start(*arguments, "--scheduler-timeout", "60", "--output", "x.csv") as sweep:
+        with start(*arguments, "--scheduler-timeout", "60", "--output", "x.csv", cwd=".") as sweep:
             assert until(lambda: Path("x.csv").exists())
             commands.scheduler.kill()
             complaint = sweep.communicate(timeout=60)[1].decode()

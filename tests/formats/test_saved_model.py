@@ -28,6 +28,7 @@ from placesim.formats.tensorflow.saved_model import read_saved_model
 from placesim.graph.steps import Config
 from placesim.runtime.session import open_session
 from tests.checkpoints.checkpoint_files import CheckpointFiles
+from tests.examples import examples
 
 FILES = Path(__file__).parent.parent / "data" / "tensorflow-files"
 EXPECTED = json.loads((FILES / "expect.json").read_text())
@@ -376,7 +377,7 @@ SPOILT = [path for path, kind in KINDS.items() if kind in (Format.GRAPH_DEF, For
 
 
 @pytest.mark.parametrize("path", [*SPOILT, "tf1_model_ref/saved_model.pb", "tf2_model/saved_model.pb"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_a_spoilt_file_is_never_more_than_an_error(tmp_path: Path, path: str, data: st.DataObject) -> None:
     content = bytearray((FILES / path).read_bytes())

@@ -221,6 +221,7 @@ def test_of_a_large_plan_some_moves_are_explained(monkeypatch: pytest.MonkeyPatc
     assert [move.loss for move in study.moves[: len(told)]] == sorted(told, reverse=True)
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
 @pytest.mark.parametrize(
     ("name", "fetch"), [("keras-resnet50-split", "Identity"), ("keras-transformer-split", "Identity"), ("lstm", "init")]

@@ -94,6 +94,7 @@ def test_graph_file_keeps_the_laws(path: Path, tmp_path: Path, monkeypatch: pyte
     hold_to_laws(file_scenario(path), tmp_path, monkeypatch)
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize("case", MODELS, ids=lambda case: case["id"])
 def test_recorded_model_keeps_the_laws(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold_to_laws(model_scenario(case), tmp_path, monkeypatch)

@@ -18,6 +18,7 @@ from placesim.planning.problem import Device, Layout, Objective, Problem, Task, 
 from placesim.planning.search import Search
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Resource, Stream
+from tests.examples import examples
 from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
 
 needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
@@ -25,7 +26,7 @@ NEAR = 1e-6
 
 
 @st.composite
-def machines(draw: st.DrawFn, most: int = 6) -> Problem:
+def machines(draw: st.DrawFn, most: int = 5) -> Problem:
     """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
     count = draw(st.integers(1, most))
     inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
@@ -59,7 +60,7 @@ def machines(draw: st.DrawFn, most: int = 6) -> Problem:
 @st.composite
 def executors(draw: st.DrawFn) -> Problem:
     """The same tasks as pipelines, run first come, first served, over ways that may differ."""
-    problem = replace(draw(pipelines()), objective=Objective.MAKESPAN)
+    problem = replace(draw(pipelines(5)), objective=Objective.MAKESPAN)
     return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
 
 
@@ -81,7 +82,7 @@ def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Proble
 @st.composite
 def peaks(draw: st.DrawFn) -> Problem:
     """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
-    problem = replace(draw(pipelines()), objective=Objective.PEAK)
+    problem = replace(draw(pipelines(5)), objective=Objective.PEAK)
     count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
     for task in draw(st.lists(st.integers(0, count - 1), max_size=6)):
         made = draw(moment)
@@ -116,15 +117,15 @@ ALL = {
     "a pipeline over ways": loads_over_ways(),
     "peaks": peaks(),
     "a machine with groups apart": steps_apart(machines()),
-    "a pipeline with groups apart": steps_apart(pipelines()),
+    "a pipeline with groups apart": steps_apart(pipelines(5)),
     "peaks with groups apart": steps_apart(peaks()),
-    "a contiguous pipeline": pipelines(6, contiguous=True),
+    "a contiguous pipeline": pipelines(5, contiguous=True),
 }
 
 
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best = judged(problem)
@@ -135,7 +136,7 @@ def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataOb
 @needs_solver
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best, search = judged(problem), Search(1, time.monotonic() + 60)
@@ -152,7 +153,7 @@ def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str,
 
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_what_is_called_optimal_is(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best = judged(problem)

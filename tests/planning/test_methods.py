@@ -33,6 +33,7 @@ from placesim.planning.schedules import FirstCome, PrioritySchedules, Simulated
 from placesim.planning.search import Method, Search
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Stream
+from tests.examples import examples
 from tests.planning.problems import (
     assignments,
     is_contiguous,
@@ -58,7 +59,7 @@ def naive_loads(problem: Problem, devices: tuple[int, ...]) -> list[float]:
 
 
 @given(pipelines())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_loads_that_are_kept_while_groups_move_are_those_of_the_definition(problem: Problem) -> None:
     loads = Loads(problem, [0] * len(problem.tasks))
     for number in range(3 * len(problem.groups)):
@@ -76,7 +77,7 @@ def test_a_way_takes_its_delay_and_its_pace() -> None:
 
 
 @given(pipelines())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Problem) -> None:
     best = least_load(problem)
     assert max((bound.value for bound in lower_bounds(problem)), default=0.0) <= best + 1e-9
@@ -90,7 +91,7 @@ def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Problem)
 
 @needs_solver
 @given(pipelines(5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> None:
     best = least_load(problem)
     search = Search(1, time.monotonic() + 20)
@@ -104,7 +105,7 @@ def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> N
 
 
 @given(pipelines(5, contiguous=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_closed_sets_give_the_best_contiguous_plan(problem: Problem) -> None:
     search = Search()
     found = list(split_closed_sets(problem, search))
@@ -125,14 +126,14 @@ def test_closed_sets_give_the_best_contiguous_plan(problem: Problem) -> None:
 
 
 @given(pipelines(6, contiguous=True))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_what_is_annealed_stays_contiguous_where_that_is_asked_for(problem: Problem) -> None:
     for plan in anneal_loads(problem, Search(3, evaluations=3000)):
         assert is_contiguous(problem, plan.devices)
 
 
 @given(pipelines(6, contiguous=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: Problem) -> None:
     order = group_order(problem)
     assert sorted(order) == list(range(len(problem.groups)))
@@ -161,7 +162,7 @@ def check_schedule(problem: Problem, plan: Plan) -> None:
 
 
 @given(schedules())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) -> None:
     best = least_makespan(problem)
     assert best_bound(problem).value <= best
@@ -175,7 +176,7 @@ def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) 
 
 @needs_solver
 @given(schedules(5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Problem) -> None:
     search = Search(1, time.monotonic() + 20)
     (plan,) = solve_schedule(problem, search)
@@ -184,7 +185,7 @@ def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Proble
 
 
 @given(pipelines(6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: Problem) -> None:
     problem = Problem(Objective.MAKESPAN, problem.tasks, problem.inputs, problem.groups, problem.devices)
     measured, bound = FirstCome(problem), best_bound(problem).value
@@ -197,7 +198,7 @@ def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_the
 
 
 @given(pipelines(8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem: Problem) -> None:
     roomy = replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
     whole = bounds.shared_work(roomy)
@@ -242,7 +243,7 @@ def machines(draw: st.DrawFn) -> Problem:
 
 
 @given(machines(), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem: Problem, seed: int) -> None:
     machine = Dispatcher(problem)
     units = machine.units(range(len(problem.tasks)))
@@ -259,7 +260,7 @@ def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem:
 
 
 @given(machines())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(problem: Problem) -> None:
     simulated, bound = Simulated(problem), best_bound(problem).value
     plans = [list(dispatch_ready(problem, Search(3, evaluations=40))) for _ in range(2)]
@@ -310,7 +311,7 @@ def test_a_call_takes_what_goes_in_what_it_runs_and_what_goes_out() -> None:
 
 
 @given(pipelines(6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_coarse_problem_has_no_circle_and_keeps_groups_together(problem: Problem) -> None:
     for most in (1, 2, 4):
         coarse = coarsen(problem, most)
@@ -372,7 +373,7 @@ def test_what_takes_no_time_has_a_processor_too() -> None:
 
 
 @given(pipelines(8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_levels_bring_plans_from_coarse_to_fine(problem: Problem) -> None:
     with mock.patch("placesim.planning.coarsening.FEW", 1):
         found = levels(problem, 4, 8)

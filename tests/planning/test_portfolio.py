@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,14 @@ from placesim.planning.spreading import SpareProcesses
 from placesim.processes import Worker
 
 
+@pytest.fixture(scope="module")
+def beside() -> Iterator[Effort]:
+    """Two processes that search, which are there as long as tests of this module are."""
+    spare = SpareProcesses(open_here)
+    yield Effort(jobs=2, open=spare.open)
+    spare.close()
+
+
 def pipeline(count: int, seed: int) -> Problem:
     draw = random.Random(seed)
     tasks = tuple(
@@ -25,9 +34,10 @@ def pipeline(count: int, seed: int) -> Problem:
     return Problem(Objective.LOAD, tasks, inputs, tuple((n,) for n in range(count)), devices)
 
 
-def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside() -> None:
+def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside(beside: Effort) -> None:
     problem = pipeline(12, 4)
-    found = [plan_problem(problem, Effort(evaluations=20_000, seed=7, jobs=jobs)) for jobs in (1, 2, 2)]
+    efforts = (replace(effort, evaluations=5000, seed=7) for effort in (Effort(jobs=1), beside, beside))
+    found = [plan_problem(problem, effort) for effort in efforts]
     assert found[0].plan is not None
     assert len({planned.plan for planned in found}) == 1
     assert len({planned.bound.value for planned in found}) == 1
@@ -51,9 +61,9 @@ def sought(objective: Objective) -> Problem:
         if has_solver() or not method.startswith("exact")
     ],
 )
-def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str) -> None:
+def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str, beside: Effort) -> None:
     problem = sought(objective)
-    efforts = [Effort(evaluations=1500, seed=3, jobs=jobs, method=method) for jobs in (1, 2)]
+    efforts = [replace(effort, evaluations=1500, seed=3, method=method) for effort in (Effort(jobs=1), beside)]
     found = [plan_problem(problem, effort)._replace(seconds=0.0) for effort in efforts]
     assert found[0].plan is not None
     assert found[0] == found[1]
@@ -61,7 +71,7 @@ def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: s
 
 def test_plans_get_better_and_bounds_never_pass_them() -> None:
     told: list[Planned] = []
-    planned = plan_problem(pipeline(20, 5), Effort(3.0), told.append)
+    planned = plan_problem(pipeline(20, 5), Effort(1.5), told.append)
     values = [each.plan.value for each in told if each.plan is not None]
     assert values == sorted(values, reverse=True)
     assert planned.plan is not None
@@ -71,7 +81,7 @@ def test_plans_get_better_and_bounds_never_pass_them() -> None:
 
 def test_a_start_is_no_worse_afterwards() -> None:
     problem = pipeline(12, 6)
-    best = plan_problem(problem, Effort(2.0)).plan
+    best = plan_problem(problem, Effort(evaluations=2000, jobs=1)).plan
     assert best is not None
     again = plan_problem(problem, Effort(evaluations=100, jobs=1), start=Plan(best.value, best.devices)).plan
     assert again is not None
@@ -123,13 +133,13 @@ def test_processes_of_a_study_are_asked_again() -> None:
 
     spare = SpareProcesses(start)
     try:
-        effort = Effort(evaluations=20, jobs=1, open=spare.open)
-        plans = [plan_problem(pipeline(tasks, 2), effort).plan for tasks in (20, 21, 20)]
+        effort = Effort(evaluations=20, jobs=1, method="anneal", open=spare.open)
+        plans = [plan_problem(pipeline(tasks, 2), effort).plan for tasks in (9, 10, 9)]
         assert len(started) == 1
-        assert plans[0] == plans[2] == plan_problem(pipeline(20, 2), replace(effort, open=open_here)).plan
+        assert plans[0] == plans[2] == plan_problem(pipeline(9, 2), replace(effort, open=open_here)).plan
         ended = spare.open()  # who has not answered to the end is not asked again
         ended.close()
-        plan_problem(pipeline(20, 2), effort)
+        plan_problem(pipeline(9, 2), effort)
         assert len(started) == 2
     finally:
         spare.close()

@@ -18,11 +18,12 @@ from placesim.report.text.timing import format_lines, time_document
 from placesim.timelines.events import simulate as run_tasks
 from placesim.timelines.timeline import slices
 from placesim.timelines.workload import NOWHERE, Stream, Task
+from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, layers, recorded, study
 
 RELATIVE = 1e-9
 PLACES = st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12)
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=examples(15), deadline=None)
 
 
 def simulated(source: Any, **values: Any) -> SimulatedStep:

@@ -19,6 +19,7 @@ from placesim.timelines.events import plan_seconds, simulate
 from placesim.timelines.plan import make_plan
 from placesim.timelines.workload import Cores, Task
 from tests.cli.shell import ROOT
+from tests.examples import examples
 from tests.prediction.test_graph_laws import simulated
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, layers, study
 
@@ -48,7 +49,7 @@ def seconds_without(step: SimulatedStep, found: Help) -> float:
 
 
 @given(GRAPHS, DEVICES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_each_is_a_simulation_without_it(inputs: list[list[int]], devices: list[str]) -> None:
     step = simulated(layers(inputs, devices[: len(inputs)]))
     found = find_helps(step)
@@ -58,7 +59,7 @@ def test_each_is_a_simulation_without_it(inputs: list[list[int]], devices: list[
 
 
 @given(GRAPHS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_on_one_thread_what_takes_no_time_saves_what_it_took(inputs: list[list[int]]) -> None:
     graph = layers(inputs, ["/cpu:0"] * len(inputs))
     whole = study(graph, **ONE_THREAD)

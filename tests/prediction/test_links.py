@@ -20,6 +20,7 @@ from placesim.formats.graph_file.writer import graph_file_document
 from placesim.prediction.machines import SimulatedMachine
 from placesim.prediction.routes import Routes
 from placesim.timelines.links import Link
+from tests.examples import examples
 from tests.prediction.test_steps import study
 
 V100 = {"cpu": 1, "gpu": {"count": 4, "model": "Tesla V100-SXM2-16GB"}}
@@ -160,7 +161,7 @@ NAMES = ("GPU:0", "GPU:1", "GPU:2", "host", "switch:a", "switch:b", "network")
 
 
 @given(EDGES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_way_is_the_best_of_all_ways(edges: list[tuple[int, int, float, int]]) -> None:
     """Against every simple way there is."""
     vertices = [Vertex(None if name == "network" else Task("a", 0), name) for name in NAMES]

@@ -13,6 +13,7 @@ from placesim.prediction.study import TimeStudy
 from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
 from placesim.timelines.timeline import Timeline
 from tests.cli.shell import ROOT
+from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, Nodes, called, layers, study
 from tests.runtime.test_dataflow import cond, loop
 
@@ -58,7 +59,7 @@ def check(found: TimeStudy) -> None:
 
 
 @given(GRAPHS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_what_runs_in_the_order_of_the_walk_has_its_peak(inputs: list[list[int]]) -> None:
     found = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
     check(found)
@@ -68,7 +69,7 @@ def test_what_runs_in_the_order_of_the_walk_has_its_peak(inputs: list[list[int]]
 
 
 @given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_inputs_and_outputs_of_whatever_runs_are_in_use(inputs: list[list[int]], places: list[str]) -> None:
     found = study(layers(inputs, places[: len(inputs)]))
     check(found)

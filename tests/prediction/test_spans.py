@@ -14,6 +14,7 @@ from placesim.options import make_options
 from placesim.prediction.spans import Span, StepSpans, step_spans
 from placesim.prediction.study import COMPUTE, LAUNCH, TRANSFER, TimeStudy, copies_lane, lane
 from placesim.timing import study_time
+from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, layers
 from tests.runtime.test_dataflow import loop
 
@@ -46,7 +47,7 @@ def lanes_of(spans: StepSpans) -> list[str]:
 
 
 @given(GRAPHS, DEVICES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_spans_are_what_the_study_tells_and_each_began_when_what_it_waited_for_ended(
     inputs: list[list[int]], devices: list[str]
 ) -> None:
@@ -79,7 +80,7 @@ def is_on_one_stream(one: Span, other: Span) -> bool:
 
 
 @given(GRAPHS, DEVICES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_path_is_the_studys(inputs: list[list[int]], devices: list[str]) -> None:
     study, spans = drawn(layers(inputs, devices[: len(inputs)]))
     found = []
@@ -92,7 +93,7 @@ def test_the_path_is_the_studys(inputs: list[list[int]], devices: list[str]) -> 
 
 
 @given(GRAPHS, DEVICES, st.integers(1, 60))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_parts_of_a_lane_add_up_to_what_was_busy(inputs: list[list[int]], devices: list[str], cells: int) -> None:
     study, _ = drawn(layers(inputs, devices[: len(inputs)]))
     for device in study.devices:

@@ -18,6 +18,7 @@ from placesim.report.trace import trace_events, trace_text
 from placesim.timing import study_time
 from placesim.traces import Lanes
 from tests.cli.shell import ROOT
+from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, Nodes, called, layers
 from tests.runtime.test_dataflow import loop
 from tests.trace_reader import Trace, read_trace
@@ -58,7 +59,7 @@ def check(study: TimeStudy, trace: Trace) -> None:
 
 
 @given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_rows_arrows_and_counters_of_any_step(
     tmp_path_factory: pytest.TempPathFactory, inputs: list[list[int]], places: list[str]
 ) -> None:

@@ -30,6 +30,7 @@ from placesim.timelines.events import simulate as run_tasks
 from placesim.timelines.workload import Task
 from placesim.timing import study_time
 from tests.cli.shell import ROOT
+from tests.examples import examples
 from tests.runtime.test_dataflow import cond, loop
 
 Nodes = list[dict[str, Any]]
@@ -62,7 +63,7 @@ GRAPHS = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=3), min_size
 
 
 @given(GRAPHS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_on_one_device_with_one_thread_the_time_is_the_sum(inputs: list[list[int]]) -> None:
     found = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
     assert len(found.nodes) > len(inputs)
@@ -70,7 +71,7 @@ def test_on_one_device_with_one_thread_the_time_is_the_sum(inputs: list[list[int
 
 
 @given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1"]), min_size=12, max_size=12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_what_is_cut_between_the_cpus_of_a_task_takes_as_long_as_the_whole(inputs: list[list[int]], cut: list[str]) -> None:
     whole = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
     parts = study(layers(inputs, cut[: len(inputs)]), **ONE_THREAD)
@@ -79,7 +80,7 @@ def test_what_is_cut_between_the_cpus_of_a_task_takes_as_long_as_the_whole(input
 
 
 @given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_every_bound_holds_and_the_interval_is_around_the_time(inputs: list[list[int]], devices: list[str]) -> None:
     found = study(layers(inputs, devices[: len(inputs)]))
     assert found.step.low <= found.step.seconds <= found.step.high

@@ -16,6 +16,7 @@ from placesim.runtime.kernels.linalg import products
 from placesim.runtime.kernels.nn import correlation, winograd
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import Window, tap_slices, windows_of
+from tests.examples import examples
 
 Tensor = np.ndarray[Any, Any]
 
@@ -84,7 +85,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
 
 
 @given(case=cases(), threads=st.sampled_from([1, 2]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def check(case: tuple[tuple[Window, ...], int, int, int], threads: int) -> None:
     windows, batch, depth, channels = case
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels.following import Finish
 from placesim.runtime.kernels.nn import depthwise
 from placesim.runtime.kernels.nn.windows import Window, windows_of
+from tests.examples import examples
 
 Tensor = np.ndarray[Any, Any]
 
@@ -47,7 +48,7 @@ def pairs(axes: Sequence[Window]) -> list[tuple[Place, Place, Place]]:
 
 
 @given(axes=windows(), batch=st.integers(1, 3), channels=st.integers(1, 5), turned=st.booleans(), threads=st.integers(1, 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def check(axes: tuple[Window, ...], batch: int, channels: int, turned: bool, threads: int) -> None:
     rng = np.random.default_rng(0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,7 @@ def _module(family: str) -> ModuleType:
     return import_module(f"placesim.runtime.kernels.{family}")
 
 
+@cache
 def _tree(family: str) -> ast.Module:
     return ast.parse(Path(inspect.getfile(_module(family))).read_text())
 
@@ -35,27 +36,33 @@ def _name(infer: Any) -> str:
     return name
 
 
-@pytest.mark.parametrize("family", WRITTEN)
-def test_each_op_is_spelled_out_in_the_table_that_ends_its_file(family: str) -> None:
-    last = _tree(family).body[-1]
-    assert isinstance(last, ast.AnnAssign)
-    assert ast.unparse(last.target) == "TABLE"
-    spelled = {node.value for node in ast.walk(last) if isinstance(node, ast.Constant)}
-    assert set(_module(family).TABLE) <= spelled
+def test_each_op_is_spelled_out_in_the_table_that_ends_its_file(subtests: pytest.Subtests) -> None:
+    for family in WRITTEN:
+        with subtests.test(family):
+            last = _tree(family).body[-1]
+            assert isinstance(last, ast.AnnAssign)
+            assert ast.unparse(last.target) == "TABLE"
+            spelled = {node.value for node in ast.walk(last) if isinstance(node, ast.Constant)}
+            assert set(_module(family).TABLE) <= spelled
 
 
-@pytest.mark.parametrize("family", WRITTEN)
-def test_each_shape_function_is_of_the_vocabulary_or_infers(family: str) -> None:
-    table: Table = _module(family).TABLE
-    names = {op: _name(row.shape) for op, row in table.items() if row.shape not in vars(shapes).values()}
-    assert not {op: name for op, name in names.items() if not name.lstrip("_").startswith(("infer_", "build_infer_"))}
+def test_each_shape_function_is_of_the_vocabulary_or_infers(subtests: pytest.Subtests) -> None:
+    known = list(vars(shapes).values())
+    for family in WRITTEN:
+        with subtests.test(family):
+            table: Table = _module(family).TABLE
+            names = {op: _name(row.shape) for op, row in table.items() if row.shape not in known}
+            assert not {op: name for op, name in names.items() if not name.lstrip("_").startswith(("infer_", "build_infer_"))}
 
 
-@pytest.mark.parametrize("family", WRITTEN)
-def test_each_public_function_that_raises_says_what(family: str) -> None:
-    functions = [node for node in _tree(family).body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
-    raising = [node for node in functions if any(isinstance(part, ast.Raise) for part in ast.walk(node))]
-    assert not [node.name for node in raising if "Error" not in (ast.get_docstring(node) or "")]
+def test_each_public_function_that_raises_says_what(subtests: pytest.Subtests) -> None:
+    for family in WRITTEN:
+        with subtests.test(family):
+            functions = [
+                node for node in _tree(family).body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+            ]
+            raising = [node for node in functions if any(isinstance(part, ast.Raise) for part in ast.walk(node))]
+            assert not [node.name for node in raising if "Error" not in (ast.get_docstring(node) or "")]
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family.startswith("resources.")])

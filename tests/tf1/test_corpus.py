@@ -8,6 +8,7 @@ from tests.tf1 import corpus
 from tests.tf1.judge import judge
 from tests.tf1.recording import record_in_fork
 
+pytestmark = pytest.mark.corpus
 _WRITTEN = ("coloc", "cond", "ctrl", "dev", "opt", "seed", "setter", "tower", "var", "while")
 """The topics whose graphs are also written as graph files."""
 

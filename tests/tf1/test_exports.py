@@ -61,6 +61,7 @@ check()
 """
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("order", ["forwards", "backwards"])
 @pytest.mark.parametrize("first", ["before", "after"])
 def test_a_public_name_is_itself_whatever_submodule_is_imported(first: str, order: str) -> None:

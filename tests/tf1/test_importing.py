@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from placesim.tf1.import_sources import SOURCES
-from tests.processes import run_process
+from tests.processes import PLACESIM, run_process
 
 _START = "from placesim.tf1 import importing\nimporting.install()\n"
 
@@ -160,10 +159,8 @@ if __name__ == "__main__":
 def test_processes_that_a_script_spawns_find_tensorflow(tmp_path: Path) -> None:
     script = tmp_path / "spawns.py"
     script.write_text(_SPAWNS)
-    done = subprocess.run(
-        [sys.executable, "-m", "placesim", "run", str(script)], capture_output=True, text=True, check=False, timeout=100
-    )
-    assert "[3.0, 5.0]" in done.stdout, done.stderr
+    ended = run_process((*PLACESIM, "run", script))
+    assert "[3.0, 5.0]" in ended.output, ended.complaint
 
 
 def test_a_missing_name_is_told_of_the_module_that_was_imported() -> None:

@@ -13,11 +13,6 @@ import placesim.tf1 as tf1
 from placesim.tf1.namespaces import namespace
 
 _DATA = Path(__file__).parent.parent / "data" / "tf1"
-_ROWS: list[dict[str, Any]] = json.loads((_DATA / "tables.json").read_text())
-
-
-def _named(row: dict[str, Any]) -> str:
-    return f"{row['table']} {row['call']}"
 
 
 def _inputs(tf: Any) -> dict[str, Any]:
@@ -81,7 +76,11 @@ def _is_seed(name: str) -> bool:
     return bool(re.fullmatch(r"gradients/(Shape|grad_ys_\d+(/Const)?)", name))
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=_named)
-def test_a_row(row: dict[str, Any]) -> None:
-    expected, found = _differences(row)
-    assert found == expected
+@pytest.mark.corpus
+def test_a_row(subtests: pytest.Subtests) -> None:
+    rows = json.loads((_DATA / "tables.json").read_text())
+    assert len(rows) == 417
+    for row in rows:
+        with subtests.test(f"{row['table']} {row['call']}"):
+            expected, found = _differences(row)
+            assert found == expected

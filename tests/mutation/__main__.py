@@ -1,0 +1,287 @@
+"""`python -m tests.mutation`: change random lines of the package, one at a time, and tell which changes no test notices."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import coverage
+import hypothesis  # noqa: F401  pytest and the packages are imported once, for all mutants
+import numpy as np  # noqa: F401
+import pytest
+
+from tests.mutation.mutants import Mutant, find_mutants
+from tests.mutation.reach import DIRECTORY, SETTINGS, TEST
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning", "graph_plans")]
+LEFT_OUT = ["placesim/runtime/kernels"]
+FIRST_TESTS = 40
+HARNESS_FAILED = 99
+BYTES = 8 << 30
+"""What a process may take: a mutant may never end, and take ever more."""
+
+
+class Result(NamedTuple):
+    """How a mutant fared: `caught` by a test, `timeout`, `survived` or `not reached`."""
+
+    mutant: Mutant
+    outcome: str
+    test: str = ""
+
+
+class Reach:
+    """Which tests reach a line, from recordings."""
+
+    def __init__(self, directory: Path) -> None:
+        self.seconds: dict[str, float] = json.loads((directory / "seconds.json").read_text())
+        self._data = coverage.CoverageData(str(directory / ".coverage"))
+        self._data.read()
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """The tests that reach the mutant's statement, or, where it runs at import, its module; the first of each file, then
+        the fastest, come first."""
+        path = next((path for path in self._data.measured_files() if path.endswith(f"/{mutant.path}")), "")
+        contexts = self._data.contexts_by_lineno(path) if path else {}
+        reached = {test for line in range(mutant.first, mutant.last + 1) for test in contexts.get(line, [])}
+        if reached == {""}:
+            reached = {test for tests in contexts.values() for test in tests}
+        by_file: defaultdict[str, int] = defaultdict(int)
+        ranked = []
+        for test in sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+            file = test.partition("::")[0]
+            ranked.append((by_file[file] // 4, self.seconds[test], test))
+            by_file[file] += 1
+        return [test for *_, test in sorted(ranked)]
+
+
+def copy_tree(target: Path) -> None:
+    """The checkout's files as they are, without what git ignores."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    )
+    for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def record(directory: Path, folders: list[str], tests: list[str], jobs: int) -> None:
+    """Run the tests once, and keep which lines each reaches."""
+    directory.mkdir(parents=True, exist_ok=True)
+    include = "".join(f"\n    {ROOT}/{folder}/*" for folder in folders)
+    settings = directory / "settings"
+    settings.write_text(SETTINGS.format(include=include, directory=directory))
+    environment = {
+        **os.environ, DIRECTORY: str(directory), TEST: "", "COVERAGE_PROCESS_START": str(settings), "PYTHONPATH": str(ROOT)
+    }  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.reach", "-n", str(jobs), *tests]
+    subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    subprocess.run([sys.executable, "-m", "coverage", "combine", "--quiet", f"--rcfile={settings}"], cwd=ROOT, check=True)
+
+
+class Failure:
+    """A pytest plugin that writes the test that fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._path.write_text(report.nodeid)
+
+
+class Tree:
+    """A copy of the checkout, in which one mutant at a time is tested, by a process that is forked from this one."""
+
+    def __init__(self, reach: Reach, seconds: float) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix="mutation-", dir=os.environ[DIRECTORY]))
+        self._reach = reach
+        self._seconds = seconds
+        self._stamp = 1_000_000_000
+        self._sound: set[str] = set()
+        self._broken: set[str] = set()
+        copy_tree(self._path)
+
+    def judge(self, mutant: Mutant) -> Result:
+        """Run the tests that reach the mutant, up to the first that notices it."""
+        source = (ROOT / mutant.path).read_text()
+        while True:
+            tests = [test for test in self._reach.tests(mutant) if test not in self._broken]
+            if not tests:
+                return Result(mutant, "not reached")
+            self._write(mutant.path, mutant.apply(source))
+            outcome, caught = self._run_batches(tests)
+            self._write(mutant.path, source)
+            if outcome != "caught" or caught in self._sound or self._run([caught or tests[0]])[0] == 0:
+                self._sound.add(caught)
+                return Result(mutant, outcome, caught)
+            self._broken.add(caught or tests[0])  # it fails without the mutant, too
+
+    def _write(self, path: str, source: str) -> None:
+        """The file gets a new time, so that no compiled file passes for another's."""
+        self._stamp += 1
+        (self._path / path).write_text(source)
+        os.utime(self._path / path, (self._stamp, self._stamp))
+
+    def _run_batches(self, tests: list[str]) -> tuple[str, str]:
+        took = 0.0
+        rest = []
+        for test in tests[FIRST_TESTS:]:
+            took += self._reach.seconds[test]
+            if took < self._seconds:
+                rest.append(test)
+        for batch in filter(None, (tests[:FIRST_TESTS], rest)):
+            code, caught = self._run(batch)
+            if code is None:
+                return "timeout", ""
+            if code:
+                return "caught", caught
+        return "survived", ""
+
+    def _run(self, tests: list[str]) -> tuple[int | None, str]:
+        """The exit code of pytest, None where it takes too long, and the test that failed."""
+        failed = self._path / "failed"
+        failed.unlink(missing_ok=True)
+        process = os.fork()
+        if process == 0:
+            try:
+                os._exit(self._test(tests, failed))
+            finally:
+                os._exit(HARNESS_FAILED)
+        limit = time.monotonic() + 60 + 5 * sum(self._reach.seconds[test] for test in tests)
+        ended = status = 0
+        while not ended and time.monotonic() < limit:
+            time.sleep(0.02)
+            ended, status = os.waitpid(process, os.WNOHANG)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)  # with what tests left behind
+        if not ended:
+            os.waitpid(process, 0)
+            return None, ""
+        code = os.waitstatus_to_exitcode(status)
+        if code == HARNESS_FAILED:
+            raise RuntimeError(f"pytest could not be started: see {self._path / 'log'}")
+        return code, failed.read_text() if failed.exists() else ""
+
+    def _test(self, tests: list[str], failed: Path) -> int:
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
+        os.chdir(self._path)
+        os.environ["PYTHONPATH"] = str(self._path)
+        sys.path[:] = [str(self._path), *(path for path in sys.path if path not in ("", str(ROOT)))]
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "placesim")]:
+            del sys.modules[name]
+        log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        return int(pytest.main(["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Failure(failed)]))
+
+
+def choose(folders: list[str], left_out: list[str], count: int, seed: int) -> list[Mutant]:
+    """Mutants of as many lines, drawn from all lines that have one."""
+    by_line: defaultdict[tuple[str, int], list[Mutant]] = defaultdict(list)
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not any(name.startswith(f"{other}/") for other in left_out):
+                for mutant in find_mutants(name, path.read_text()):
+                    by_line[name, mutant.line].append(mutant)
+    chance = random.Random(seed)
+    lines = sorted(by_line)
+    chance.shuffle(lines)
+    chosen: list[Mutant] = []
+    for line in lines:
+        if len(chosen) == count:
+            break
+        mutant = chance.choice(by_line[line])
+        if mutant.compiles((ROOT / mutant.path).read_text()):
+            chosen.append(mutant)
+    return chosen
+
+
+def told(result: Result) -> str:
+    mutant = result.mutant
+    line = f"{result.outcome:<11} {mutant.path}:{mutant.line}: {mutant.old} -> {mutant.new}"
+    if result.outcome == "caught":
+        return f"{line}  ({result.test or 'an error before the first test'})"
+    if result.outcome == "timeout":
+        return line
+    return f"{line}\n{mutant.diff((ROOT / mutant.path).read_text())}"
+
+
+def shares(results: list[Result]) -> Iterator[str]:
+    """The share that is caught, for each folder and in all."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for result in results:
+        for name in ("/".join(result.mutant.path.split("/")[:2]), "all"):
+            counts[name][result.outcome] += 1
+    for name, count in sorted(counts.items(), key=lambda item: (item[0] == "all", item[0])):
+        caught = count["caught"] + count["timeout"]
+        rest = f"{count['survived']} survived, {count['not reached']} not reached"
+        yield f"{name}: {caught} of {count.total()} caught ({caught / count.total():.0%}), {rest}"
+
+
+_TREE: list[Tree] = []
+
+
+def _open_tree(reach: Path, seconds: float) -> None:
+    _TREE.append(Tree(Reach(reach), seconds))
+
+
+def _judge(mutant: Mutant) -> Result:
+    return _TREE[0].judge(mutant)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("folders", nargs="*", default=FOLDERS, help=f"folders to change; {' '.join(FOLDERS)} without")
+    parser.add_argument("--kernels", action="store_true", help="change kernels, too")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=120, help="the time of a mutant's tests, after the first few")
+    parser.add_argument("--tests", nargs="*", default=[], help="the tests to record; all without")
+    parser.add_argument(
+        "--reach", type=Path, help="a directory that keeps which test reaches what, and is read where it is there"
+    )
+    parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
+    parser.add_argument("--output", type=Path, help="a JSON file with the results")
+    given = parser.parse_args()
+    mutants = choose(list(given.folders), [] if given.kernels else LEFT_OUT, given.count, given.seed)
+    if given.list:
+        print("\n".join(mutant.diff((ROOT / mutant.path).read_text()) for mutant in mutants))
+        return
+    with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
+        reach = (given.reach or Path(scratch, "reach")).resolve()
+        if not (reach / "seconds.json").exists():
+            record(reach, list(given.folders), given.tests, given.jobs)
+        os.environ[DIRECTORY] = scratch
+        results = []
+        with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds)) as pool:
+            for result in pool.imap_unordered(_judge, mutants):
+                print(told(result), flush=True)
+                results.append(result)
+    print("\n".join(shares(results)))
+    if given.output:
+        rows = [{**result.mutant._asdict(), "outcome": result.outcome, "test": result.test} for result in sorted(results)]
+        given.output.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
