@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,19 @@ settings.load_profile("ci")
 
 def pytest_configure() -> None:
     set_surroundings()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Dask's LocalCluster of two worker processes with a thread each, which no test changes."""
+    distributed = pytest.importorskip("distributed", reason="of the extra `dask`")
+    import dask
+
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),  # a hundred looks a second at what a worker does
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found,
+    ):
+        yield found
 
 
 class GroupScheduling(LoadGroupScheduling):

@@ -33,6 +33,7 @@ def tokens_of(text: str) -> list[Token]:
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=page_name)
 
 
+@pytest.mark.slow(8)
 @every_document
 def test_the_commands_print_what_is_shown(document: Path, tmp_path: Path) -> None:
     text = document.read_text()

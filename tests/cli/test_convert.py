@@ -136,7 +136,7 @@ def test_every_field_of_a_graph_def_goes_through_yaml(shell: Shell) -> None:
 def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, shell: Shell) -> None:
     (shell.directory / graph.name).write_bytes(graph.read_bytes())
     ways: tuple[tuple[str, ...], ...] = ((), ("--log-placement", "--summary"), ("--format", "json"))
-    forms = ("yaml", "json")
+    forms: tuple[str, ...] = ("yaml", "json")
     if graph.stem == "alexnet":  # the others show the same in less time
         ways, forms = ways[-1:], forms[:1]
     for form in forms:

@@ -114,7 +114,7 @@ def _run_command(folder: str, words: Sequence[str], streams: Sequence[str], envi
     os.environ.update(environment)
     sys.argv = [str(ROOT / "placesim" / "__main__.py"), *words]
     sys.orig_argv = [sys.executable, "-m", "placesim", *words]
-    scripts.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": _ForkedScript})  # type: ignore[assignment]
+    vars(scripts)["subprocess"] = SimpleNamespace(**vars(subprocess) | {"Popen": _ForkedScript})
     os.execv = _replace  # type: ignore[assignment]
     try:
         return main()

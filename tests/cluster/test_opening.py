@@ -29,6 +29,7 @@ from tests.cluster.commands import DaskCommands
 from tests.processes import interrupt, read_until, start_process, until
 
 pytest.importorskip("distributed", reason="of the extra `dask`")
+pytestmark = pytest.mark.cluster
 
 PS, W0, W1 = (
     f"/job:{task}/device:CPU:0" for task in ("ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1")
@@ -36,6 +37,7 @@ PS, W0, W1 = (
 
 
 def test_a_cluster_is_joined(cluster: Any) -> None:
+    others = {*cluster.scheduler.clients, "fire-and-forget"}
     with open_cluster(Connection(cluster.scheduler_address), [PS, W0]) as joined:
         assert not joined.is_own
         assert joined.scheduler == cluster.scheduler_address
@@ -44,7 +46,7 @@ def test_a_cluster_is_joined(cluster: Any) -> None:
         assert [offer.versions["placesim"] for offer in joined.offers] == [__version__] * 2
     # it goes on without us
     assert len(cluster.scheduler.workers) == 2
-    assert not cluster.scheduler.clients.keys() - {"fire-and-forget"}
+    assert not cluster.scheduler.clients.keys() - others
 
 
 def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:

@@ -25,6 +25,7 @@ from tests.cluster.commands import DaskCommands
 from tests.processes import interrupt, until
 
 psutil = pytest.importorskip("psutil", reason="of the extra `dask`")
+pytestmark = pytest.mark.cluster
 MANY = "1..3000"
 PLAN = ("plan", str(ROOT / "graphs" / "data-parallel.yaml"), "--free-all", "--soft-placement", "--evaluations", "30")
 

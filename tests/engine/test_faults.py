@@ -24,6 +24,7 @@ from tests.cluster.commands import DaskCommands
 from tests.engine.workers import open_session, settled, two_workers
 from tests.processes import interrupt, until
 
+pytestmark = pytest.mark.cluster
 CPU, GPU = "/cpu:0", "/gpu:0"
 CPU_NAME, GPU_NAME = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
 MANY = {

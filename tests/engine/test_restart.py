@@ -20,6 +20,7 @@ from tests.processes import until
 from tests.runtime.saving.graphs import write_training
 
 __all__ = ["own_workers"]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def test_every_form_is_that_of_one_process(form: str, workers: Cluster, shell: S
         assert all(json.loads(line) for line in ended.output.splitlines())
 
 
+@pytest.mark.cluster
 def test_workers_of_its_own(shell: Shell) -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
     ended = shell(

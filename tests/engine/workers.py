@@ -13,12 +13,13 @@ from placesim.devices.inventory import Device
 from placesim.graph.steps import Config
 from placesim.runtime.session import Session
 
+TASKS = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
+
 
 @contextmanager
 def two_workers() -> Iterator[Cluster]:
     """A cluster of two workers that no device lives in yet."""
-    names = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
-    with open_cluster(Connection(), names) as cluster:
+    with open_cluster(Connection(), TASKS) as cluster:
         yield cluster
 
 

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,21 @@ def by_scope(page: Page) -> Page:
     return page
 
 
+@cache
+def towers_page() -> str:
+    return html_page(picture(TOWERS, gpu=2))
+
+
+@pytest.fixture
+def shown(browser: Browser) -> Page:
+    """The page of two towers, for tests that only look."""
+    return by_scope(browser.look(towers_page()))
+
+
 @pytest.fixture
 def towers(browser: Browser) -> Page:
     """The page of two towers."""
-    return opened(browser, picture(TOWERS, gpu=2))
+    return by_scope(browser.open(towers_page()))
 
 
 def boxes(page: Page) -> dict[str, dict[str, Any]]:
@@ -206,11 +218,73 @@ def settled(page: Page) -> None:
     wait(page, "document.getElementById('status').textContent === ''")
 
 
-def test_it_opens_with_the_outermost_scopes(towers: Page) -> None:
-    assert set(boxes(towers)) >= {"model", "tower_0", "tower_1", "train"}
-    assert towers.inner_text("#title") == "graph.yaml"
+def colour_by(page: Page, mode: str) -> None:
+    page.evaluate(f"byId('mode').value = '{mode}'; byId('mode').dispatchEvent(new Event('change'))")
+
+
+def test_it_opens_with_the_outermost_scopes(shown: Page) -> None:
+    assert set(boxes(shown)) >= {"model", "tower_0", "tower_1", "train"}
+    assert shown.inner_text("#title") == "graph.yaml"
     copies = len(picture(TOWERS, gpu=2).copies)
-    assert towers.inner_text("#facts").startswith(f"52 ops on 3 devices · {copies} transfers")
+    assert shown.inner_text("#facts").startswith(f"52 ops on 3 devices · {copies} transfers")
+
+
+def test_the_matrix_is_the_pictures(shown: Page) -> None:
+    rows = shown.evaluate(
+        "[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))"
+    )
+    names = ["CPU:0", "GPU:0", "GPU:1"]
+    expected = picture(TOWERS, gpu=2).matrix()
+    assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
+
+
+def test_the_page_names_the_library_that_it_carries(shown: Page) -> None:
+    version = shown.evaluate("cytoscape.version")
+    assert f"Cytoscape.js {version}" in SHELL.about
+    assert f"Cytoscape.js {version}" in (ASSETS / SHELL.main[0]).read_text()
+
+
+def test_links_end_at_their_boxes(shown: Page) -> None:
+    gaps = shown.evaluate(
+        f"{CY}.edges().map(e => {{ const gap = (p, b) => Math.max(Math.abs(p.x - b.position('x')) - b.width() / 2, "
+        "Math.abs(p.y - b.position('y')) - b.height() / 2); "
+        "return Math.max(Math.abs(gap(e.sourceEndpoint(), e.source())), Math.abs(gap(e.targetEndpoint(), e.target()))); })"
+    )
+    assert gaps
+    assert max(gaps) < 12
+
+
+def test_no_two_devices_look_alike(shown: Page) -> None:
+    assert shown.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
+
+
+def test_the_legend_hides_nothing_of_the_first_picture(shown: Page) -> None:
+    settled(shown)
+    lowest = shown.evaluate(
+        f"{CY}.elements().renderedBoundingBox().y2 + document.getElementById('graph').getBoundingClientRect().y"
+    )
+    assert lowest < shown.evaluate("document.getElementById('legend').getBoundingClientRect().y")
+
+
+@pytest.mark.parametrize(
+    ("mode", "legend"),
+    [
+        ("device", "GPU:1"),
+        ("op", "ReluGrad"),
+        ("requested", "/device:GPU:1"),
+        ("moved", "where it was requested"),
+        ("bytes", "< 32 KiB"),
+    ],
+)
+def test_the_graph_is_coloured_by(shown: Page, mode: str, legend: str) -> None:
+    images = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => b.data('image')))"
+    device = shown.evaluate(images)
+    colour_by(shown, mode)
+    assert legend in shown.inner_text("#legend")
+    # all is where it was requested, and a device looks the same in a request
+    assert (shown.evaluate(images) == device) == (mode in ("device", "requested"))
+    colour_by(shown, "device")
+    assert shown.evaluate(images) == device
 
 
 def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
@@ -219,15 +293,6 @@ def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
     assert "10 tensors · 4.1 MiB" in labels
     assert len(labels) == towers.evaluate(f"{CY}.edges('.copy').length")
     assert towers.evaluate(f"{CY}.edges('.copy').every(e => e.style('line-color') !== {CY}.edges('.data').style('line-color'))")
-
-
-def test_the_matrix_is_the_pictures(towers: Page) -> None:
-    rows = towers.evaluate(
-        "[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))"
-    )
-    names = ["CPU:0", "GPU:0", "GPU:1"]
-    expected = picture(TOWERS, gpu=2).matrix()
-    assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
 
 
 def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Page) -> None:
@@ -246,12 +311,6 @@ def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Pag
     x, y = place(towers, name)
     assert 300 < x < 1060
     assert 60 < y < 880
-
-
-def test_the_page_names_the_library_that_it_carries(towers: Page) -> None:
-    version = towers.evaluate("cytoscape.version")
-    assert f"Cytoscape.js {version}" in SHELL.about
-    assert f"Cytoscape.js {version}" in (ASSETS / SHELL.main[0]).read_text()
 
 
 def test_an_address_leads_to_its_node(towers: Page) -> None:
@@ -291,16 +350,6 @@ def test_boxes_stand_in_their_scopes_and_apart_from_each_other(towers: Page) -> 
                 box["x1"] < apart["x2"] and apart["x1"] < box["x2"] and box["y1"] < apart["y2"] and apart["y1"] < box["y2"]
             )
             assert not overlaps, (name, other)
-
-
-def test_links_end_at_their_boxes(towers: Page) -> None:
-    gaps = towers.evaluate(
-        f"{CY}.edges().map(e => {{ const gap = (p, b) => Math.max(Math.abs(p.x - b.position('x')) - b.width() / 2, "
-        "Math.abs(p.y - b.position('y')) - b.height() / 2); "
-        "return Math.max(Math.abs(gap(e.sourceEndpoint(), e.source())), Math.abs(gap(e.targetEndpoint(), e.target()))); })"
-    )
-    assert gaps
-    assert max(gaps) < 12
 
 
 def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
@@ -363,31 +412,6 @@ def test_arrow_keys_walk_through_the_graph(towers: Page) -> None:
     assert towers.inner_text("#panel h3") == "tower_0/layer_0/matmul"
 
 
-@pytest.mark.parametrize(
-    ("mode", "legend"),
-    [
-        ("device", "GPU:1"),
-        ("op", "ReluGrad"),
-        ("requested", "/device:GPU:1"),
-        ("moved", "where it was requested"),
-        ("bytes", "< 32 KiB"),
-    ],
-)
-def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
-    images = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => b.data('image')))"
-    device = towers.evaluate(images)
-    towers.evaluate(
-        f"document.getElementById('mode').value = '{mode}'; document.getElementById('mode').dispatchEvent(new Event('change'))"
-    )
-    assert legend in towers.inner_text("#legend")
-    # all is where it was requested, and a device looks the same in a request
-    assert (towers.evaluate(images) == device) == (mode in ("device", "requested"))
-
-
-def test_no_two_devices_look_alike(towers: Page) -> None:
-    assert towers.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
-
-
 CONTRAST = """(() => {
   const light = (colour) => { const part = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16) / 255)
     .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
@@ -402,7 +426,7 @@ CONTRAST = """(() => {
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_are_legible(browser: Browser, dark: bool) -> None:
-    page = opened(browser, picture(TOWERS, gpu=2), dark)
+    page = browser.open(towers_page(), dark=dark)
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == dark
     # WCAG 2.1: 4.5 to 1 for text
@@ -536,9 +560,7 @@ def test_what_was_moved_from_its_request_is_told(browser: Browser) -> None:
     nodes = "{op: NoOp, name: a, device: /gpu:7}, {op: NoOp, name: b, device: /cpu:0}"
     text = f"config: {{allow_soft_placement: true}}\nnodes: [{nodes}]"
     page = lanes(browser, picture(text, gpu=1))
-    page.evaluate(
-        "document.getElementById('mode').value = 'moved'; document.getElementById('mode').dispatchEvent(new Event('change'))"
-    )
+    colour_by(page, "moved")
     assert page.inner_text("#legend").split("\n")[:2] == ["moved from its request", "where it was requested"]
     page.evaluate("[...document.querySelectorAll('.box')].find(box => box.title === 'a').click()")
     assert "moved from its request" in page.inner_text("#panel")
@@ -659,14 +681,6 @@ def test_by_scope_the_first_picture_fits_and_can_be_read(browser: Browser, file:
 
 
 def test_what_has_no_room_is_closed_inside_first(browser: Browser) -> None:
-    page = by_scope(browser.open(html_page(picture(TOWERS, gpu=2)), width=400))
+    page = by_scope(browser.open(towers_page(), width=400))
     settled(page)
     assert {"model", "tower_0", "tower_1", "train"} == set(boxes(page))
-
-
-def test_the_legend_hides_nothing_of_the_first_picture(towers: Page) -> None:
-    settled(towers)
-    lowest = towers.evaluate(
-        f"{CY}.elements().renderedBoundingBox().y2 + document.getElementById('graph').getBoundingClientRect().y"
-    )
-    assert lowest < towers.evaluate("document.getElementById('legend').getBoundingClientRect().y")

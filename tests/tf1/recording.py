@@ -45,19 +45,29 @@ def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), 
 
 @cache
 def _import_api() -> None:
-    """Import once, before processes are forked, what scripts need."""
+    """Import once, before processes are forked, what scripts need: the API, kernels, gradients and sessions."""
+    import concurrent.futures.thread  # noqa: F401
+
     import google.protobuf.json_format  # noqa: F401
     import numpy.random  # noqa: F401
 
+    import placesim.formats.graph_file.scoped_writer
     import placesim.runtime.graph_shapes
+    import placesim.runtime.intra_op
+    import placesim.runtime.session
+    import placesim.tf1.functions.loops
     import placesim.tf1.importing
     import placesim.tf1.running.children
     import placesim.tf1.session  # noqa: F401
+    from placesim.runtime.kernels import join_tables
+    from placesim.tf1.gradients.registry import built_in
     from placesim.tf1.missing import known_names
     from placesim.tf1.namespaces import find
 
     for name in sorted(known_names()):
         find(name)
+    join_tables()
+    built_in()
 
 
 def _tell(script: Path, how: tuple[Any, ...], path: str) -> None:

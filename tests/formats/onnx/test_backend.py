@@ -35,7 +35,8 @@ def hold(kind: str, chosen: list[Case]) -> None:
     failures = {case.name: reason for case in chosen if (reason := failure(case))}
     known = listed() & {case.name for case in chosen}
     assert not {name: reason for name, reason in failures.items() if name not in known}
-    assert not known - failures.keys(), "these agree by now: python -m tests.formats.onnx_page"
+    drawn = {case.name for case in chosen if case.name.startswith("test_bernoulli")}  # ten draws may be ONNX's by chance
+    assert not known - failures.keys() - drawn, "these agree by now: python -m tests.formats.onnx_page"
     assert len(chosen) - len(failures) >= LEAST[kind] * len(chosen)
 
 
