@@ -106,6 +106,16 @@ class Failure:
             self._path.write_text(report.nodeid)
 
 
+def wait(process: int, limit: float) -> int | None:
+    """The status with which a process ended; None where it still runs at that time."""
+    while time.monotonic() < limit:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.02)
+    return None
+
+
 class Tree:
     """A copy of the checkout, in which one mutant at a time is tested, by a process that is forked from this one."""
 
@@ -165,14 +175,16 @@ class Tree:
             finally:
                 os._exit(HARNESS_FAILED)
         limit = time.monotonic() + 60 + 5 * sum(self._reach.seconds[test] for test in tests)
-        ended = status = 0
-        while not ended and time.monotonic() < limit:
-            time.sleep(0.02)
-            ended, status = os.waitpid(process, os.WNOHANG)
+        status = wait(process, limit)
+        in_time = status is not None
+        if status is None:
+            os.kill(process, signal.SIGINT)  # tests end what they started
+            status = wait(process, time.monotonic() + 10)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)  # with what tests left behind
-        if not ended:
-            os.waitpid(process, 0)
+            os.killpg(process, signal.SIGKILL)
+        if status is None:
+            _, status = os.waitpid(process, 0)
+        if not in_time:
             return None, ""
         code = os.waitstatus_to_exitcode(status)
         if code == HARNESS_FAILED:

@@ -22,6 +22,7 @@ SETTINGS = f"""[run]
 include = {{include}}
 data_file = {{directory}}/.coverage
 parallel = true
+concurrency = thread,greenlet
 context = ${{{{{TEST}-}}}}
 """
 SECONDS: dict[str, float] = {}
@@ -29,12 +30,18 @@ SECONDS: dict[str, float] = {}
 FAILED: set[str] = set()
 
 
+def name_test(nodeid: str) -> str:
+    """The test's id, without the group that xdist's scheduling reads from it."""
+    end = nodeid.rfind("@")
+    return nodeid[:end] if end > nodeid.rfind("]") else nodeid
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     measured = coverage.Coverage.current()
     assert measured is not None
-    os.environ[TEST] = item.nodeid
-    measured.switch_context(item.nodeid)
+    os.environ[TEST] = name_test(item.nodeid)
+    measured.switch_context(os.environ[TEST])
     try:
         return (yield)
     finally:
@@ -42,9 +49,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    SECONDS[report.nodeid] = SECONDS.get(report.nodeid, 0.0) + report.duration
+    test = name_test(report.nodeid)
+    if not isinstance(report, pytest.SubtestReport):  # its time is within its test's
+        SECONDS[test] = SECONDS.get(test, 0.0) + report.duration
     if report.outcome != "passed":
-        FAILED.add(report.nodeid)
+        FAILED.add(test)
 
 
 def pytest_sessionfinish() -> None:
