@@ -133,7 +133,7 @@ def _replacements(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.expr |
             yield node, str(not value)
         case ast.Constant(value=int(value)):
             yield node, str(value + 1)
-            yield node, f"({value - 1})"
+            yield node, str(value - 1) if value else "(-1)"
         case ast.Constant(value=str(value)):
             yield node, "''" if value else "'mutant'"
         case ast.Call(func=ast.Name(id=name) as function) if name in CALLS and (name != "sorted" or not node.keywords):

@@ -11,7 +11,7 @@ LINES = [
     ("a = (é) is not (c)", {"a = (é) is (c)"}),
     ("a = b + c and d", {"a = b - c and d", "a = b + c or d"}),
     ("a = not b", {"a = bool(b)"}),
-    ("a = 3", {"a = 4", "a = (2)"}),
+    ("a = 3", {"a = 4", "a = 2"}),
     ("a = True", {"a = False"}),
     ("a = max(b)", {"a = min(b)"}),
     ("a = sorted(b)", {"a = list(b)"}),
