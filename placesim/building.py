@@ -10,14 +10,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from placesim.formats.graph_file.body_entries import Functions
-    from placesim.graph.binding import Variable
-    from placesim.graph.builder import GraphBuilder as NodeBuilder
+    from placesim.formats.graph_file.body_entries import FunctionMaker
+    from placesim.graph.binding import VariableNodes
+    from placesim.graph.builder import ScopedGraphBuilder as NodeBuilder
     from placesim.graph.graph import Node, TensorRef
     from placesim.graph.steps import GraphFile
 
 
-class Made:
+class NodeHandle:
     """A node of a builder, or a variable: an input of other nodes, by its first output, or with `[i]` by another.
 
     `name` is the full name of the node, as fetches and feeds have it; in the body of a function it is its name there.
@@ -25,7 +25,7 @@ class Made:
 
     __slots__ = ("_builder", "_item", "name")
 
-    def __init__(self, name: str, item: Node | TensorRef | Variable, builder: NodeBuilder) -> None:
+    def __init__(self, name: str, item: Node | TensorRef | VariableNodes, builder: NodeBuilder) -> None:
         self.name = name
         self._item = item
         self._builder = builder
@@ -33,13 +33,13 @@ class Made:
     def __repr__(self) -> str:
         return f"<placesim node {self.name}>"
 
-    def __getitem__(self, index: int) -> Made:
+    def __getitem__(self, index: int) -> NodeHandle:
         """Another output of the node.  Raises TypeError for a variable's value, which is one tensor."""
         from placesim.graph.graph import Node, TensorRef
 
         if not isinstance(self._item, Node):
             raise TypeError(f"no outputs to choose from: got {self!r}, expected a node")
-        return Made(f"{self.name}:{index}", TensorRef(self._item.id, index), self._builder)
+        return NodeHandle(f"{self.name}:{index}", TensorRef(self._item.id, index), self._builder)
 
     def __iter__(self) -> Iterator[Any]:
         """None: how many outputs a node has is not asked by unpacking it.  Raises TypeError."""
@@ -49,7 +49,7 @@ class Made:
 class _Level:
     """A graph that nodes are added to: the file's, that of a function, or the body of a conditional or loop."""
 
-    def __init__(self, builder: NodeBuilder, functions: Functions | None = None, open_types: Any = None) -> None:
+    def __init__(self, builder: NodeBuilder, functions: FunctionMaker | None = None, open_types: Any = None) -> None:
         self.builder = builder
         self.is_body = functions is not None
         self.open_types: Mapping[str, Any] = open_types or {}
@@ -58,16 +58,16 @@ class _Level:
         self._functions = functions
 
     @property
-    def functions(self) -> Functions:
+    def functions(self) -> FunctionMaker:
         """What makes conditionals and loops here."""
-        from placesim.formats.graph_file.body_entries import functions_of
+        from placesim.formats.graph_file.body_entries import make_functions
 
         if self._functions is None:
-            self._functions = functions_of(self.builder)
+            self._functions = make_functions(self.builder)
         return self._functions
 
 
-class _Left(Exception):
+class _BodyExit(Exception):
     """A body's Python was left by an error of its own."""
 
     def __init__(self, error: Exception) -> None:
@@ -89,7 +89,7 @@ class GraphBuilder:
     """
 
     def __init__(self, name: str = "<builder>", tensorflow: Any = None) -> None:
-        from placesim.graph.builder import GraphBuilder as NodeBuilder
+        from placesim.graph.builder import ScopedGraphBuilder as NodeBuilder
         from placesim.ops.registry import load_registry
         from placesim.releases import CURRENT, find_release
 
@@ -116,10 +116,10 @@ class GraphBuilder:
         *inputs: Any,
         name: str | None = None,
         device: str | None = "",
-        control_inputs: Iterable[Made] = (),
+        control_inputs: Iterable[NodeHandle] = (),
         attrs: Mapping[str, Any] | None = None,
         **more_attrs: Any,
-    ) -> Made:
+    ) -> NodeHandle:
         """A node of a registered op.
 
         `inputs` are what this builder has made, lists of it, or literals (numbers, texts, lists, arrays), which become
@@ -137,23 +137,23 @@ class GraphBuilder:
             with self._adding():
                 full = builder.claim_name(op, name)
                 node = builder.add_named(op, full, self._operands(op, full, inputs), values, controls, 0)
-        return Made(node.name, node, builder)
+        return NodeHandle(node.name, node, builder)
 
     def constant(
         self, value: Any, dtype: str | None = None, shape: Sequence[int] | None = None, name: str | None = None
-    ) -> Made:
+    ) -> NodeHandle:
         """A `Const`, as `tf.constant` makes it: the dtype is that of the value, where none is given."""
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value
-        from placesim.formats.problems import Wrong
+        from placesim.formats.problems import InvalidValue
 
         try:
             tensor = constant_value(value, dtype, shape)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         with self._adding():
             node = self._builder.constant(tensor, name=name)
-        return Made(node.name, node, self._builder)
+        return NodeHandle(node.name, node, self._builder)
 
     def variable(
         self,
@@ -162,7 +162,7 @@ class GraphBuilder:
         dtype: str = "float32",
         initializer: Any = None,
         kind: str = "ref",
-    ) -> Made:
+    ) -> NodeHandle:
         """A variable with its initializer; as an input it is its value.  It stands outside of functions and bodies.
 
         `initializer` is what a graph file's is (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`),
@@ -171,27 +171,27 @@ class GraphBuilder:
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
         from placesim.formats.graph_file.variable_entries import initializer_value, kind_value
-        from placesim.formats.problems import Wrong
-        from placesim.graph.variables import VALUE_KINDS, Initializer, add_variable
+        from placesim.formats.problems import InvalidValue
+        from placesim.graph.variables import VALUE_KINDS, InitializerSpec, add_variable
 
         try:
             dims = None if shape is None else known_shape(shape)
             found, element = None if initializer is None else initializer_value(initializer), dtype_value(dtype)
             if found is not None and found.kind == "tensor":
-                raise Wrong("no variable of a tensor here: got an initializer 'tensor', expected another")
+                raise InvalidValue("no variable of a tensor here: got an initializer 'tensor', expected another")
             if found is not None and found.kind in VALUE_KINDS:
                 tensor = constant_value(found.values[found.kind], None, dims)
-                element, found = tensor.dtype, Initializer(found.kind, {found.kind: tensor.array})
+                element, found = tensor.dtype, InitializerSpec(found.kind, {found.kind: tensor.array})
             kind = kind_value(kind)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         if len(self._levels) > 1:
             raise GraphBuildError("a variable in a body: got one, expected that outside of functions, conditionals and loops")
         with self._adding():
             made = add_variable(self._builder, name, dims, element, found, kind)
-        return Made(self._builder.graph.nodes[made.node].name, made, self._builder)
+        return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
 
-    def initializer(self, name: str = "init") -> Made:
+    def initializer(self, name: str = "init") -> NodeHandle:
         """A node that runs the initializers of all variables made before it; in a body its calls wait for these."""
         from placesim.errors import GraphBuildError
         from placesim.graph.variables import add_global_initializer
@@ -203,7 +203,7 @@ class GraphBuilder:
             node = level.builder.graph.nodes[level.functions.initialize(name, 0)]
         else:
             node = add_global_initializer(level.builder, name, 0)
-        return Made(node.name, node, level.builder)
+        return NodeHandle(node.name, node, level.builder)
 
     # --- functions --------------------------------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@ class GraphBuilder:
         are named `output`, or `output_0` and so on.
         """
         from placesim.errors import GraphBuildError
-        from placesim.formats.graph_file.function_bodies import finished_function, function_builder
+        from placesim.formats.graph_file.function_bodies import function_builder, write_body_function
         from placesim.formats.graph_file.node_attrs import any_value
-        from placesim.formats.problems import Wrong
+        from placesim.formats.problems import InvalidValue
 
         library = self._file.graph.functions
         if name in library:
@@ -233,15 +233,15 @@ class GraphBuilder:
         try:
             own = {key: any_value(value) for key, value in (attrs or {}).items()}
             builder, arguments, open_types = function_builder(self._file, inputs)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         levels, self._levels = self._levels, [_Level(builder, None, open_types)]
         try:
-            given = body(*(Made(text, builder.graph.nodes[node], builder) for node, text in arguments.items()))
+            given = body(*(NodeHandle(text, builder.graph.nodes[node], builder) for node, text in arguments.items()))
             results = [(text, self._result_ref(item)) for text, item in _named(given)]
         finally:
             self._levels = levels
-        library[name] = finished_function(builder.graph, name, arguments, results, {}, own)
+        library[name] = write_body_function(builder.graph, name, arguments, results, {}, own)
         for added, function in builder.graph.functions.items():
             library.setdefault(added, function)
         self._file.last_number = max(self._file.last_number, builder.last_number)
@@ -268,7 +268,7 @@ class GraphBuilder:
         maximum_iterations: Any = None,
         parallel_iterations: int = 10,
         name: str | None = None,
-    ) -> list[Made]:
+    ) -> list[NodeHandle]:
         """`tf.while_loop` of version 2: what the loop variables are at its end.
 
         `cond` and `body` are called here with the variables, and add their nodes to this builder: `cond` gives whether there
@@ -277,11 +277,11 @@ class GraphBuilder:
         """
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import shape_value
-        from placesim.formats.problems import Wrong
+        from placesim.formats.problems import InvalidValue
 
         try:
             shapes = {i: shape_value(each).dims for i, each in enumerate(shape_invariants or ()) if each is not None}
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         options = {"parallel_iterations": parallel_iterations}
         if maximum_iterations is not None:
@@ -292,7 +292,7 @@ class GraphBuilder:
         return self._made(found)
 
     @contextmanager
-    def _making(self, what: str) -> Iterator[Functions]:
+    def _making(self, what: str) -> Iterator[FunctionMaker]:
         """What makes a conditional or loop here; where that is refused, nothing of it stays."""
         from placesim.errors import GraphBuildError
 
@@ -306,21 +306,21 @@ class GraphBuilder:
         except BaseException as error:
             level.builder.graph.functions.clear()
             level.builder.graph.functions.update(known)
-            if isinstance(error, _Left):
+            if isinstance(error, _BodyExit):
                 raise error.error from None
             raise
 
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
         """What calls a body's Python in its graph."""
 
-        def write(functions: Functions, nodes: Sequence[int]) -> list[Any]:
+        def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:
             from placesim.errors import GraphBuildError
 
             level = _Level(functions.builder, functions)
             self._levels.append(level)
             try:
                 all_nodes = functions.builder.graph.nodes
-                given = body(*(Made(all_nodes[node].name, all_nodes[node], level.builder) for node in nodes))
+                given = body(*(NodeHandle(all_nodes[node].name, all_nodes[node], level.builder) for node in nodes))
                 listed = list(given) if isinstance(given, list | tuple) else [given]
                 if single is not None:
                     single.append(not isinstance(given, list | tuple))
@@ -328,7 +328,7 @@ class GraphBuilder:
             except GraphBuildError:
                 raise
             except Exception as error:
-                raise _Left(error) from None
+                raise _BodyExit(error) from None
             finally:
                 self._levels.pop()
             if level.error is not None:
@@ -337,10 +337,10 @@ class GraphBuilder:
 
         return write
 
-    def _made(self, found: Iterable[TensorRef]) -> list[Made]:
+    def _made(self, found: Iterable[TensorRef]) -> list[NodeHandle]:
         nodes = self._builder.graph.nodes
         texts = ((ref, nodes[ref.node].name + (f":{ref.slot}" if ref.slot else "")) for ref in found)
-        return [Made(text, ref if ref.slot else nodes[ref.node], self._builder) for ref, text in texts]
+        return [NodeHandle(text, ref if ref.slot else nodes[ref.node], self._builder) for ref, text in texts]
 
     @contextmanager
     def _adding(self) -> Iterator[None]:
@@ -371,7 +371,7 @@ class GraphBuilder:
             yield scope
 
     @contextmanager
-    def colocate_with(self, *made: Made, ignore_existing: bool = False) -> Iterator[None]:
+    def colocate_with(self, *made: NodeHandle, ignore_existing: bool = False) -> Iterator[None]:
         """`tf.colocate_with` around each node in turn (2.2.1)."""
         from placesim.formats.graph_file.scope_entries import enter_colocation
 
@@ -384,7 +384,7 @@ class GraphBuilder:
             yield
 
     @contextmanager
-    def control_dependencies(self, made: Iterable[Made] | None) -> Iterator[None]:
+    def control_dependencies(self, made: Iterable[NodeHandle] | None) -> Iterator[None]:
         """`tf.control_dependencies`; None clears what encloses it."""
         with self._builder.control_dependencies(None if made is None else self._controls(made)):
             yield
@@ -399,13 +399,13 @@ class GraphBuilder:
 
     # --- what stands around -----------------------------------------------------------------------------------------
 
-    def _level_of(self, made: Made) -> _Level:
+    def _level_of(self, made: NodeHandle) -> _Level:
         """The graph that something was made in.  Raises GraphBuildError for what can't be seen from here."""
         from placesim.errors import GraphBuildError
 
         for level in reversed(self._levels):
             if (
-                isinstance(made, Made)
+                isinstance(made, NodeHandle)
                 and made._builder is level.builder
                 and made.name.partition(":")[0] in level.builder.graph.ids
             ):
@@ -415,11 +415,11 @@ class GraphBuilder:
             f"no node of this {where}: got {made!r}, expected what it has made, outside of bodies that are done"
         )
 
-    def _node_id(self, made: Made) -> int:
+    def _node_id(self, made: NodeHandle) -> int:
         """The node of something that was made in the graph that is being built."""
         return self._level_of(made).builder.graph.ids[made.name.partition(":")[0]]
 
-    def _controls(self, awaited: Iterable[Made]) -> tuple[int, ...]:
+    def _controls(self, awaited: Iterable[NodeHandle]) -> tuple[int, ...]:
         """The nodes among these of the graph that is being built; the calls of a body wait for the others."""
         level, found = self._levels[-1], []
         for made in awaited:
@@ -443,25 +443,25 @@ class GraphBuilder:
         return [found[index] for index in range(len(items))]
 
     def _operand(self, item: Any, full_name: str, as_handle: bool) -> Any:
-        from placesim.formats.graph_file.body_entries import brought_in
+        from placesim.formats.graph_file.body_entries import capture_outer
 
-        if not isinstance(item, Made):
+        if not isinstance(item, NodeHandle):
             return item
         level, outside = self._levels[-1], self._level_of(item)
         if outside is level:
             return item._item
-        return brought_in(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
+        return capture_outer(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
 
     def _outer(self, item: Any) -> Any:
         """What conditionals and loops are given, or give: a tensor, a variable, an op that gives nothing, or a literal."""
-        from placesim.formats.graph_file.body_entries import OP_ITSELF, brought_in
+        from placesim.formats.graph_file.body_entries import OP_ITSELF, capture_outer
         from placesim.graph.graph import Node, TensorRef
 
-        if not isinstance(item, Made):
+        if not isinstance(item, NodeHandle):
             return item
         level, outside = self._levels[-1], self._level_of(item)
         if outside is not level:
-            return brought_in(level.functions, outside.functions, _tensor_of(item), "")
+            return capture_outer(level.functions, outside.functions, _tensor_of(item), "")
         if isinstance(item._item, Node):
             return TensorRef(item._item.id, 0 if item._item.signature.output_dtypes else OP_ITSELF)
         return item._item
@@ -480,14 +480,14 @@ class GraphBuilder:
     def _attrs(self, op: str, given: Mapping[str, Any]) -> dict[str, Any]:
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.node_attrs import AttrReader
-        from placesim.ops.registry import said_elsewhere
+        from placesim.ops.registry import describe_other_releases
         from placesim.suggestions import did_you_mean
 
         registry, library = self._builder.registry, self._file.graph.functions
         if op in library:
             self._builder.graph.functions.setdefault(op, library[op])
         elif registry.op(op) is None:
-            near = said_elsewhere(op, registry) or did_you_mean(op, [*registry.op_names, *library])
+            near = describe_other_releases(op, registry) or did_you_mean(op, [*registry.op_names, *library])
             raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {registry.release}{near}")
         wrong: list[str] = []
         reader = AttrReader(
@@ -502,23 +502,23 @@ class GraphBuilder:
 def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
     """Lists of nodes one after the other, as a NodeDef has them; literals as they are."""
     for item in inputs:
-        if isinstance(item, list | tuple) and any(isinstance(part, Made) for part in item):
+        if isinstance(item, list | tuple) and any(isinstance(part, NodeHandle) for part in item):
             yield from _flat(item)
         else:
             yield item
 
 
-def _tensor_of(made: Made) -> Any:
+def _tensor_of(made: NodeHandle) -> Any:
     from placesim.graph.graph import Node, TensorRef
 
     return TensorRef(made._item.id, 0) if isinstance(made._item, Node) else made._item
 
 
 def _is_resource(item: Any) -> bool:
-    return isinstance(item, Made) and getattr(item._item, "kind", "") == "resource"
+    return isinstance(item, NodeHandle) and getattr(item._item, "kind", "") == "resource"
 
 
-def _node_name(made: Made) -> str:
+def _node_name(made: NodeHandle) -> str:
     return made.name.partition(":")[0]
 
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.errors import GraphFileError, UsageError
-from placesim.files.writing import gathered
+from placesim.files.writing import join_pieces
 
 if TYPE_CHECKING:
     from placesim.formats.onnx.reader import OnnxFile
@@ -78,7 +78,7 @@ def _pbtxt(file: GraphFile) -> Iterator[bytes]:
 
 
 def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
-    return (piece.encode() for piece in gathered(pieces))
+    return (piece.encode() for piece in join_pieces(pieces))
 
 
 WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
@@ -99,7 +99,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
 """The endings of files in each form."""
 
 
-def form_of(path: str | PurePath) -> str:
+def find_file_form(path: str | PurePath) -> str:
     """The form that a path's ending tells.  Raises UsageError for one that tells none."""
     ending = PurePath(path).suffix.lower()
     found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
@@ -109,7 +109,7 @@ def form_of(path: str | PurePath) -> str:
     return found
 
 
-def content_of(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
+def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
     """A graph in a form; the notes are of what gets lost.  `model` is the ONNX model that the graph was read of.
 
     Raises UsageError for ONNX where there is none.
@@ -117,7 +117,7 @@ def content_of(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFil
     if form == "onnx":
         return onnx_content(file, model)
     written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
-    lost = lost_in(file, form)
+    lost = find_losses(file, form)
     return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
 
 
@@ -126,7 +126,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
 
     Raises UsageError where the graph was read of something else.
     """
-    from placesim.formats.onnx.writing import annotated, node_devices
+    from placesim.formats.onnx.writing import annotate_model, node_devices
 
     if model is None:
         raise UsageError("no ONNX model: got another graph, expected one to write devices into; no graph is made to ONNX")
@@ -140,18 +140,18 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     notes = (
         (f"not in onnx: devices of {others} nodes that differ from those of most nodes of their ONNX node",) if others else ()
     )
-    return Content((bytes(piece) for piece in annotated(model.data, devices)), notes)
+    return Content((bytes(piece) for piece in annotate_model(model.data, devices)), notes)
 
 
-def lost_in(file: GraphFile, form: str) -> list[str]:
+def find_losses(file: GraphFile, form: str) -> list[str]:
     """What a form has no place for."""
-    from placesim.formats.tensorflow.graph_def import left_out
+    from placesim.formats.tensorflow.graph_def import find_unwritten_sections
 
-    lost = left_out(file) if form in ("pb", "pbtxt") else []
+    lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
     return [*lost, "the values of its variables"] if file.initial_values else lost
 
 
-def placed_file(file: GraphFile, report: Report) -> GraphFile:
+def build_placed_file(file: GraphFile, report: Report) -> GraphFile:
     """The file with the devices that its nodes were placed on in the place of those they ask for.
 
     So too for the nodes of functions, where all calls have them on one device, and where the graph is then placed as it was.

@@ -24,7 +24,7 @@ TURN_SECONDS = 0.1
 """How long a thread that can be interrupted waits at a time: an interrupt reaches it in between."""
 
 
-class Interrupted(SystemExit):
+class ThreadInterruption(SystemExit):
     """Raised in a thread whose work is not wanted: no kernel takes it for an error, and a thread ends quietly by it."""
 
 
@@ -68,7 +68,7 @@ class _Worker:
         self._thread.start()
 
     def _serve(self) -> None:
-        with suppress(Interrupted):  # it may come when the work has just ended
+        with suppress(ThreadInterruption):  # it may come when the work has just ended
             while not self._is_interrupted:
                 self._waiting.get().run()
 
@@ -76,23 +76,23 @@ class _Worker:
         self._waiting.put(work)
 
     def interrupt(self) -> None:
-        """Raise `Interrupted` in the thread, as soon as it runs Python; it takes no more work."""
+        """Raise `ThreadInterruption` in the thread, as soon as it runs Python; it takes no more work."""
         self._is_interrupted = True
         interrupt(self._thread)
 
 
 def interrupt(thread: Thread) -> None:
-    """Raise `Interrupted` in a thread, as soon as it runs Python."""
+    """Raise `ThreadInterruption` in a thread, as soon as it runs Python."""
     import ctypes
 
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(ThreadInterruption))
 
 
 _idle: list[_Worker] = []
 _given_up = Event()
 
 
-def gave_up() -> bool:
+def has_abandoned_work() -> bool:
     """Whether any work of this process was given up, so that threads may still be at it."""
     return _given_up.is_set()
 

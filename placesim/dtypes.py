@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class DType:
+class DataType:
     """One element type; there is exactly one object for each, so `is` compares them.
 
     `name` is TensorFlow's short name (`float`), `python_name` the one of its Python API (`float32`), `size` the bytes of an
@@ -67,7 +67,7 @@ class DType:
         return (parse_dtype, (self.name,))
 
 
-class OpenType(DType):
+class OpenType(DataType):
     """A type that is an attr of the function whose body it stands in: whichever the function is called with.
 
     There is one object for each attr of a function; it is compared by `is` like any type, and every op takes it.
@@ -85,7 +85,7 @@ class OpenType(DType):
         return (OpenType, (self.name,))
 
 
-def _dtypes() -> dict[str, DType]:
+def _dtypes() -> dict[str, DataType]:
     rows = (
         # name, number, bytes, numpy, Python
         ("float", 1, 4, "float32", "float32"),
@@ -122,7 +122,7 @@ def _dtypes() -> dict[str, DType]:
         ("uint2", 32, 1, "uint2", ""),
         ("float4_e2m1fn", 33, 1, "float4_e2m1fn", ""),
     )
-    return {row[0]: DType(*row) for row in rows}
+    return {row[0]: DataType(*row) for row in rows}
 
 
 DTYPES = _dtypes()
@@ -157,6 +157,6 @@ NAMES = tuple(dict.fromkeys((*DTYPES, *(dtype.python_name for dtype in DTYPES.va
 """Every name a graph file may use."""
 
 
-def parse_dtype(name: str) -> DType:
+def parse_dtype(name: str) -> DataType:
     """`float`, `float32` or `DT_FLOAT` -> the type; KeyError for anything else."""
     return _BY_ALIAS[name]

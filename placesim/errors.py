@@ -5,7 +5,7 @@ PlacesimError                    anything a user is told in one line
  ├─ GraphFileError               every problem of a file, each with its location
  ├─ GraphBuildError              TensorFlow's Python would raise ValueError while the graph is built
  ├─ RequestError                 TensorFlow's Python would raise ValueError for a fetch or a feed
- ├─ Interrupted                  Ctrl-C ended a command that had established something
+ ├─ Interruption                 Ctrl-C ended a command that had established something
  ├─ SessionUsageError            TensorFlow's Python would raise RuntimeError for how a session is used
  ├─ DefectError                  placesim itself is wrong: whoever meets it is asked to report it
  └─ OpError                      TensorFlow's own status classes
@@ -87,10 +87,15 @@ class UsageError(PlacesimError):
     """An option, a feed or a fetch that means nothing."""
 
 
-class Interrupted(PlacesimError):
+class Interruption(PlacesimError):
     """Ctrl-C: no error of anybody's, but what a report says in the place of one, so that it keeps what was done."""
 
     exit_code = 130
+
+    @property
+    def type_name(self) -> str:
+        """The name that reports have."""
+        return "Interrupted"
 
 
 class GraphFileError(PlacesimError):

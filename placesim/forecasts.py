@@ -14,7 +14,7 @@ from placesim.loading import kept_source, load, source_again, source_name
 from placesim.options import OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
-    from placesim.loading import Loaded, Source
+    from placesim.loading import LoadedGraph, Source
     from placesim.report.plan_report import PlanReport
     from placesim.report.time_report import TimeReport
 
@@ -64,17 +64,17 @@ def sweep(
     from placesim.cluster.connection import Connection
     from placesim.report.text.sweep import row_document
     from placesim.sweeping.axes import make_axes
-    from placesim.sweeping.simulating import Job
-    from placesim.sweeping.spreading import spread
+    from placesim.sweeping.simulating import SweepJob
+    from placesim.sweeping.spreading import spread_processes
     from placesim.sweeping.sweep import SweepRun
 
     axes = make_axes(over.items())
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
-    run = SweepRun(Job(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
+    run = SweepRun(SweepJob(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
 
     def found() -> Iterator[dict[str, Any]]:
-        with spread(Connection(scheduler), run.job, jobs) as hands:
+        with spread_processes(Connection(scheduler), run.job, jobs) as hands:
             for row in run.in_order(hands):
                 yield row_document(keys, row)
 
@@ -110,31 +110,31 @@ def plan(
     """
     from placesim.cluster.connection import Connection
     from placesim.errors import ResourceExhaustedError
-    from placesim.graph_plans.study import Aim, Sought
+    from placesim.graph_plans.study import Aim, PlanMeasure
     from placesim.planned import study_plan
-    from placesim.planned_files import planned_content
+    from placesim.planned_files import write_planned_content
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.spreading import spread
     from placesim.report.plan_report import PlanReport
-    from placesim.report.text.planning import way_out
+    from placesim.report.text.planning import suggest_remedy
 
     chosen = make_options(options)
     data = kept_source(source, chosen)
     check_method(method)
-    aim = Aim(_one_of("objective", objective, Sought), contiguous, explain, page)
+    aim = Aim(_one_of("objective", objective, PlanMeasure), contiguous, explain, page)
     effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
     if evaluations is not None:
         _above_zero("evaluations", evaluations)
     patterns = (free,) if isinstance(free, str) else tuple(free)
 
-    def again() -> Loaded:
+    def again() -> LoadedGraph:
         return load(source_again(data), None, chosen)
 
     with spread(effort, Connection(scheduler)) as effort:
         study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
-    report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path), has_page=page)
+    report = PlanReport(study, lambda path: write_planned_content(again(), chosen, study, patterns, path), has_page=page)
     if study.plan is None:
-        error = ResourceExhaustedError(f"no plan fits: {way_out(study)}")
+        error = ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
         error.report = report
         raise error
     return report

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from placesim.deadlines import run_within
 from placesim.errors import UsageError
 from placesim.loading import kept_source, load, read_bytes, source_again, source_name
-from placesim.options import Options, OptionValues, make_options, with_options
-from placesim.subjects import NO_WISHES, Wish, Wishes, may_be_report, open_snapshot
+from placesim.options import OptionValues, SimulationOptions, make_options, with_options
+from placesim.subjects import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot
 
 if TYPE_CHECKING:
     from placesim.inspection.checking.rules import RuleUse
     from placesim.inspection.snapshot import Snapshot
-    from placesim.loading import Loaded, Source
+    from placesim.loading import LoadedGraph, Source
     from placesim.report.explain_report import ExplainReport
     from placesim.report.inspection_reports import CheckReport, DiffReport, ShowReport
     from placesim.report.report import Report
@@ -47,8 +47,8 @@ def explain(
     if isinstance(edits, bool) or not isinstance(edits, int) or edits < 0:
         raise UsageError(f"wrong edits: got {edits!r}, expected a number of 0 or more")
     chosen = make_options(options)
-    wish = Wish.of(cost, options, by_itself=True) if nodes else Wish.NONE
-    snapshot = _snapshot(source, chosen, Wishes(costs=wish), partitioned=False)
+    wish = DryRunNeed.of(cost, options, by_itself=True) if nodes else DryRunNeed.NONE
+    snapshot = _snapshot(source, chosen, DryRunNeeds(costs=wish), partitioned=False)
     return run_within(chosen.timeout, lambda: explain_snapshot(snapshot, nodes, edits))
 
 
@@ -70,9 +70,9 @@ def check(
     from placesim.report.inspection_reports import CheckReport
 
     uses = _rule_uses(rules, policy)
-    wishes = Wishes(
-        memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
-        time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
+    wishes = DryRunNeeds(
+        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
+        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
     )
     chosen = make_options(options)
     snapshot = _snapshot(source, chosen, wishes)
@@ -109,7 +109,7 @@ def diff(
     sources = (kept, kept if after is None else kept_source(after, make_options(sides[1])))
     names = (_name(before), _name(before if after is None else after))
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
-    wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
     snapshots = [
         _snapshot(source, make_options(side), wishes, name=name)
         for source, side, name in zip(sources, sides, names, strict=True)
@@ -121,7 +121,7 @@ def diff(
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
     """The page of two graphs' steps.  Raises UsageError for a report, which holds no steps."""
-    from placesim.graph_plans.study import Placed
+    from placesim.graph_plans.study import SimulatedPlacement
     from placesim.report.pictures.comparison_page import Comparison, comparison_page
     from placesim.timing import study_time
 
@@ -134,7 +134,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
         if names[0] == names[1]:
             # the graph stands in the title
             label = label.removeprefix(f"{name} (").removesuffix(")")
-        found.append(Placed(label, study, study.error))
+        found.append(SimulatedPlacement(label, study, study.error))
     return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), found, 0, 1))
 
 
@@ -153,12 +153,12 @@ def show(
     from placesim.report.inspection_reports import ShowReport
 
     chosen = make_options(options)
-    wish = Wish.of(memory, options, by_itself=True)
-    snapshot = _snapshot(source, chosen, Wishes(memory=wish, costs=wish if wish is Wish.CHEAP else Wish.NONE))
+    wish = DryRunNeed.of(memory, options, by_itself=True)
+    snapshot = _snapshot(source, chosen, DryRunNeeds(memory=wish, costs=wish if wish is DryRunNeed.CHEAP else DryRunNeed.NONE))
     return ShowReport(run_within(chosen.timeout, lambda: picture_of(snapshot)), depth)
 
 
-class Converted(NamedTuple):
+class ConvertedGraph(NamedTuple):
     """A graph in another form; `notes` say what that has no place for, as sentences."""
 
     form: str
@@ -185,7 +185,7 @@ def convert(
     nodes: str = "exact",
     placed: bool = False,
     **options: Unpack[OptionValues],
-) -> Converted:
+) -> ConvertedGraph:
     """A graph as YAML, JSON, or TensorFlow's GraphDef, an ONNX model with devices; written to `out`, where that is given.
 
     `format` is `yaml`, `json`, `pb`, `pbtxt` or, for a `source` that is an ONNX model, `onnx`; without it the ending of `out`
@@ -194,12 +194,12 @@ def convert(
     `placed` nodes ask for the devices that they were placed on.  Raises UsageError for a form or a path that means nothing,
     and what is wrong with the graph or the options.
     """
-    from placesim.conversions import FORMS, NODES, content_of, form_of, placed_file
+    from placesim.conversions import FORMS, NODES, build_placed_file, convert_graph, find_file_form
     from placesim.files.writing import WholeFiles
     from placesim.formats.graph_file.writer import with_feeds_from
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.simulation.simulating import SimulationStage, simulate
 
-    form = format if format is not None else "yaml" if out is None else form_of(out)
+    form = format if format is not None else "yaml" if out is None else find_file_form(out)
     for what, given, known in (("format", form, FORMS), ("nodes", nodes, NODES)):
         if given not in known:
             raise UsageError(f"wrong {what}: got {given!r}, expected one of {', '.join(known)}")
@@ -209,12 +209,12 @@ def convert(
         raise loaded.error or UsageError("no graph")
     file = loaded.file
     if placed:
-        report = simulate(loaded, chosen, Stage.PLACED)
+        report = simulate(loaded, chosen, SimulationStage.PLACED)
         if report.error is not None:
             raise report.error
-        file = placed_file(file, report)
+        file = build_placed_file(file, report)
     folder = Path() if out is None else Path(out).parent
-    written = content_of(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
+    written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
     content = b"".join(written.pieces)
     if out is not None:
         try:
@@ -223,19 +223,24 @@ def convert(
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UsageError(f"cannot write {out}: got '{reason}', expected a path that can be written") from error
-    return Converted(form, content, written.notes)
+    return ConvertedGraph(form, content, written.notes)
 
 
 # --- sources --------------------------------------------------------------------------------------------------------
 
 
 def _snapshot(
-    source: Any, options: Options, wishes: Wishes = NO_WISHES, *, partitioned: bool = True, name: str | None = None
+    source: Any,
+    options: SimulationOptions,
+    wishes: DryRunNeeds = NO_WISHES,
+    *,
+    partitioned: bool = True,
+    name: str | None = None,
 ) -> Snapshot:
     """The snapshot of a graph placed now; of a report it is what that has established, whatever the options are."""
     if hasattr(source, "snapshot"):
         found: Snapshot = source.snapshot()
-        needed = [what for what, wish in wishes._asdict().items() if wish is Wish.NEEDED]
+        needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
         if needed:
             raise UsageError(f"a report keeps no {needed[0]}: got a report, expected the graph itself")
         return found
@@ -246,7 +251,7 @@ def _snapshot(
     return open_snapshot(name or _name(source), _loader(kept, options), options, partitioned, wishes=wishes, written=written)
 
 
-def _loader(kept: Any, options: Options) -> Callable[[], Loaded]:
+def _loader(kept: Any, options: SimulationOptions) -> Callable[[], LoadedGraph]:
     return lambda: load(source_again(kept), None, options)
 
 

@@ -62,7 +62,7 @@ def default_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Unhurried:
+class InterruptGrace:
     """A `with` block that an interrupted command may take its time for: it writes what it has; another Ctrl-C ends that too."""
 
     def __enter__(self) -> None:
@@ -72,7 +72,7 @@ class Unhurried:
         _unhurried.pop()
 
 
-class Held:
+class InterruptDelay:
     """A `with` block that is done whole before Ctrl-C interrupts the command: it writes what must not be half."""
 
     def __enter__(self) -> None:

@@ -9,12 +9,12 @@ from placesim.errors import PlacesimError, RequestError, UsageError
 from placesim.inspection.snapshot import failure_of
 from placesim.prediction.processors import NoFiguresError
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.walking import walk_length
+from placesim.runtime.walking import count_dry_run_nodes
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
 
 Found = TypeVar("Found")
 _UNKNOWN = (SketchedValueError, NoFiguresError)
@@ -23,33 +23,39 @@ MAX_CHEAP_NODES = 10_000
 """A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
 
 
-class Known(NamedTuple, Generic[Found]):
+class Knowledge(NamedTuple, Generic[Found]):
     """What a walk told, or else why that is not known, as a sentence."""
 
     found: Found | None = None
     note: str = ""
 
 
-def known(
-    find: Callable[[], Found], loaded: Loaded, options: Options, flag: str, *, is_asked: bool, raises_sizes: bool = True
-) -> Known[Found]:
+def ask(
+    find: Callable[[], Found],
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    flag: str,
+    *,
+    is_asked: bool,
+    raises_sizes: bool = True,
+) -> Knowledge[Found]:
     """What `find` gives by a walk; unless it `is_asked` for by the `flag` only where the walk costs little.
 
     With `raises_sizes` raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:
-        return Known(note=f"The steps are not walked through unless asked to with `{flag}`: {costly}.")
+        return Knowledge(note=f"The steps are not walked through unless asked to with `{flag}`: {costly}.")
     try:
-        return Known(find())
+        return Knowledge(find())
     except PlacesimError as error:
         is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, _UNKNOWN)
         if raises_sizes and is_known_before and (options.shape or options.batch is not None):
             raise
-        return Known(note=_why_unknown(error))
+        return Knowledge(note=_why_unknown(error))
 
 
-def unchanged(loaded: Loaded, load: Callable[[], Loaded]) -> Loaded:
+def pass_through(loaded: LoadedGraph, load: Callable[[], LoadedGraph]) -> LoadedGraph:
     """The graph as it was before any step added nodes to it; raises what is wrong with it."""
     if loaded.file is not None and any(step.nodes for step in loaded.file.steps or ()):
         loaded = load()
@@ -59,7 +65,7 @@ def unchanged(loaded: Loaded, load: Callable[[], Loaded]) -> Loaded:
 
 
 def _why_costly(file: GraphFile) -> str | None:
-    nodes = walk_length(file.graph, file.steps)
+    nodes = count_dry_run_nodes(file.graph, file.steps)
     if nodes is None:
         return "there are loops"
     return f"they are {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None

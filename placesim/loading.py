@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from placesim.building import GraphBuilder
 from placesim.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
-from placesim.files.reading import is_stream, read_handed
-from placesim.options import Options
+from placesim.files.reading import is_stream, read_stream_path
+from placesim.options import SimulationOptions
 from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
-    from placesim.graph.steps import GraphFile, Step
+    from placesim.graph.steps import GraphFile, GraphStep
     from placesim.ops.registry import Registry
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedGraph:
     """A graph file, or why it could not be read; feeds from files are relative to `directory`.
 
     `folder` is the graph's own, all of which it may read: that of its file, or a SavedModel's directory.
@@ -53,19 +53,19 @@ class Loaded:
     onnx: OnnxFile | None = None
 
 
-def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
+def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
     folder = place if place is not None and os.path.isdir(place) else directory
     try:
-        loaded = _with_devices(_load(source, name, directory, options or Options()), options or Options())
+        loaded = _with_devices(_load(source, name, directory, options or SimulationOptions()), options or SimulationOptions())
         return replace(loaded, folder=folder)
     except PlacesimError as error:
-        return Loaded(None, directory, error)
+        return LoadedGraph(None, directory, error)
 
 
-def _load(source: Source, name: str | None, directory: Path, options: Options) -> Loaded:
+def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions) -> LoadedGraph:
     from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
     from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, is_script, recognise
@@ -102,7 +102,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
     return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
 
 
-def _registry_of(options: Options) -> Registry | None:
+def _registry_of(options: SimulationOptions) -> Registry | None:
     """That of the release which the options name; None where the file may say."""
     if options.tensorflow is None:
         return None
@@ -111,7 +111,7 @@ def _registry_of(options: Options) -> Registry | None:
     return load_registry(options.release.name)
 
 
-def _check_release(builder: GraphBuilder, options: Options) -> None:
+def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
     """UsageError for another release than the one whose nodes a builder makes."""
     if options.tensorflow is not None and options.release is not builder.release:
         raise UsageError(
@@ -131,7 +131,7 @@ def _check_directory(directory: Path) -> None:
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
     """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
     try:
-        return read_handed(path)
+        return read_stream_path(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
@@ -149,7 +149,7 @@ def _nearest_file(path: str | Path) -> str:
     return near.replace("'", f"'{os.path.join(folder, '')}", 1)
 
 
-def run_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
+def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
     """Run a Python script as far as `options` say; what it built, as bytes that `load` reads.
 
     `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
@@ -171,7 +171,7 @@ def read_stream(stream: IO[Any], name: str) -> Any:
         raise GraphFileError((Problem(Location(name, 0, 0), message),)) from None
 
 
-def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str, Loaded]]:
+def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[tuple[str, LoadedGraph]]:
     """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out.
 
     What is wrong with the file or with one of its lines is in the results.
@@ -179,7 +179,7 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
     try:
         lines = list(named_lines(path))
     except PlacesimError as error:
-        yield path, Loaded(None, Path(), error)
+        yield path, LoadedGraph(None, Path(), error)
         return
     for name, line in lines:
         yield name, load_line(path, name, line, options)
@@ -191,7 +191,7 @@ def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
     return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
 
-def load_line(path: str, name: str, line: bytes, options: Options | None = None) -> Loaded:
+def load_line(path: str, name: str, line: bytes, options: SimulationOptions | None = None) -> LoadedGraph:
     """The graph file that a line of a `.jsonl` file is; its folder is that file's."""
     from io import BytesIO
 
@@ -201,7 +201,7 @@ def load_line(path: str, name: str, line: bytes, options: Options | None = None)
 # --- what is read as often as it takes -------------------------------------------------------------------------------
 
 
-def kept_source(source: Any, options: Options) -> Any:
+def kept_source(source: Any, options: SimulationOptions) -> Any:
     """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
@@ -229,42 +229,42 @@ def source_name(source: Any) -> str:
 # --- files of ours --------------------------------------------------------------------------------------------------
 
 
-def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
+def _loaded(file: GraphFile, directory: Path, options: SimulationOptions) -> LoadedGraph:
     _check_no_model(options, "a graph file")
     _check_no_onnx(options, "a graph file")
     if options.initial_checkpoint is not None:
-        from placesim.formats.tensorflow.restoring import with_checkpoint
+        from placesim.formats.tensorflow.restoring import add_checkpoint_values
 
-        file = with_checkpoint(file, options.initial_checkpoint)
-    return Loaded(file, directory)
+        file = add_checkpoint_values(file, options.initial_checkpoint)
+    return LoadedGraph(file, directory)
 
 
-def _check_no_model(options: Options, got: str) -> None:
+def _check_no_model(options: SimulationOptions, got: str) -> None:
     """UsageError for options that choose among what a model holds."""
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
             raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
 
 
-def _check_no_onnx(options: Options, got: str) -> None:
+def _check_no_onnx(options: SimulationOptions, got: str) -> None:
     """UsageError for options of ONNX models."""
     for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
         if value:
             raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
 
 
-def _with_devices(loaded: Loaded, options: Options) -> Loaded:
+def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
     """The same under `clear_devices` and `device`; UsageError for a pattern that no node has."""
     patterns = options.device_patterns
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
         return loaded
     from placesim.formats.annotations import clear_devices, set_devices
-    from placesim.graph.patterns import matching
+    from placesim.graph.patterns import find_matching_names
 
     graph = file.graph
     for pattern, device in patterns:
-        if not matching(pattern, graph):
+        if not find_matching_names(pattern, graph):
             got = f"got --device '{pattern}={device}'"
             near = did_you_mean(pattern, [*graph.ids, *graph.handles])
             raise UsageError(
@@ -290,7 +290,7 @@ def _device_text(pattern: str, device: str) -> str:
 # --- models of ONNX -------------------------------------------------------------------------------------------------
 
 
-def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> Loaded:
+def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOptions) -> LoadedGraph:
     from placesim.formats.onnx.devices import layer_rules
     from placesim.formats.onnx.reader import read_onnx
 
@@ -299,13 +299,15 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: Options) -> 
         raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
     found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
-    return Loaded(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
+    return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------
 
 
-def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, options: Options, directory: Path) -> Loaded:
+def _load_tensorflow(
+    name: str, content: bytes | None, kind: FileKind | None, options: SimulationOptions, directory: Path
+) -> LoadedGraph:
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
@@ -331,26 +333,28 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         signatures = meta_graph.signatures
         file = replace(file, steps=_steps_of(found, meta_graph, not file.initial_values))
         needs_fetch = "" if found.outputs else _known_signatures(meta_graph)
-    return Loaded(file, directory, None, found.inputs, found.outputs, found.annotations, needs_fetch, signatures=signatures)
+    return LoadedGraph(
+        file, directory, None, found.inputs, found.outputs, found.annotations, needs_fetch, signatures=signatures
+    )
 
 
-def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[Step, ...]:
+def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
     """What a loader runs once, then the signature.
 
     Where no values came with the model, its variables' own initializers run first.
     """
-    from placesim.graph.steps import Feed, Fetch, Step
+    from placesim.graph.steps import Feed, Fetch, GraphStep
 
     steps = []
     ids = meta_graph.file.graph.ids
     if initialises:
         initializers = [use.initializer.removeprefix("^").partition(":")[0] for use in meta_graph.variables]
-        steps.append(Step(tuple(Fetch(name) for name in dict.fromkeys(initializers) if name in ids)))
+        steps.append(GraphStep(tuple(Fetch(name) for name in dict.fromkeys(initializers) if name in ids)))
     if found.init_op:
         feeds = tuple(Feed(tensor, path) for tensor, path in found.asset_feeds.items())
-        steps.append(Step((Fetch(found.init_op),), feeds))
+        steps.append(GraphStep((Fetch(found.init_op),), feeds))
     if found.outputs:
-        steps.append(Step(tuple(Fetch(tensor, label=argument) for argument, tensor in found.outputs.items())))
+        steps.append(GraphStep(tuple(Fetch(tensor, label=argument) for argument, tensor in found.outputs.items())))
     return tuple(step for step in steps if step.fetches)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from placesim.devices.gpu_memory import GpuProcess
 from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
 from placesim.errors import UsageError
-from placesim.options import Options, OptionValues, make_options
+from placesim.options import OptionValues, SimulationOptions, make_options
 
 VARIABLES = {"PLACESIM_CPU": "cpu", "PLACESIM_GPU": "gpu", "PLACESIM_GPU_MODEL": "gpu_model", "PLACESIM_INVENTORY": "inventory"}
 """Environment variables, and the options that they stand for."""
@@ -29,7 +29,7 @@ class Machine:
     `is_overridden` where a command line says how many devices there are, whatever the program says.
     """
 
-    options: Options
+    options: SimulationOptions
     process: GpuProcess = field(default_factory=GpuProcess)
     is_overridden: bool = False
 
@@ -68,8 +68,8 @@ def override_machines(values: Mapping[str, Any]) -> None:
     _overriding.update(values)
 
 
-def _overridden(options: Options) -> Options:
-    known = {option.name: getattr(options, option.name) for option in fields(Options)}
+def _overridden(options: SimulationOptions) -> SimulationOptions:
+    known = {option.name: getattr(options, option.name) for option in fields(SimulationOptions)}
     return make_options(known | _overriding)
 
 

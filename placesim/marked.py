@@ -34,89 +34,91 @@ class Role(Enum):
     NEW = "what was not there before"
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A part of a text that is one thing."""
 
     text: str
     role: Role = Role.PLAIN
 
 
-class Marked(str):
+class StyledText(str):
     """A text of parts, which may be marked themselves; what no part says of its spans, `role` says.
 
     It has no control characters but line ends and tabs.  What `+`, `join` and an f-string make of it is a plain string again:
-    put texts together with this, `filled` and `joined`.
+    put texts together with this, `fill_template` and `join_texts`.
     """
 
     __slots__ = ("spans",)
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
 
-    def __new__(cls, *parts: str, role: Role = Role.PLAIN) -> Marked:
+    def __new__(cls, *parts: str, role: Role = Role.PLAIN) -> StyledText:
         spans = tuple(span for part in parts for span in _spans(part, role))
         text = super().__new__(cls, "".join([span.text for span in spans]))
         text.spans = spans
         return text
 
 
-def _spans(part: str, role: Role) -> Iterable[Span]:
-    if not isinstance(part, Marked):
-        return (Span(escape(str(part)), role),) if part else ()
+def _spans(part: str, role: Role) -> Iterable[TextSpan]:
+    if not isinstance(part, StyledText):
+        return (TextSpan(escape(str(part)), role),) if part else ()
     if role is Role.PLAIN:
         return part.spans
-    return (Span(span.text, role) if span.role is Role.PLAIN else span for span in part.spans)
+    return (TextSpan(span.text, role) if span.role is Role.PLAIN else span for span in part.spans)
 
 
-def filled(template: str, *parts: object) -> Marked:
+def fill_template(template: str, *parts: object) -> StyledText:
     """A sentence with a part in the place of each `{}`.  Raises ValueError where there are more or fewer of them."""
     texts = template.split("{}")
     pairs = zip(parts, texts[1:], strict=True)
-    return Marked(texts[0], *(piece for part, text in pairs for piece in (part if isinstance(part, str) else str(part), text)))
+    return StyledText(
+        texts[0], *(piece for part, text in pairs for piece in (part if isinstance(part, str) else str(part), text))
+    )
 
 
-def joined(separator: str, parts: Iterable[str]) -> Marked:
+def join_texts(separator: str, parts: Iterable[str]) -> StyledText:
     """The parts with a separator between them."""
-    return Marked(*[piece for part in parts for piece in (separator, part)][1:])
+    return StyledText(*[piece for part in parts for piece in (separator, part)][1:])
 
 
-def one_line(text: str) -> Marked:
+def one_line(text: str) -> StyledText:
     """A text as one line, with its line ends and tabs as escapes."""
-    return Marked(*(Marked(escape_line(span.text), role=span.role) for span in Marked(text).spans))
+    return StyledText(*(StyledText(escape_line(span.text), role=span.role) for span in StyledText(text).spans))
 
 
-def listed(names: Sequence[str], limit: int) -> Marked:
+def list_words(names: Sequence[str], limit: int) -> StyledText:
     """The first names, at most `limit`, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return Marked(joined(", ", names[:limit]), more)
+    return StyledText(join_texts(", ", names[:limit]), more)
 
 
-def device(name: object) -> Marked:
+def device(name: object) -> StyledText:
     """A device by whatever name: in full, short (`GPU:0`), or as it is asked for."""
     text = str(name)
-    return Marked(text, role=_device_role(text.rpartition("/")[2]))
+    return StyledText(text, role=_device_role(text.rpartition("/")[2]))
 
 
 def _device_role(kind: str) -> Role:
     return Role.GPU if "GPU" in kind else Role.CPU if "CPU" in kind or "cpu" in kind else Role.DEVICE
 
 
-def place(location: object) -> Marked:
+def place(location: object) -> StyledText:
     """A place in a file (`graph.yaml:12:5`)."""
-    return Marked(str(location), role=Role.PLACE)
+    return StyledText(str(location), role=Role.PLACE)
 
 
-def quoted(sentence: str) -> Marked:
+def quote(sentence: str) -> StyledText:
     """A sentence in TensorFlow's own words, which come as one string: what names a device in it is marked."""
     parts, end = [], 0
     for found in _KINDS.finditer(sentence):
         parts += [sentence[end : found.start()], device(found[0])]
         end = found.end()
-    return Marked(*parts, sentence[end:])
+    return StyledText(*parts, sentence[end:])
 
 
-def lines_of(text: str) -> Iterator[tuple[Span, ...]]:
+def lines_of(text: str) -> Iterator[tuple[TextSpan, ...]]:
     """The spans of each line of a text, marked or not; without line ends."""
-    spans: list[Span] = []
-    for span in Marked(text).spans:
+    spans: list[TextSpan] = []
+    for span in StyledText(text).spans:
         first, *rest = span.text.split("\n")
         spans.append(span._replace(text=first))
         for line in rest:

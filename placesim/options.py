@@ -26,7 +26,7 @@ Paths = str | PurePath | Sequence[str | PurePath]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SimulationOptions:
     """Options by the names of the command line's flags; None leaves what the file says.
 
     `tensorflow` is the release of TensorFlow to be, such as "1.15". `inventory` is a file with a `devices:` document or that
@@ -219,27 +219,27 @@ def with_options(function: Function) -> Function:
     """
     own = signature(function)
     if not _OPTION_PARAMETERS:
-        for option in fields(Options):
+        for option in fields(SimulationOptions):
             default = option.default if option.default_factory is MISSING else option.default_factory()
             _OPTION_PARAMETERS.append(Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type))
     kept = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
     names = {parameter.name for parameter in kept}
     more = [parameter for parameter in _OPTION_PARAMETERS if parameter.name not in names]
     function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]  # what `inspect` looks for
-    if function.__doc__ and Options.__doc__:  # there are none under `-OO`
-        function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(Options.__doc__)}\n"
+    if function.__doc__ and SimulationOptions.__doc__:  # there are none under `-OO`
+        function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(SimulationOptions.__doc__)}\n"
     return function
 
 
-def make_options(values: Mapping[str, Any]) -> Options:
+def make_options(values: Mapping[str, Any]) -> SimulationOptions:
     """Options by name, checked.  Raises UsageError for a name or a value that means nothing."""
-    known = [option.name for option in fields(Options)]
+    known = [option.name for option in fields(SimulationOptions)]
     for name in values:
         if name not in known:
             raise UsageError(
                 f"no such option: got {name}, expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
             )
-    options = Options(**values)
+    options = SimulationOptions(**values)
     for name in ("cpu", "gpu"):
         _check_integer(name, getattr(options, name), 0, MAX_COUNT)
     for name in ("intra_op_threads", "inter_op_threads"):
@@ -280,7 +280,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
     return options
 
 
-def _check_saving(options: Options) -> None:
+def _check_saving(options: SimulationOptions) -> None:
     _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
     _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
     if options.checkpoint_keep is not None and options.checkpoint_every is None:

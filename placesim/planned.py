@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING
 
 from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
-from placesim.graph_plans.assignments import assignment_of, planned_places
+from placesim.graph_plans.assignments import assignment_of, planned_devices
 from placesim.graph_plans.baselines import named_baselines
-from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, keep_apart
+from placesim.graph_plans.drawing import GraphProblem, ProblemRequest, build_problem, keep_apart
 from placesim.graph_plans.moves import find_moves
 from placesim.graph_plans.searching import (
     SIMULATED,
     Candidate,
     has_room_for_all,
-    is_as_asked,
-    part_of,
+    meets_constraints,
     search_plans,
-    with_less_room,
+    share_effort,
+    tighten_capacities,
 )
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, Placed, PlanStudy, Sought, is_gpu
-from placesim.graph_plans.writing import annotate, freed
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, PlanMeasure, PlanStudy, SimulatedPlacement, is_gpu
+from placesim.graph_plans.writing import annotate, clear_requests
 from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.portfolio import OPTIMAL, Effort, Planned
+from placesim.planning.portfolio import OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
-from placesim.timing import study_time, study_walk, walk_steps
+from placesim.timing import dry_run_steps, study_dry_run, study_time
 
 if TYPE_CHECKING:
     from placesim.graph.graph import Graph
     from placesim.graph.steps import GraphFile
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.prediction.study import DeviceTime
-    from placesim.runtime.recording import Recorder
+    from placesim.runtime.recording import ExecutionRecorder
 
 LARGE_TASKS = 50_000
 """Of a larger problem fewer placements are simulated as graphs."""
@@ -56,12 +56,12 @@ QUICK = Effort(evaluations=50, jobs=1)
 
 
 def study_plan(
-    load: Callable[[], Loaded],
-    options: Options,
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
     name: str,
     effort: Effort,
     free: Sequence[str] = (),
-    tell: Callable[[Planned], None] = lambda planned: None,
+    tell: Callable[[PlanResult], None] = lambda planned: None,
     aim: Aim | None = None,
 ) -> PlanStudy:
     """The best placement that is found, beside others; what asks for a device keeps it unless its name fits one of `free`.
@@ -69,7 +69,7 @@ def study_plan(
     Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
     """
     aim = aim or Aim()
-    if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
+    if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
     study = _Planner(load, options, name, effort, free, tell, aim).study()
     if study.plan is not None:
@@ -78,7 +78,7 @@ def study_plan(
 
 
 def _ways_out(
-    load: Callable[[], Loaded], options: Options, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
+    load: Callable[[], LoadedGraph], options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
 ) -> Iterator[str]:
     """What would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
@@ -89,9 +89,9 @@ def _ways_out(
             continue  # where the host lacks memory, no GPU is enough
         asked = placed.asked
 
-        def changed(asked: Mapping[str, str] = asked) -> Loaded:
+        def changed(asked: Mapping[str, str] = asked) -> LoadedGraph:
             loaded = load()
-            return replace(loaded, file=assign_devices(freed(_file(loaded), free), asked))
+            return replace(loaded, file=assign_devices(clear_requests(_file(loaded), free), asked))
 
         try:
             found = study_memory(changed, options, study.name).smallest_gpu
@@ -128,12 +128,12 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
 class _Planner:
     def __init__(
         self,
-        load: Callable[[], Loaded],
-        options: Options,
+        load: Callable[[], LoadedGraph],
+        options: SimulationOptions,
         name: str,
         effort: Effort,
         free: Sequence[str],
-        tell: Callable[[Planned], None],
+        tell: Callable[[PlanResult], None],
         aim: Aim,
     ) -> None:
         self._aim = aim
@@ -148,12 +148,12 @@ class _Planner:
         self._base = self._freed(self._file)
 
     def _freed(self, file: GraphFile) -> GraphFile:
-        return freed(file, self._free)
+        return clear_requests(file, self._free)
 
-    def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], Loaded]:
+    def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], LoadedGraph]:
         """The graph with other annotations, as often as it is asked for; a change makes nodes of its own, and reads no file."""
 
-        def changed() -> Loaded:
+        def changed() -> LoadedGraph:
             return replace(self._read, file=change(self._file))
 
         return changed
@@ -170,7 +170,7 @@ class _Planner:
             for candidate in self._worth_simulating(drawn, known)
         }
         own_bound = self._bound(drawn)
-        planned = Planned(None, own_bound, "", 0.0)
+        planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
         # what drawing and simulating took is not searched in addition, as long as there is time for a search
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
@@ -190,7 +190,7 @@ class _Planner:
             if not over or any(placed.fits for placed in over) or planned.is_interrupted:
                 break
             # what it holds was estimated: it is sought again with as much less room as was missing
-            searched, effort = with_less_room(searched, found[0].devices, over[0]), part_of(self._effort, REPAIR_SHARE)
+            searched, effort = tighten_capacities(searched, found[0].devices, over[0]), share_effort(self._effort, REPAIR_SHARE)
         sought = self._aim.sought
         candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
         candidates = _without_the_worse(candidates, shown, sought)
@@ -199,13 +199,13 @@ class _Planner:
         fitting = [
             (placed, candidate)
             for placed, candidate in zip(placements, candidates, strict=True)
-            if placed.fits and is_as_asked(drawn, candidate.devices, self._aim)
+            if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
         for label, change in self._others(candidates):
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
         bound = own_bound
         # what is proven where memory is short counts on estimates of what tasks hold
-        if sought is not Sought.MEMORY and has_room_for_all(searched.problem):
+        if sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         is_held = any(node.device for node in self._base.graph.nodes)
         tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
@@ -221,17 +221,17 @@ class _Planner:
 
     def _more_peaks(
         self,
-        drawn: Drawn,
-        searched: Drawn,
+        drawn: GraphProblem,
+        searched: GraphProblem,
         effort: Effort,
         began: float,
-        shown: dict[tuple[int, ...], Placed],
-        planned: Planned,
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        planned: PlanResult,
     ) -> list[Candidate]:
         """Of peaks, what other seeds find, as long as there is time: plans that look alike differ as graphs."""
         found: list[Candidate] = []
-        while self._aim.sought is Sought.MEMORY and effort.evaluations is None and drawn.problem.movable:
-            least = min((placed.value(Sought.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
+        while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
+            least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._effort.seconds - (time.monotonic() - began)
             if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
                 break
@@ -243,41 +243,41 @@ class _Planner:
                     shown[candidate.devices] = self._simulated(found[-1], drawn)
         return found
 
-    def _worth_simulating(self, drawn: Drawn, known: Sequence[Candidate]) -> Sequence[Candidate]:
+    def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
         """All; of a large problem only what TensorFlow would do."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
-    def _bound(self, drawn: Drawn) -> Bound:
+    def _bound(self, drawn: GraphProblem) -> Bound:
         """What certainly holds: whatever fits, since what tasks hold is an estimate."""
-        if self._aim.sought is Sought.MEMORY:
+        if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
         roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
         return best_bound(replace(drawn.problem, devices=roomy))
 
     # --- the problem
 
-    def _draw(self) -> tuple[Drawn, Placed]:
+    def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
         """The problem, and the placement that the walk had which it is drawn from."""
         _check_not_lowered(self._base.graph)
-        study, walked = study_walk(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
-        wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
-        if self._aim.sought is Sought.MEMORY:
+        study, walked = study_dry_run(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
+        wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
-        drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
         drawn.problem.check()
-        return drawn, Placed("", study, study.error)
+        return drawn, SimulatedPlacement("", study, study.error)
 
-    def _on_host(self) -> Recorder | None:
+    def _on_host(self) -> ExecutionRecorder | None:
         """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
         try:
-            return walk_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
+            return dry_run_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
         except PlacesimError:
             return None
 
-    def _known(self, drawn: Drawn) -> Iterator[Candidate]:
+    def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
         """What a plan is held against, as far as the annotations that hold allow it."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
@@ -298,22 +298,22 @@ class _Planner:
 
     # --- plans as graphs
 
-    def _simulated(self, candidate: Candidate, drawn: Drawn) -> Placed:
-        asked = annotate(self._base, planned_places(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
+    def _simulated(self, candidate: Candidate, drawn: GraphProblem) -> SimulatedPlacement:
+        asked = annotate(self._base, planned_devices(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
         return self._study(candidate.label, self._loaded(lambda file: assign_devices(self._freed(file), asked)), asked)
 
-    def _study(self, label: str, load: Callable[[], Loaded], asked: Mapping[str, str]) -> Placed:
+    def _study(self, label: str, load: Callable[[], LoadedGraph], asked: Mapping[str, str]) -> SimulatedPlacement:
         try:
             study = study_time(load, self._options, self._name, is_traced=self._aim.is_traced)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise
-            return Placed(label, None, error, asked)
-        return Placed(label, study, study.error, asked)
+            return SimulatedPlacement(label, None, error, asked)
+        return SimulatedPlacement(label, study, study.error, asked)
 
 
 def _without_the_worse(
-    candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], Placed], sought: Sought
+    candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
     """Of what was searched the best two, in their order; those that fit come first."""
 
@@ -326,16 +326,16 @@ def _without_the_worse(
     return [candidate for candidate in candidates if candidate not in searched or candidate in kept]
 
 
-def _file(loaded: Loaded) -> GraphFile:
+def _file(loaded: LoadedGraph) -> GraphFile:
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None
     return loaded.file
 
 
-def planned_file(loaded: Loaded, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
+def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
     """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
-    return assign_devices(freed(_file(loaded), free), study.asked)
+    return assign_devices(clear_requests(_file(loaded), free), study.asked)
 
 
 def _check_not_lowered(graph: Graph) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placesim.errors import InternalError, PlacesimError, UsageError
-from placesim.files.writing import gathered
+from placesim.files.writing import join_pieces
 from placesim.formats.annotations import assign_devices
-from placesim.graph_plans.writing import freed
-from placesim.simulation.settings import machine_of, session_config
-from placesim.simulation.simulating import Stage, simulate
+from placesim.graph_plans.writing import clear_requests
+from placesim.simulation.settings import build_machine_settings, session_config
+from placesim.simulation.simulating import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.graph.steps import Config, GraphFile
     from placesim.graph_plans.study import PlanStudy
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.placement.placer import Placement
 
 ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
@@ -30,13 +30,15 @@ def check_ending(path: Path) -> None:
         raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
 
 
-def check_source(load: Callable[[], Loaded], path: Path) -> None:
+def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
     """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
     if path.suffix.lower() == ".onnx" and (loaded := load()).file is not None and loaded.onnx is None:
         raise UsageError(f"no ONNX model: got another graph for '{path}', expected one to write devices into")
 
 
-def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Sequence[str], path: Path) -> Iterator[bytes]:
+def write_planned_content(
+    loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
+) -> Iterator[bytes]:
     """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
 
     Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
@@ -51,7 +53,7 @@ def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Se
     check_ending(path)
     assert loaded.file is not None
     file = _planned_for(loaded.file, options)
-    base = with_feeds_from(freed(file, free), loaded.directory, path.parent)
+    base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
     placed = _placed(loaded, options, assign_devices(base, study.asked))
     _check(placed, study)
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
@@ -65,24 +67,24 @@ def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Se
             pieces = json_text(graph_file_parts(full) if text is None else read_tree(text, full.graph.file))
         case _:
             pieces = yaml_lines(full) if text is None else iter([text])
-    return (piece.encode() for piece in gathered(pieces))
+    return (piece.encode() for piece in join_pieces(pieces))
 
 
-def _planned_for(file: GraphFile, options: Options) -> GraphFile:
+def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
     """The file with the machine, and whether placement is soft, that options gave in the place of its own."""
     config = session_config(file, options)
     own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
     if all(getattr(options, name) is None for name in _MACHINE):
         return replace(file, config=own)
-    return replace(file, config=own, inventory=machine_of(file, replace(options, profile=())).tasks)
+    return replace(file, config=own, inventory=build_machine_settings(file, replace(options, profile=())).tasks)
 
 
 _MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
 """Options that say what a graph file says under `devices`."""
 
 
-def _placed(loaded: Loaded, options: Options, file: GraphFile) -> Placement:
-    report = simulate(replace(loaded, file=file), options, Stage.PLACED)
+def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
+    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
     if report.error is not None:
         raise report.error
     return report.placed_graphs[-1]
@@ -105,9 +107,11 @@ def _check(placed: Placement, study: PlanStudy) -> None:
             raise InternalError(f"{node} would be placed on {where[node]}, and not on {min(devices)}, where it was planned")
 
 
-def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStudy, placed: Placement) -> str | None:
+def _own_text(
+    loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, study: PlanStudy, placed: Placement
+) -> str | None:
     """The text of a graph file with what the plan asks for; None where there is none, or where it can't say that."""
-    from placesim.formats.graph_file.entry_texts import EntryTexts, Unclear
+    from placesim.formats.graph_file.entry_texts import EditableText, UneditableText
     from placesim.formats.graph_file.reader import read_graph_file
     from placesim.formats.graph_file.writer import devices_document
     from placesim.graph_plans.by_name import text_by_name
@@ -118,8 +122,8 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
         return None
     try:
         machine = None if base.inventory in (own.inventory, None) else devices_document(base.inventory)
-        text = EntryTexts(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
-        text = EntryTexts(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
+        text = EditableText(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
+        text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
             written = text_by_name(text, base, placed, soft=placed.groups.soft)
@@ -127,7 +131,7 @@ def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStud
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)
         _check(_placed(loaded, options, again), study)
-    except (Unclear, PlacesimError):
+    except (UneditableText, PlacesimError):
         return None
     is_same = again.inventory == base.inventory and again.config == base.config and _files(again) == _files(base)
     return written if is_same else None
@@ -147,6 +151,6 @@ def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
 
 def _files(file: GraphFile) -> list[str]:
     """The files that are fed, in order."""
-    from placesim.graph.steps import FromFile
+    from placesim.graph.steps import FileFeed
 
-    return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FromFile)]
+    return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FileFeed)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from placesim.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
-from placesim.options import Options
+from placesim.options import SimulationOptions
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
 from placesim.tf1.running.process import main; main()"
@@ -52,7 +52,7 @@ MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link",
 """What a script sees of the options that its graph is asked for with: the machine."""
 
 
-def record_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
+def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
     """Run a script on the machine of the options as far as their `until` says, and give what it built by then.
 
     What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the

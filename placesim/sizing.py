@@ -11,21 +11,21 @@ from placesim.devices.gpu_memory import gpu_memory_limit
 from placesim.devices.gpu_options import GpuEnvironment
 from placesim.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
-from placesim.inspection.towers import one_after_another, towers_on
-from placesim.known import unchanged
+from placesim.inspection.towers import find_towers, one_after_another
+from placesim.known import pass_through
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
-from placesim.runtime.guesses import Guesses
+from placesim.runtime.guesses import Assumptions
 from placesim.runtime.walking import check_batch
-from placesim.simulation.simulating import Stage, simulate
-from placesim.walks import Walked, check_executed, walk, walk_once
+from placesim.simulation.simulating import SimulationStage, simulate
+from placesim.walks import DryRun, check_execution_options, run_dry, search_dry_run
 
 if TYPE_CHECKING:
     from placesim.devices.gpu_memory import GpuMemory
     from placesim.devices.inventory import Device
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.report.report import Report
 
 MAX_BATCH = 1 << 40
@@ -36,7 +36,7 @@ MAX_UNIT = 64
 NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
 
 
-class Wanted(NamedTuple):
+class MemoryStudyRequest(NamedTuple):
     """What to find out: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
 
     is_executed: bool = False
@@ -45,10 +45,10 @@ class Wanted(NamedTuple):
 
 
 def study_memory(
-    load: Callable[[], Loaded],
-    options: Options,
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
     name: str,
-    wanted: Wanted | None = None,
+    wanted: MemoryStudyRequest | None = None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> MemoryStudy:
     """What a graph needs, and what it would take to fit.
@@ -57,34 +57,38 @@ def study_memory(
     Raises what is wrong with the graph or the options, and what TensorFlow would raise
     but for a device that runs out of memory: that is in the study.
     """
-    study = _Study(load, options, name, wanted or Wanted())
+    study = _Study(load, options, name, wanted or MemoryStudyRequest())
     found = study.study()
     for text in study.guesses.warnings():
         warn(text)
     return found
 
 
-def find_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options) -> tuple[DeviceUsage, ...]:
+def find_peaks(load: Callable[[], LoadedGraph], loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
     """The memory of each device, as if it had no limits.
 
     `loaded` is a graph of which a simulation may have been made, and `load` gives it anew where that has added nodes to it.
     Raises what keeps the steps from being walked through to their end.
     """
-    report = simulate(unchanged(loaded, load), replace(options, no_memory_limit=True), Stage.WALKED, tells_memory=True)
+    report = simulate(
+        pass_through(loaded, load), replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True
+    )
     if report.error is not None:
         raise report.error
     return report.memory
 
 
 class _Study:
-    def __init__(self, load: Callable[[], Loaded], options: Options, name: str, wanted: Wanted) -> None:
+    def __init__(
+        self, load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, wanted: MemoryStudyRequest
+    ) -> None:
         self._load = load
         self._loaded = _checked(load())
         self._options = options
         self._name = name
         self._wanted = wanted
-        self._stage = Stage.EXECUTED if wanted.is_executed else Stage.WALKED
-        self.guesses = Guesses()
+        self._stage = SimulationStage.EXECUTED if wanted.is_executed else SimulationStage.WALKED
+        self.guesses = Assumptions()
 
     def study(self) -> MemoryStudy:
         self._check()
@@ -114,19 +118,19 @@ class _Study:
     def _check(self) -> None:
         given = self._options.batch is not None or self._wanted.finds_batch
         if self._wanted.is_executed:
-            check_executed(self._options, finds_batch=self._wanted.finds_batch)
+            check_execution_options(self._options, finds_batch=self._wanted.finds_batch)
         file = self._loaded.file
         if given and file is not None:
             check_batch(file.graph)
 
     # --- walks
 
-    def _walk(self, options: Options, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
+    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
         """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
         if self._wanted.is_executed:
             report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
         else:
-            walked = walk(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            walked = search_dry_run(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
             report, self.guesses = walked.report, walked.guesses
         if report.error is None:
             return report, None
@@ -134,9 +138,9 @@ class _Study:
             raise report.error
         return report, report.error
 
-    def _fresh(self) -> Loaded:
+    def _fresh(self) -> LoadedGraph:
         loaded = self._loaded
-        self._loaded = unchanged(loaded, self._load)
+        self._loaded = pass_through(loaded, self._load)
         return loaded
 
     def _fits(self, batch: int) -> bool:
@@ -172,7 +176,7 @@ class _Study:
 
     # --- what else would have happened
 
-    def _order(self, options: Options, needed: Report, error: PlacesimError) -> tuple[str, ...]:
+    def _order(self, options: SimulationOptions, needed: Report, error: PlacesimError) -> tuple[str, ...]:
         """The towers on the device that ran out, if it fits where they run one after another."""
         loaded = self._fresh()
         if loaded.file is None or error.device is None:
@@ -182,12 +186,12 @@ class _Study:
             for step in needed.prepared
             for node, device in zip(step.client.graph.nodes, step.client.devices, strict=True)
         }
-        towers = towers_on(loaded.file.graph, devices, error.device)
+        towers = find_towers(loaded.file.graph, devices, error.device)
         graph = one_after_another(loaded.file.graph, towers, devices) if towers else None
         if graph is None:
             return ()
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
-        return towers if walk_once(ordered, options, self.guesses.chosen, tells_memory=False).report.error is None else ()
+        return towers if run_dry(ordered, options, self.guesses.chosen, tells_memory=False).report.error is None else ()
 
     def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in report.memory}
@@ -229,12 +233,12 @@ class _Study:
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
 
 
-def _held(walked: Walked) -> float:
+def _held(walked: DryRun) -> float:
     """The bytes that all devices hold at their peaks: what branches are compared by."""
     return float(sum(usage.peak for usage in walked.report.memory))
 
 
-def _checked(loaded: Loaded) -> Loaded:
+def _checked(loaded: LoadedGraph) -> LoadedGraph:
     if loaded.error is not None:
         raise loaded.error
     return loaded

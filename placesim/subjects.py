@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.prediction.node_costs import NodeCosts
     from placesim.prediction.study import TimeStudy
 
 
-class Wish(Enum):
+class DryRunNeed(Enum):
     """Whether to find out what walking through the steps tells: `KNOWN` where it can, `CHEAP` if it also costs little."""
 
     NONE = auto()
@@ -28,33 +28,33 @@ class Wish(Enum):
     NEEDED = auto()
 
     @staticmethod
-    def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> Wish:
+    def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
         """What a flag says; without it sizes ask for it, and a form that tells it `by_itself`."""
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
         if asked is None:
-            return Wish.CHEAP if by_itself else Wish.NONE
-        return Wish.KNOWN if asked else Wish.NONE
+            return DryRunNeed.CHEAP if by_itself else DryRunNeed.NONE
+        return DryRunNeed.KNOWN if asked else DryRunNeed.NONE
 
 
-class Wishes(NamedTuple):
+class DryRunNeeds(NamedTuple):
     """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
 
-    memory: Wish = Wish.NONE
-    time: Wish = Wish.NONE
-    costs: Wish = Wish.NONE
+    memory: DryRunNeed = DryRunNeed.NONE
+    time: DryRunNeed = DryRunNeed.NONE
+    costs: DryRunNeed = DryRunNeed.NONE
 
 
-NO_WISHES = Wishes()
+NO_WISHES = DryRunNeeds()
 
 
 def open_snapshot(
     name: str,
-    load: Callable[[], Loaded],
-    options: Options,
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
     partitioned: bool = True,
     *,
-    wishes: Wishes = NO_WISHES,
+    wishes: DryRunNeeds = NO_WISHES,
     written: bytes | None = None,
     takes_prediction: bool = False,
 ) -> Snapshot:
@@ -64,28 +64,28 @@ def open_snapshot(
     what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
     """
     from placesim.inspection.snapshot import snapshot_of
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.simulation.simulating import SimulationStage, simulate
 
     found = _written(written, name, wishes, takes_prediction=takes_prediction) if written else None
     if found is not None:
         return found
     loaded = load()
-    report = simulate(loaded, options, Stage.PARTITIONED if partitioned else Stage.PLACED)
+    report = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
     if report.error is not None and report.error.exit_code != 1:
         raise report.error
     snapshot = snapshot_of(name, report, loaded.file)
     if report.error is not None:
         return replace(snapshot, complaint=report.error_text())
-    if wishes.memory is not Wish.NONE:
+    if wishes.memory is not DryRunNeed.NONE:
         snapshot = _with_memory(snapshot, loaded, load, options, wishes.memory)
-    if wishes.time is not Wish.NONE:
+    if wishes.time is not DryRunNeed.NONE:
         snapshot = _with_time(snapshot, loaded, load, options, wishes.time)
-    if wishes.costs is not Wish.NONE:
+    if wishes.costs is not DryRunNeed.NONE:
         snapshot = _with_costs(snapshot, loaded, load, options, wishes.costs)
     return snapshot
 
 
-def _written(data: bytes, name: str, wishes: Wishes, *, takes_prediction: bool) -> Snapshot | None:
+def _written(data: bytes, name: str, wishes: DryRunNeeds, *, takes_prediction: bool) -> Snapshot | None:
     """The snapshot of a written report or prediction; None where it is neither."""
     from placesim.errors import UsageError
     from placesim.inspection.baseline import read_baseline
@@ -94,8 +94,8 @@ def _written(data: bytes, name: str, wishes: Wishes, *, takes_prediction: bool) 
     found = read_baseline(data, name)
     if found is not None:
         kept_not = "A written report keeps no {}."
-        memory = "" if wishes.memory is Wish.NONE else kept_not.format("memory")
-        return replace(found, memory_note=memory, time_note="" if wishes.time is Wish.NONE else kept_not.format("times"))
+        memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
+        return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
     if b'"critical_path"' not in data:
         return None
     from placesim.inspection.predicted_step import read_prediction
@@ -106,42 +106,48 @@ def _written(data: bytes, name: str, wishes: Wishes, *, takes_prediction: bool) 
     return None if step is None else Snapshot(name, step=step, holds_placement=False)
 
 
-def _with_memory(snapshot: Snapshot, loaded: Loaded, load: Callable[[], Loaded], options: Options, wish: Wish) -> Snapshot:
-    from placesim.known import known
+def _with_memory(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
+    from placesim.known import ask
     from placesim.sizing import find_peaks
 
-    if wish is Wish.NEEDED:
+    if wish is DryRunNeed.NEEDED:
         return replace(snapshot, memory=find_peaks(load, loaded, options))
-    peaks = known(lambda: find_peaks(load, loaded, options), loaded, options, "--memory", is_asked=wish is Wish.KNOWN)
+    peaks = ask(lambda: find_peaks(load, loaded, options), loaded, options, "--memory", is_asked=wish is DryRunNeed.KNOWN)
     return replace(snapshot, memory=peaks.found or (), memory_note=peaks.note)
 
 
-def _with_time(snapshot: Snapshot, loaded: Loaded, load: Callable[[], Loaded], options: Options, wish: Wish) -> Snapshot:
+def _with_time(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
     from placesim.inspection.predicted_step import predicted_step
-    from placesim.known import known, unchanged
+    from placesim.known import ask, pass_through
     from placesim.timing import study_time
 
     def find() -> TimeStudy:
-        return study_time(lambda: unchanged(loaded, load), replace(options, no_memory_limit=True), snapshot.name)
+        return study_time(lambda: pass_through(loaded, load), replace(options, no_memory_limit=True), snapshot.name)
 
-    if wish is Wish.NEEDED:
+    if wish is DryRunNeed.NEEDED:
         study = find()
         return replace(snapshot, time=study, step=predicted_step(study))
     # sizes that mean nothing are the memory's to complain of, and a machine without figures has no times
-    found = known(find, loaded, options, "--time", is_asked=wish is Wish.KNOWN, raises_sizes=False)
+    found = ask(find, loaded, options, "--time", is_asked=wish is DryRunNeed.KNOWN, raises_sizes=False)
     if found.found is None:
         return replace(snapshot, time_note=found.note)
     return replace(snapshot, time=found.found, step=predicted_step(found.found))
 
 
-def _with_costs(snapshot: Snapshot, loaded: Loaded, load: Callable[[], Loaded], options: Options, wish: Wish) -> Snapshot:
-    from placesim.known import known, unchanged
+def _with_costs(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
+    from placesim.known import ask, pass_through
     from placesim.timing import find_costs
 
     def find() -> NodeCosts:
-        return find_costs(lambda: unchanged(loaded, load), options)
+        return find_costs(lambda: pass_through(loaded, load), options)
 
-    costs = known(find, loaded, options, "--cost", is_asked=wish is not Wish.CHEAP)
+    costs = ask(find, loaded, options, "--cost", is_asked=wish is not DryRunNeed.CHEAP)
     return replace(snapshot, costs=costs.found, cost_note=costs.note)
 
 

@@ -25,7 +25,7 @@ from placesim.dtypes import (
     STRING,
     UINT32,
     UINT64,
-    DType,
+    DataType,
 )
 from placesim.wire import (
     WireError,
@@ -34,7 +34,7 @@ from placesim.wire import (
     number_field,
     read_varint,
     read_varints,
-    signed,
+    to_signed,
     write_varint,
 )
 
@@ -75,7 +75,7 @@ PLAIN = frozenset((FLOAT, DOUBLE, INT64, BOOL, UINT32, UINT64))
 """Types whose values stand in their field as they are."""
 
 
-def value_field(dtype: DType) -> ValueField:
+def value_field(dtype: DataType) -> ValueField:
     """Where the single values of a type stand."""
     return _BYTES if dtype.name.startswith(("float8", "float4")) else _VALUE_FIELDS.get(dtype, _INTS)
 
@@ -90,7 +90,7 @@ def is_plain_value(array: Array) -> bool:
     return has_one_value(array) or (array.size == 1 and array.dtype.isnative and not (array != array).any())
 
 
-def stored_values(values: Array, dtype: DType) -> Array:
+def stored_values(values: Array, dtype: DataType) -> Array:
     """A vector of values as they stand in the field of their type; not of the types that stand there as bytes."""
     field = value_field(dtype)
     if dtype in BITS_IN_INTS:
@@ -100,7 +100,7 @@ def stored_values(values: Array, dtype: DType) -> Array:
     return values.astype(np.int32) if field is _INTS else values
 
 
-def element_type(number: int) -> DType:
+def element_type(number: int) -> DataType:
     """The type of that number.  Raises WireError for one of which there are no constants."""
     dtype = BY_NUMBER.get(number)
     if dtype is None or (dtype.size == 0 and dtype is not STRING):
@@ -121,11 +121,11 @@ def known_dims(sizes: Sequence[int], has_unknown_rank: bool = False) -> tuple[in
     return tuple(sizes)
 
 
-def content_array(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> Array:
+def content_array(data: bytes | memoryview, dtype: DataType, shape: tuple[int, ...]) -> Array:
     """The array of that shape behind raw content; of numbers a view of it.  Raises WireError for content of another size."""
     count = math.prod(shape)
     if dtype is STRING:
-        return filled(_strings(data, count), dtype, shape)
+        return fill_tensor(_strings(data, count), dtype, shape)
     if len(data) != count * dtype.size:
         expected = f"{count * dtype.size} for {dtype.name} of shape {list(shape)}"
         raise WireError(f"Cannot parse tensor from tensor_proto: {len(data)} bytes of tensor_content, expected {expected}")
@@ -147,7 +147,7 @@ def _strings(data: bytes | memoryview, count: int) -> Array:
     return found
 
 
-def values_array(stored: Array, dtype: DType) -> Array:
+def values_array(stored: Array, dtype: DataType) -> Array:
     """The elements, `[values]`, behind what stands in the field of a type: complex numbers are two, some floats their bits."""
     if dtype in BITS_IN_INTS:
         return stored.astype(np.uint16).view(dtype.numpy)
@@ -159,7 +159,7 @@ def values_array(stored: Array, dtype: DType) -> Array:
     return stored.astype(dtype.numpy) if field is _INTS else stored
 
 
-def filled(values: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array:
     """Values `[values]` as a tensor of a shape: the last that is given stands for all that follow.
 
     One value for many elements is a view of that value.  Raises WireError beyond MAX_BYTES.
@@ -182,7 +182,7 @@ def filled(values: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
 # --- whole messages -------------------------------------------------------------------------------------------------
 
 
-def read_serialised(data: bytes) -> tuple[DType, Array]:
+def read_serialised(data: bytes) -> tuple[DataType, Array]:
     """The type and the array of a serialized `TensorProto`, without protobuf.  Raises WireError where it is none."""
     listed = list(field_values(data))
     numbers = {number: value for number, value in listed if isinstance(value, int)}
@@ -193,7 +193,7 @@ def read_serialised(data: bytes) -> tuple[DType, Array]:
     if content:
         return dtype, content_array(content, dtype, shape).copy()
     given = (value for number, value in listed if number == value_field(dtype).number)
-    return dtype, np.array(filled(values_array(_stored(given, dtype), dtype), dtype, shape))
+    return dtype, np.array(fill_tensor(values_array(_stored(given, dtype), dtype), dtype, shape))
 
 
 def _parse_shape(data: bytes) -> tuple[int, ...]:
@@ -201,13 +201,13 @@ def _parse_shape(data: bytes) -> tuple[int, ...]:
     for number, value in field_values(data):
         if number == 2 and isinstance(value, bytes):
             sizes = [size for field, size in field_values(value) if field == 1 and isinstance(size, int)]
-            dims.append(signed(sizes[-1]) if sizes else 0)
+            dims.append(to_signed(sizes[-1]) if sizes else 0)
         elif number == 3:
             has_unknown_rank = bool(value)
     return known_dims(dims, has_unknown_rank)
 
 
-def _stored(values: Iterable[int | bytes], dtype: DType) -> Array:
+def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
     """What stands in a type's field, which may be packed or come once for each value."""
     field = value_field(dtype)
     if dtype is STRING:
@@ -231,7 +231,7 @@ def packed_numbers(data: bytes) -> list[int]:
     return found
 
 
-def serialise_tensor(value: Array, dtype: DType, has_raw_strings: bool = False) -> bytes:
+def serialise_tensor(value: Array, dtype: DataType, has_raw_strings: bool = False) -> bytes:
     """A tensor as a `TensorProto` with raw content; strings each in a field, or in the content too where told."""
     dims = b"".join(message_field(2, number_field(1, dim)) for dim in value.shape)
     head = number_field(_DTYPE, dtype.number) + message_field(_SHAPE, dims)

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
-from placesim.graph.steps import Step
+from placesim.graph.steps import GraphStep
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
-from placesim.prediction.simulated_steps import WalkedStep, study_steps
+from placesim.prediction.simulated_steps import DryRunStep, study_steps
 from placesim.prediction.steps import StepCosts
 from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.accounting.lifetimes import lifetimes
-from placesim.runtime.guesses import Guesses
-from placesim.runtime.recording import Execution, Recorder
+from placesim.runtime.guesses import Assumptions
+from placesim.runtime.recording import Execution, ExecutionRecorder
 from placesim.runtime.walking import check_batch
-from placesim.simulation.settings import session_config, steps_of
-from placesim.simulation.simulating import Stage, simulate
-from placesim.walks import Walked, check_executed, walk, walk_once
+from placesim.simulation.settings import build_steps, session_config
+from placesim.simulation.simulating import SimulationStage, simulate
+from placesim.walks import DryRun, check_execution_options, run_dry, search_dry_run
 
 if TYPE_CHECKING:
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.report.report import Report
     from placesim.runtime.prepared import PreparedStep
 
@@ -35,8 +35,8 @@ WALKED = 2
 
 @collector_paused()
 def study_time(
-    load: Callable[[], Loaded],
-    options: Options,
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
     name: str,
     steps: int | None = None,
     *,
@@ -53,7 +53,7 @@ def study_time(
     its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
     device that runs out of memory: that is in the study, whose times are those without a limit.
     """
-    walks = _Walks(load, options, steps)
+    walks = _StepDryRuns(load, options, steps)
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
@@ -65,24 +65,24 @@ def study_time(
 
 
 @collector_paused()
-def study_walk(
-    load: Callable[[], Loaded], options: Options, name: str, *, is_traced: bool = False
-) -> tuple[TimeStudy, WalkedSteps]:
-    """What `study_time` and `walk_steps` give, from one walk where devices have the memory for it."""
-    walks = _Walks(load, options, None)
+def study_dry_run(
+    load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, *, is_traced: bool = False
+) -> tuple[TimeStudy, DryRunSteps]:
+    """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
+    walks = _StepDryRuns(load, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.report)
     recorded = _by_step(walked.recorder, walks.repeats)
     study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
     study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
     peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return study, WalkedSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
+    return study, DryRunSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
 
 
-class _Walks:
+class _StepDryRuns:
     """The walks through one graph's steps, or their executions."""
 
-    def __init__(self, load: Callable[[], Loaded], options: Options, steps: int | None) -> None:
+    def __init__(self, load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> None:
         self._load = load
         self._options = options
         self._steps = steps
@@ -90,40 +90,42 @@ class _Walks:
         assert loaded.file is not None
         self._file = loaded.file
 
-    def _read(self) -> tuple[Loaded, list[int]]:
+    def _read(self) -> tuple[LoadedGraph, list[int]]:
         return _loaded(self._load, self._options, self._steps)
 
-    def _fresh(self) -> Loaded:
+    def _fresh(self) -> LoadedGraph:
         return self._read()[0]
 
-    def _in_steps(self, options: Options) -> Options:
+    def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
         """Without what is in the steps already."""
         return replace(options, fetch=None)
 
-    def walked(self) -> Walked:
+    def walked(self) -> DryRun:
         if self._options.batch is not None:
             check_batch(self._file.graph)
-        return walk(self._fresh, self._in_steps(self._options), self._work)
+        return search_dry_run(self._fresh, self._in_steps(self._options), self._work)
 
-    def executed(self, *, has_limit: bool = True) -> Walked:
+    def executed(self, *, has_limit: bool = True) -> DryRun:
         """What numpy executes; one node after the other, so that the same input gives the same record."""
         options = self._options
-        check_executed(options)
+        check_execution_options(options)
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
-        recorder = Recorder()
-        report = simulate(self._fresh(), self._in_steps(options), Stage.EXECUTED, tells_memory=True, recorder=recorder)
-        return Walked(report, recorder, Guesses())
+        recorder = ExecutionRecorder()
+        report = simulate(
+            self._fresh(), self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
+        )
+        return DryRun(report, recorder, Assumptions())
 
-    def without_limit(self, walked: Walked, *, is_executed: bool) -> Walked:
+    def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
         """The same where devices have all the memory that they need."""
         if is_executed:
             return self.executed(has_limit=False)
         options = replace(self._in_steps(self._options), no_memory_limit=True)
-        found = walk_once(self._fresh(), options, walked.guesses.chosen)
+        found = run_dry(self._fresh(), options, walked.guesses.chosen)
         found.guesses.failed = walked.guesses.failed
         return found
 
-    def settled(self, *, is_executed: bool) -> tuple[Walked, PlacesimError | None]:
+    def settled(self, *, is_executed: bool) -> tuple[DryRun, PlacesimError | None]:
         """The walk, or the execution, of all steps to their end, and what the devices' memory would have ended it with.
 
         Raises any other error.
@@ -145,13 +147,13 @@ class _Walks:
         except InvalidArgumentError as lack:
             raise NoFiguresError(lack.message) from None
 
-    def _work(self, walked: Walked) -> float:
+    def _work(self, walked: DryRun) -> float:
         """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
         costs = StepCosts(self.machine(walked.report))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
 
-class WalkedSteps(NamedTuple):
+class DryRunSteps(NamedTuple):
     """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices.
 
     The `recorder` knows what they did to the devices' memory.
@@ -161,62 +163,62 @@ class WalkedSteps(NamedTuple):
     prepared: Sequence[PreparedStep]
     steps: Sequence[Sequence[Execution]]
     peaks: Mapping[str, int | None]
-    recorder: Recorder
+    recorder: ExecutionRecorder
 
 
-def walk_steps(load: Callable[[], Loaded], options: Options) -> WalkedSteps:
+def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -> DryRunSteps:
     """A walk through a graph's steps, whatever devices' memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walks = _Walks(load, replace(options, no_memory_limit=True), None)
+    walks = _StepDryRuns(load, replace(options, no_memory_limit=True), None)
     walked = walks.walked()
     if walked.report.error is not None:
         raise walked.report.error
     steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
     peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return WalkedSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
+    return DryRunSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
 
 
-def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
+def find_costs(load: Callable[[], LoadedGraph], options: SimulationOptions) -> NodeCosts:
     """What the nodes that a graph's steps run take on each device, whatever its memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walked = walk_steps(load, options)
+    walked = dry_run_steps(load, options)
     return NodeCosts(walked.machine, walked.prepared, walked.steps)
 
 
-def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:
+def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> tuple[LoadedGraph, list[int]]:
     """The graph with few enough repetitions to walk, and how many there are of each step."""
     loaded = load()
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None
-    run = [step for step in steps_of(loaded, loaded.file, options) if step.repeat]
+    run = [step for step in build_steps(loaded, loaded.file, options) if step.repeat]
     if not run:
         raise UsageError("no step to simulate: got none that is run at all, expected one")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)
-    # a graph without steps has the one that `steps_of` gives it
+    # a graph without steps has the one that `build_steps` gives it
     return replace(loaded, file=replace(loaded.file, steps=walked)), [step.repeat for step in run]
 
 
-def _few(step: Step) -> Step:
+def _few(step: GraphStep) -> GraphStep:
     return replace(step, repeat=min(step.repeat, WALKED))
 
 
-def _by_step(recorder: Recorder, repeats: list[int]) -> list[WalkedStep]:
+def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep]:
     recorded = iter(recorder.steps)
     found = []
     for repeat in repeats:
         first = next(recorded)
-        found.append(WalkedStep(first, next(recorded) if repeat > 1 else first, repeat))
+        found.append(DryRunStep(first, next(recorded) if repeat > 1 else first, repeat))
     return found
 
 
-def _memory(report: Report, recorder: Recorder) -> dict[str, Memory]:
+def _memory(report: Report, recorder: ExecutionRecorder) -> dict[str, Memory]:
     peaks = {usage.device: usage.peak for usage in report.memory}
     buffers = lifetimes(recorder)
     return {

@@ -23,7 +23,7 @@ class Track(NamedTuple):
     thread: str
 
 
-class Slice(NamedTuple):
+class TraceSlice(NamedTuple):
     """Something that lasted; `category` and `args` are what a viewer shows of it."""
 
     track: Track
@@ -64,10 +64,10 @@ def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, i
     return Arrow(name, source_track, max(began, min(ended - 1, reached)), target_track, reached)
 
 
-TraceRecord: TypeAlias = Track | Slice | Arrow | Count
+TraceRecord: TypeAlias = Track | TraceSlice | Arrow | Count
 
 
-class Lanes:
+class TrackLanes:
     """Rows for what overlaps: each gets the first that is free, what begins earlier first."""
 
     def __init__(self) -> None:

@@ -12,16 +12,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.errors import PlacesimError, UsageError
-from placesim.runtime.guesses import CONTEXT, Choice, Guesses, is_loop_name
+from placesim.runtime.guesses import CONTEXT, Assumptions, BranchChoice, is_loop_name
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.recording import Recorder
-from placesim.runtime.walking import loop_frames, ways_to_know
-from placesim.simulation.simulating import Stage, simulate
+from placesim.runtime.recording import ExecutionRecorder
+from placesim.runtime.walking import loop_frames, suggest_settlements
+from placesim.simulation.simulating import SimulationStage, simulate
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.report.report import Report
 
 MAX_WALKS = 128
@@ -30,26 +30,26 @@ SURVEYED = 1
 """What is taken for open dimensions while it is looked for all that is open."""
 
 
-class Walked(NamedTuple):
+class DryRun(NamedTuple):
     """A walk through all steps: what it established, what it executed, and what it had to assume."""
 
     report: Report
-    recorder: Recorder
-    guesses: Guesses
+    recorder: ExecutionRecorder
+    guesses: Assumptions
 
 
-Cost = Callable[[Walked], float]
+Cost = Callable[[DryRun], float]
 """How dear a walk was; of two branches the one with which the whole is dearer counts."""
 
 
-def walk(
-    fresh: Callable[[], Loaded],
-    options: Options,
+def search_dry_run(
+    fresh: Callable[[], LoadedGraph],
+    options: SimulationOptions,
     cost: Cost,
-    branches: Mapping[Choice, int] | None = None,
+    branches: Mapping[BranchChoice, int] | None = None,
     *,
     tells_memory: bool = True,
-) -> Walked:
+) -> DryRun:
     """The walk through the steps of a graph, which `fresh` gives anew each time; `branches` are those settled before.
 
     TensorFlow's errors are in the report.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
@@ -57,12 +57,12 @@ def walk(
     """
     loaded = fresh()
     _check_loops(loaded, options)
-    first = walk_once(loaded, options, branches or {}, tells_memory=tells_memory)
+    first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
     if any(choice not in (branches or {}) for choice in first.guesses.chosen):
-        search = _Search(fresh, replace(options, no_memory_limit=True), cost)
+        search = _BranchSearch(fresh, replace(options, no_memory_limit=True), cost)
         first = search.dearest(first.guesses.chosen, branches or {})
         if not options.no_memory_limit:
-            failed, first = first.guesses.failed, walk_once(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
+            failed, first = first.guesses.failed, run_dry(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
             first.guesses.failed = failed
     error = first.report.error
     if isinstance(error, SketchedValueError):
@@ -70,25 +70,27 @@ def walk(
     return first
 
 
-def walk_once(loaded: Loaded, options: Options, branches: Mapping[Choice, int], *, tells_memory: bool = True) -> Walked:
+def run_dry(
+    loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
+) -> DryRun:
     """One walk that takes these branches; any error is in the report."""
-    recorder = Recorder()
-    guesses = Guesses(True, options.loop_counts, options.assume_unknown, branches)
-    report = simulate(loaded, options, Stage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
-    return Walked(report, recorder, guesses)
+    recorder = ExecutionRecorder()
+    guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
+    report = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return DryRun(report, recorder, guesses)
 
 
-class _Search:
+class _BranchSearch:
     """Looks for the branches with which the walk is dearest, one choice after the other."""
 
-    def __init__(self, fresh: Callable[[], Loaded], options: Options, cost: Cost) -> None:
+    def __init__(self, fresh: Callable[[], LoadedGraph], options: SimulationOptions, cost: Cost) -> None:
         self._fresh = fresh
         self._options = options
         self._cost = cost
         self._walks = 0
-        self._failed: dict[Choice, str] = {}
+        self._failed: dict[BranchChoice, str] = {}
 
-    def dearest(self, chosen: Mapping[Choice, int], settled: Mapping[Choice, int]) -> Walked:
+    def dearest(self, chosen: Mapping[BranchChoice, int], settled: Mapping[BranchChoice, int]) -> DryRun:
         """The dearest walk; each of the choices that were met and are not settled is tried."""
         base = self._walk(chosen)
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
@@ -97,11 +99,11 @@ class _Search:
             found.guesses.notes.append(f"only the branches of the first choices were compared, in {MAX_WALKS} walks")
         return found
 
-    def _walk(self, branches: Mapping[Choice, int]) -> Walked:
+    def _walk(self, branches: Mapping[BranchChoice, int]) -> DryRun:
         self._walks += 1
-        return walk_once(self._fresh(), self._options, branches)
+        return run_dry(self._fresh(), self._options, branches)
 
-    def _settle(self, walked: Walked, choices: Sequence[Choice]) -> Walked:
+    def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
         """The dearest walk that differs from this one in these choices, and in those that come up with other branches."""
         cost = self._cost_of(walked)
         for choice in choices:
@@ -119,26 +121,26 @@ class _Search:
                     walked, cost = trial, trial_cost
         return walked
 
-    def _cost_of(self, walked: Walked) -> float:
+    def _cost_of(self, walked: DryRun) -> float:
         """What ends in an error is no branch that a step could take."""
         return -1.0 if walked.report.error is not None else self._cost(walked)
 
 
-def _with_more_ways(error: SketchedValueError, fresh: Callable[[], Loaded], options: Options) -> PlacesimError:
+def _with_more_ways(error: SketchedValueError, fresh: Callable[[], LoadedGraph], options: SimulationOptions) -> PlacesimError:
     """The error with what settles the most of all that is open, which another walk finds out."""
-    survey = walk_once(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
+    survey = run_dry(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
     said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
     if of_values or not said:
-        said += ways_to_know(error, of_values)
+        said += suggest_settlements(error, of_values)
     if all(tensor.dims is not None for tensor in opened) and opened:
         said.append("`--assume-unknown N` takes N for each open dimension")
     error.help = tuple(said)
     return error
 
 
-def _check_loops(loaded: Loaded, options: Options) -> None:
+def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
     """UsageError, with the nearest, for a name that no loop of the graph has."""
     given = options.loop_counts
     if not given or loaded.file is None:
@@ -161,7 +163,7 @@ def _names(frames: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
 
 
-def check_executed(options: Options, *, finds_batch: bool = False) -> None:
+def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:
     """UsageError for what settles sizes where these come from what is computed."""
     given = {
         "--batch": finds_batch or options.batch is not None,

@@ -12,7 +12,7 @@ Look = Callable[[], tuple[int, int | None]]
 """How much of something is done, and of how much, where that is known; called from another thread at any time."""
 
 
-class Stage(NamedTuple):
+class ProgressStage(NamedTuple):
     """Something that is being done since `began` (of `time.monotonic`)."""
 
     what: str
@@ -20,11 +20,11 @@ class Stage(NamedTuple):
     began: float
 
 
-class Watcher:
+class ProgressWatcher:
     """Looks at the work that is done while it is set: at its stages, each a part of the one around it."""
 
     def __init__(self) -> None:
-        self.stages: list[Stage] = []
+        self.stages: list[ProgressStage] = []
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:
@@ -40,16 +40,16 @@ class Watcher:
         return shown[0][0].began if shown else time.monotonic(), {stage.what: count for stage, count in shown}
 
 
-_current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_current: ContextVar[ProgressWatcher | None] = ContextVar("watcher", default=None)
 
 
-def current_watcher() -> Watcher | None:
+def current_watcher() -> ProgressWatcher | None:
     """Who watches what this thread does."""
     return _current.get()
 
 
 @contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
+def watch_progress(watcher: ProgressWatcher) -> Iterator[None]:
     """A `with` block that the watcher looks at."""
     token = _current.set(watcher)
     try:
@@ -63,13 +63,13 @@ def _uncounted() -> tuple[int, int | None]:
 
 
 @contextmanager
-def doing(what: str, look: Look = _uncounted) -> Iterator[None]:
+def report_stage(what: str, look: Look = _uncounted) -> Iterator[None]:
     """A `with` block that does something which takes its time."""
     watcher = _current.get()
     if watcher is None:
         yield
         return
-    watcher.stages.append(Stage(what, look, time.monotonic()))
+    watcher.stages.append(ProgressStage(what, look, time.monotonic()))
     try:
         yield
     except KeyboardInterrupt:

@@ -67,7 +67,7 @@ def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
     return found, position
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """64 bits as a number with a sign."""
     return value - (1 << 64) if value >> 63 else value
 

@@ -22,7 +22,7 @@ _CLEARED = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PLACESIM_", "TF_", "
 """The variables, or how their names begin, that outputs depend on."""
 
 
-class Ended(NamedTuple):
+class CommandResult(NamedTuple):
     """Exit code and texts of a command that has ended."""
 
     code: int
@@ -61,15 +61,15 @@ def run_process(
     environment: Mapping[str, str] = EMPTY,
     given: bytes = b"",
     check: bool = False,
-) -> Ended:
+) -> CommandResult:
     """A command that is waited for, with more variables and an input; `check` is that it ends well."""
     with start_process(command, cwd=folder, stdin=subprocess.PIPE, env={**os.environ, **environment}) as process:
         output, complaint = (text.decode() for text in process.communicate(given, timeout=_SECONDS))
     assert not check or process.returncode == 0, complaint
-    return Ended(process.returncode, output, complaint)
+    return CommandResult(process.returncode, output, complaint)
 
 
-def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> Ended:
+def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> CommandResult:
     """A script of bash, whose `python` and `placesim` are ours."""
     commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
     return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
@@ -102,8 +102,8 @@ def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> Ended:
+def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> CommandResult:
     """Ctrl-C, or another signal: how a process ends then."""
     process.send_signal(number)
     output, complaint = process.communicate(timeout=60)
-    return Ended(process.returncode, (output or b"").decode(), (complaint or b"").decode())
+    return CommandResult(process.returncode, (output or b"").decode(), (complaint or b"").decode())

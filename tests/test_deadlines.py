@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from placesim.deadlines import Interrupted, run_within
+from placesim.deadlines import ThreadInterruption, run_within
 from placesim.errors import DeadlineExceededError, InvalidArgumentError
 
 
@@ -36,7 +36,7 @@ def test_a_loop_is_interrupted() -> None:
     def work() -> None:
         try:
             spin()
-        except Interrupted:
+        except ThreadInterruption:
             ended.set()
             raise
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.escapes import as_json_escape, escape, escape_json, escape_line
-from placesim.marked import Marked, Role, one_line
+from placesim.marked import Role, StyledText, one_line
 
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 TEXTS = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x1b\n\t\r\x9b\u202e\udcff"))
@@ -53,7 +53,7 @@ def test_an_escape_of_json(text: str) -> None:
 
 
 def test_a_marked_text_has_no_controls() -> None:
-    text = Marked("a\x1b", Marked("b\n\x9b", role=Role.NODE))
+    text = StyledText("a\x1b", StyledText("b\n\x9b", role=Role.NODE))
     assert text == "a\\x1bb\n\\x9b"
     assert "".join(span.text for span in text.spans) == text
     assert one_line(text).spans[1] == ("b\\n\\x9b", Role.NODE)

@@ -18,22 +18,22 @@ import pytest
 
 from placesim.cli.reports import write_report
 from placesim.loading import load
-from placesim.options import Options
+from placesim.options import SimulationOptions
 from placesim.report.report import Report
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 from tests.documents import is_same
 from tests.processes import ROOT, set_surroundings
 
 GOLDEN = ROOT / "tests" / "golden"
 GRAPHS = sorted(path.stem for path in (ROOT / "graphs").glob("*.yaml"))
-COMMANDS = {"run": Stage.EXECUTED, "place": Stage.PARTITIONED}
+COMMANDS = {"run": SimulationStage.EXECUTED, "place": SimulationStage.PARTITIONED}
 FORMS = ("modern.txt", "classic.txt", "json")
 
 
 @cache
 def report_of(graph: str, command: str) -> Report:
     """What the command establishes; done once for all forms."""
-    options = Options(log_placement=True if command == "place" else None)
+    options = SimulationOptions(log_placement=True if command == "place" else None)
     name = f"graphs/{graph}.yaml"
     return simulate(load(ROOT / name, name), options, COMMANDS[command])
 

@@ -19,7 +19,7 @@ K20M = "Device mapping:\n" + "".join(
 PRODUCT = "[[ 22.  28.]\n [ 49.  64.]]\n"
 
 
-class Shown(NamedTuple):
+class GuideExample(NamedTuple):
     """What a guide shows for a graph, its lines wrapped as on the page."""
 
     graph: str
@@ -28,12 +28,12 @@ class Shown(NamedTuple):
 
 
 OUTPUTS = (
-    Shown(
+    GuideExample(
         "logging",
         f"{K40C}b: {TASK}/device:GPU:0\na: {TASK}/device:GPU:0\nMatMul: {TASK}/device:GPU:0\n{PRODUCT}",
     ),
-    Shown("manual", f"{K40C}b: {TASK}/cpu:0\na: {TASK}/cpu:0\nMatMul: {TASK}/device:GPU:0\n{PRODUCT}"),
-    Shown(
+    GuideExample("manual", f"{K40C}b: {TASK}/cpu:0\na: {TASK}/cpu:0\nMatMul: {TASK}/device:GPU:0\n{PRODUCT}"),
+    GuideExample(
         "towers",
         f"{K20M}Const_3: {TASK}/device:GPU:3\nConst_2: {TASK}/device:GPU:3\nMatMul_1: {TASK}/device:GPU:3\n"
         f"Const_1: {TASK}/device:GPU:2\nConst: {TASK}/device:GPU:2\nMatMul: {TASK}/device:GPU:2\nAddN: {TASK}/cpu:0\n"
@@ -41,14 +41,14 @@ OUTPUTS = (
     ),
 )
 ERRORS = (
-    Shown(
+    GuideExample(
         "missing-gpu",
         "InvalidArgumentError: Invalid argument: Cannot assign a device to node 'b':\n"
         "Could not satisfy explicit device specification '/device:GPU:2'\n"
         "   [[Node: b = Const[dtype=DT_FLOAT, value=Tensor<type: float shape: [3,2]\n"
         '   values: 1 2 3...>, _device="/device:GPU:2"]()]]\n',
     ),
-    Shown(
+    GuideExample(
         "assign-missing-cpu",
         "InvalidArgumentError: Cannot assign a device for operation conv1_2/Assign_3/value: node conv1_2/Assign_3/value "
         "(defined at assign-missing-cpu.yaml:18) was explicitly assigned to /device:CPU:1 but available devices are [ "
@@ -72,13 +72,13 @@ def unwrapped(text: str) -> str:
 
 
 @pytest.mark.parametrize("shown", OUTPUTS, ids=lambda shown: shown.graph)
-def test_an_output_is_as_shown(shown: Shown) -> None:
+def test_an_output_is_as_shown(shown: GuideExample) -> None:
     report = placesim.run(GRAPHS / f"{shown.graph}.yaml", log_style=shown.style)
     assert report.text() == unwrapped(shown.text)
 
 
 @pytest.mark.parametrize("shown", ERRORS, ids=lambda shown: shown.graph)
-def test_an_error_is_as_shown(shown: Shown) -> None:
+def test_an_error_is_as_shown(shown: GuideExample) -> None:
     with (GRAPHS / f"{shown.graph}.yaml").open() as file, pytest.raises(placesim.InvalidArgumentError) as caught:
         placesim.run(file, log_style=shown.style)
     told = caught.value.report.error_text().replace(f"{GRAPHS}/", "")

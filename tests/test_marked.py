@@ -6,23 +6,23 @@ import json
 
 import pytest
 
-from placesim.marked import Marked, Role, Span, device, filled, joined, lines_of, listed, place, quoted
+from placesim.marked import Role, StyledText, TextSpan, device, fill_template, join_texts, lines_of, list_words, place, quote
 
 
-def roles(text: Marked) -> list[tuple[str, Role]]:
+def roles(text: StyledText) -> list[tuple[str, Role]]:
     return [(span.text, span.role) for span in text.spans if span.role is not Role.PLAIN]
 
 
 def test_a_marked_text_is_its_string() -> None:
-    text = Marked("on ", device("GPU:0"), role=Role.NEW)
+    text = StyledText("on ", device("GPU:0"), role=Role.NEW)
     assert text == "on GPU:0"
     assert json.dumps([text]) == '["on GPU:0"]'
     assert hash(text) == hash("on GPU:0")
 
 
 def test_a_role_is_for_what_no_part_marks() -> None:
-    text = Marked("- ", device("CPU:1"), " gone", role=Role.GONE)
-    assert text.spans == (Span("- ", Role.GONE), Span("CPU:1", Role.CPU), Span(" gone", Role.GONE))
+    text = StyledText("- ", device("CPU:1"), " gone", role=Role.GONE)
+    assert text.spans == (TextSpan("- ", Role.GONE), TextSpan("CPU:1", Role.CPU), TextSpan(" gone", Role.GONE))
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,27 @@ def test_a_role_is_for_what_no_part_marks() -> None:
     ],
 )
 def test_devices_by_their_type(name: str, role: Role) -> None:
-    assert device(name).spans == (Span(name, role),)
+    assert device(name).spans == (TextSpan(name, role),)
 
 
 def test_sentences_keep_the_marks_of_their_parts() -> None:
-    text = filled("{} is on {} ({})", "a", device("GPU:0"), place("g.yaml:1:2"))
+    text = fill_template("{} is on {} ({})", "a", device("GPU:0"), place("g.yaml:1:2"))
     assert text == "a is on GPU:0 (g.yaml:1:2)"
     assert roles(text) == [("GPU:0", Role.GPU), ("g.yaml:1:2", Role.PLACE)]
     with pytest.raises(ValueError, match="zip"):
-        filled("{} and {}", "a")
+        fill_template("{} and {}", "a")
 
 
 def test_lists_keep_the_marks_of_their_parts() -> None:
     names = [device(f"GPU:{i}") for i in range(3)]
-    assert joined(", ", names) == "GPU:0, GPU:1, GPU:2"
-    assert joined(", ", ()) == ""
-    assert listed(names, 2) == "GPU:0, GPU:1 and 1 more"
-    assert roles(listed(names, 2)) == [("GPU:0", Role.GPU), ("GPU:1", Role.GPU)]
+    assert join_texts(", ", names) == "GPU:0, GPU:1, GPU:2"
+    assert join_texts(", ", ()) == ""
+    assert list_words(names, 2) == "GPU:0, GPU:1 and 1 more"
+    assert roles(list_words(names, 2)) == [("GPU:0", Role.GPU), ("GPU:1", Role.GPU)]
 
 
 def test_devices_in_a_quoted_sentence() -> None:
-    text = quoted("Cannot merge '/device:CPU:2' and '/device:GPU:1'")
+    text = quote("Cannot merge '/device:CPU:2' and '/device:GPU:1'")
     assert text == "Cannot merge '/device:CPU:2' and '/device:GPU:1'"
     assert roles(text) == [("CPU:2", Role.CPU), ("GPU:1", Role.GPU)]
 
@@ -67,7 +67,7 @@ def test_devices_in_a_quoted_sentence() -> None:
         ("a\n", ["a"]),
         ("a", ["a"]),
         ("a\n\nb\n", ["a", "", "b"]),
-        (Marked("a", device("CPU:0"), "\nb"), ["aCPU:0", "b"]),
+        (StyledText("a", device("CPU:0"), "\nb"), ["aCPU:0", "b"]),
     ],
 )
 def test_lines(text: str, lines: list[str]) -> None:

@@ -194,12 +194,12 @@ def test_nodes_of_a_step_are_added_before_it_and_all_is_logged_again() -> None:
 
 def test_progress_is_told_to_the_end() -> None:
     from placesim.loading import load
-    from placesim.options import Options
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.options import SimulationOptions
+    from placesim.simulation.simulating import SimulationStage, simulate
 
     told: list[tuple[int, int, int, int]] = []
     graph = {**GRAPH, "run": [{**GRAPH["run"][0], "repeat": 3}]}
-    simulate(load(graph), Options(), Stage.EXECUTED, lambda *numbers: told.append(numbers))
+    simulate(load(graph), SimulationOptions(), SimulationStage.EXECUTED, lambda *numbers: told.append(numbers))
     last = {(steps_done, steps): (done, nodes) for steps_done, steps, done, nodes in told}
     assert list(last) == [(0, 3), (1, 3), (2, 3)]
     assert all(0 < done <= nodes for done, nodes in last.values())

@@ -20,12 +20,12 @@ from placesim.loading import load
 from placesim.options import make_options
 from placesim.prediction.study import TimeStudy
 from placesim.report.text.timing import time_document
-from placesim.runtime.guesses import Choice
+from placesim.runtime.guesses import BranchChoice
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation.simulating import Stage, simulate
+from placesim.runtime.recording import Execution, ExecutionRecorder
+from placesim.simulation.simulating import SimulationStage, simulate
 from placesim.timing import study_time
-from placesim.walks import Walked, walk
+from placesim.walks import DryRun, search_dry_run
 from tests.examples import examples
 from tests.runtime.test_dataflow import cond, loop
 
@@ -34,29 +34,29 @@ Source = dict[str, Any]
 Nodes = list[dict[str, Any]]
 
 
-def size(walked: Walked) -> float:
+def size(walked: DryRun) -> float:
     """The elements of all inputs of what ran: what these tests compare branches by."""
     shapes = (dims for step in walked.recorder.steps for execution in step for dims, _ in execution.inputs)
     return float(sum(int(np.prod(dims)) for dims in shapes))
 
 
-def walked(source: Source, **values: Any) -> Walked:
+def walked(source: Source, **values: Any) -> DryRun:
     options = make_options(values)
-    found = walk(lambda: load(source, None, options), options, size)
+    found = search_dry_run(lambda: load(source, None, options), options, size)
     if found.report.error is not None:
         raise found.report.error
     return found
 
 
-def executed(source: Source, **values: Any) -> Recorder:
-    recorder, options = Recorder(), make_options({"inter_op_threads": 1, **values})
-    report = simulate(load(source, None, options), options, Stage.EXECUTED, tells_memory=True, recorder=recorder)
+def executed(source: Source, **values: Any) -> ExecutionRecorder:
+    recorder, options = ExecutionRecorder(), make_options({"inter_op_threads": 1, **values})
+    report = simulate(load(source, None, options), options, SimulationStage.EXECUTED, tells_memory=True, recorder=recorder)
     if report.error is not None:
         raise report.error
     return recorder
 
 
-def rows_of(recorder: Recorder) -> list[list[tuple[Any, ...]]]:
+def rows_of(recorder: ExecutionRecorder) -> list[list[tuple[Any, ...]]]:
     """What ran where, on which shapes, after what."""
 
     def row(execution: Execution) -> tuple[Any, ...]:
@@ -195,7 +195,7 @@ def test_of_branches_the_dearest_are_taken(widths: tuple[tuple[int, int], ...], 
         assert not fed.guesses.chosen
         costs.append(size(fed))
     assert size(found) == max(costs)
-    chosen = {f"p{number}": bool(found.guesses.chosen.get(Choice(f"p{number}", 2), 1)) for number in range(len(widths))}
+    chosen = {f"p{number}": bool(found.guesses.chosen.get(BranchChoice(f"p{number}", 2), 1)) for number in range(len(widths))}
     assert rows_of(walked(graph, feed=chosen).recorder) == rows_of(found.recorder)
 
 

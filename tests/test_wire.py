@@ -20,8 +20,8 @@ from placesim.wire import (
     number_field,
     read_varint,
     read_varints,
-    signed,
     take_run,
+    to_signed,
     write_varint,
 )
 
@@ -39,7 +39,7 @@ def test_numbers_come_back(values: list[int]) -> None:
 def test_fields_come_back(number: int, value: int, content: bytes) -> None:
     data = number_field(number, value, is_written=True) + message_field(number, content) + fixed_field(number, b"abcd")
     first, second, third = field_values(data)
-    assert signed(int(first[1])) == value
+    assert to_signed(int(first[1])) == value
     assert (second, third) == ((number, content), (number, b"abcd"))
     assert [field.wire_type for field in fields(data)] == [VARINT, BYTES, 5]
     assert b"".join(data[field.start : field.end] for field in fields(memoryview(data))) == data

@@ -17,7 +17,7 @@ Row = tuple[int, int]
 """A process and a thread, by number."""
 
 
-class Shown(NamedTuple):
+class DrawnSlice(NamedTuple):
     """A slice as it is drawn; times are in nanoseconds."""
 
     process: str
@@ -32,13 +32,13 @@ class Shown(NamedTuple):
 class Trace:
     """What a file shows."""
 
-    slices: list[Shown] = field(default_factory=list)
-    arrows: list[tuple[Shown, Shown]] = field(default_factory=list)
+    slices: list[DrawnSlice] = field(default_factory=list)
+    arrows: list[tuple[DrawnSlice, DrawnSlice]] = field(default_factory=list)
     counters: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By process, name and series, with spaces between them."""
     faults: list[str] = field(default_factory=list)
 
-    def on(self, process: str) -> list[Shown]:
+    def on(self, process: str) -> list[DrawnSlice]:
         """The slices of a process, by start."""
         return sorted((shown for shown in self.slices if shown.process == process), key=lambda shown: shown.start)
 
@@ -48,7 +48,7 @@ def read_trace(path: Path) -> Trace:
     events = json.loads(path.read_text())["traceEvents"]
     found = Trace()
     names = {(event["name"], event["pid"], event.get("tid")): event["args"] for event in events if event["ph"] == "M"}
-    rows: dict[Row, list[Shown]] = defaultdict(list)
+    rows: dict[Row, list[DrawnSlice]] = defaultdict(list)
     ends: dict[int, dict[str, tuple[Row, int, str]]] = defaultdict(dict)
     for event in events:
         phase, row = event["ph"], (event["pid"], event.get("tid", 0))
@@ -59,7 +59,7 @@ def read_trace(path: Path) -> Trace:
         if phase == "X":
             thread = names["thread_name", *row]["name"]
             end = time + round(event["dur"] * 1000)
-            rows[row].append(Shown(process, thread, event["name"], time, end, event["args"]))
+            rows[row].append(DrawnSlice(process, thread, event["name"], time, end, event["args"]))
         elif phase == "C":
             for series, value in event["args"].items():
                 found.counters.setdefault(f"{process} {event['name']} {series}", []).append((time, value))
@@ -80,9 +80,9 @@ def read_trace(path: Path) -> Trace:
     return found
 
 
-def _overlaps(row: list[Shown]) -> Iterator[str]:
+def _overlaps(row: list[DrawnSlice]) -> Iterator[str]:
     """Slices of a row that neither follow each other nor lie in one another."""
-    around: list[Shown] = []
+    around: list[DrawnSlice] = []
     for shown in sorted(row, key=lambda shown: (shown.start, -shown.end)):
         if shown.end < shown.start:
             yield f"{shown.name} ends before it begins"
@@ -93,7 +93,9 @@ def _overlaps(row: list[Shown]) -> Iterator[str]:
         around.append(shown)
 
 
-def _connect(found: Trace, number: int, both: dict[str, tuple[Row, int, str]], rows: dict[Row, list[Shown]]) -> Iterator[str]:
+def _connect(
+    found: Trace, number: int, both: dict[str, tuple[Row, int, str]], rows: dict[Row, list[DrawnSlice]]
+) -> Iterator[str]:
     """Finds the innermost slices that an arrow leaves and reaches; where two adjoin there it may be either."""
     if set(both) != {"s", "f"}:
         yield f"arrow {number} has only {sorted(both)}"

@@ -12,10 +12,19 @@ from pathlib import Path
 from statistics import median
 
 from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph
-from placesim.calibration.fitting import Sample, among_others, family_factors, fit_caches, fit_figures, fit_threads
-from placesim.calibration.measuring import StepTimer, Timing, load_of, quickest, random_feeds, time_case, time_kernels, walked
+from placesim.calibration.fitting import Sample, fit_caches, fit_families, fit_figures, fit_threads, rescale_families
+from placesim.calibration.measuring import (
+    StepTimer,
+    Timing,
+    find_load,
+    profile_kernels,
+    random_feeds,
+    time_case,
+    time_kernels,
+    time_quickest,
+)
 from placesim.calibration.networks import networks
-from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
+from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.runtime.intra_op import blas_text
 from placesim.runtime.threads import ThreadPools, available_processors
 
@@ -73,14 +82,14 @@ class _Calibration:
             self._sample(case)
         profile = HostProfile(seconds | dict.fromkeys(_THREADS, 0.0), caches, {})
         cases = list(self._cases.values())
-        families = dict.fromkeys(FAMILIES, Measured(1.0)) | family_factors(cases, profile)
+        families = dict.fromkeys(FAMILIES, MeasuredFigure(1.0)) | fit_families(cases, profile)
         profile = replace(profile, families=families)
         shared = self._shared_samples()
         alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
         found = self._among_others(seconds)
-        families = among_others(families, cases, found, replace(profile, seconds=seconds), self._cores)
+        families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
         profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, _about(self._cores))
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
@@ -94,7 +103,7 @@ class _Calibration:
 
     def _sample(self, case: Case) -> Sample:
         timing = time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
-        found = self._cases[id(case)] = Sample(load_of(case), timing)
+        found = self._cases[id(case)] = Sample(find_load(case), timing)
         self._tick()
         return found
 
@@ -120,7 +129,7 @@ class _Calibration:
         self._total += len(self._networks)
         found, beside, handed = [], [0.0], [0.0]
         for graph in self._networks:
-            loads, number = walked(graph)
+            loads, number = profile_kernels(graph)
             feeds = random_feeds(graph)
             timer = StepTimer(graph, self._all_cores, feeds)
             parallel = StepTimer(graph, self._all_cores, feeds, inter_op_parallelism_threads=2)
@@ -148,7 +157,7 @@ class _Calibration:
     def _slope(self, budget: float, **config: int) -> Timing:
         graphs = [chain_graph(count) for count in (2, 2 + _NODES)]
         few, many = (StepTimer(graph, self._all_cores, random_feeds(graph), **config) for graph in graphs)
-        low, high = quickest(few.run, budget / 4), quickest(many.run, budget)
+        low, high = time_quickest(few.run, budget / 4), time_quickest(many.run, budget)
         if not config:
             self._step_seconds = low.seconds
         found = (high.seconds - low.seconds) / _NODES

@@ -42,13 +42,13 @@ class Case(NamedTuple):
         return self.elements <= _SMALL
 
 
-class Group(NamedTuple):
+class CaseGroup(NamedTuple):
     """Cases that tell about `figures`, of which those of groups before are known."""
 
     figures: tuple[str, ...]
     cases: tuple[Case, ...]
 
-    def of_small_cases(self) -> Group:
+    def of_small_cases(self) -> CaseGroup:
         """The same without what takes long, but with a case at least."""
         small = tuple(case for case in self.cases if case.is_small)
         return self._replace(cases=small or (min(self.cases, key=lambda case: case.elements),))
@@ -128,7 +128,7 @@ _POINTWISE = zip(
 _POOLED = (_pooling((8, 55, 55, 96), 3), _pooling((8, 13, 13, 256), 3), _pooling((8, 32, 32, 64), 2))
 
 GROUPS = (
-    Group(
+    CaseGroup(
         ("call", "plain", "far", "distant", "new", "checked"),
         (
             Case("Relu", ((64,),)),
@@ -137,18 +137,18 @@ GROUPS = (
             *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000, inputs=2),
         ),
     ),
-    Group(("divided",), (*_flat("RealDiv", 20_000, 300_000, inputs=2), *_flat("Sqrt", 20_000, 300_000))),
-    Group(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),
-    Group(("special",), _flat("Erf", 20_000, 300_000)),
-    Group(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
-    Group(
+    CaseGroup(("divided",), (*_flat("RealDiv", 20_000, 300_000, inputs=2), *_flat("Sqrt", 20_000, 300_000))),
+    CaseGroup(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),
+    CaseGroup(("special",), _flat("Erf", 20_000, 300_000)),
+    CaseGroup(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
+    CaseGroup(
         ("run",),
         tuple(Case("AddV2", (dims, dims[-1:])) for dims in ((1000, 32), (3136, 64), (196, 1024))),
     ),
-    Group(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
-    Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
-    Group(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
-    Group(
+    CaseGroup(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
+    CaseGroup(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
+    CaseGroup(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
+    CaseGroup(
         ("multiplied", "packed", "aliased", "accumulated"),
         (
             # as many of those that only multiplying takes long as of each other kind, so that none outweighs them
@@ -170,8 +170,8 @@ GROUPS = (
             Case("BatchMatMulV2", ((64, 128, 128), (64, 128, 64)), work=64 * 128 * 64 * 128),
         ),
     ),
-    Group(("copied", "piece"), _FORWARD),
-    Group(("added", "added_piece"), _BACK_INPUT),
+    CaseGroup(("copied", "piece"), _FORWARD),
+    CaseGroup(("added", "added_piece"), _BACK_INPUT),
 )
 """In the order in which figures become known."""
 CHECKED: tuple[Case, ...] = (
@@ -192,7 +192,7 @@ CHECKED: tuple[Case, ...] = (
 """Kernels that are made of what the groups tell: they say by how much their families differ from the sum of it."""
 
 
-def graph_of(case: Case, copies: int) -> dict[str, Any]:
+def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
     """So many nodes of the op, each over tensors of its own, and `all`, which waits for them.
 
     In a network what a node reads has seldom been read a moment before; so copies share no tensors.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.calibration.measuring import Timing
-from placesim.devices.host_models import SHARES, HostProfile, Measured
-from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
+from placesim.devices.host_models import SHARES, HostProfile, MeasuredFigure
+from placesim.prediction.host_costs import expand_amounts, load_seconds, shared_costs
 from placesim.prediction.host_loads.load import Load
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -81,8 +81,8 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
     """All that one thread does for a node."""
-    found = spelled_out(load.alone, caches)
-    for name, count in spelled_out(load.shared, caches).items():
+    found = expand_amounts(load.alone, caches)
+    for name, count in expand_amounts(load.shared, caches).items():
         found[name] = found.get(name, 0.0) + count
     return found
 
@@ -112,14 +112,14 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(width), count)
 
 
-def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
+def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
     """How many times longer each family takes in one thread than its figures say, with how far that spreads."""
     return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
 
 
-def among_others(
-    families: Mapping[str, Measured], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
-) -> dict[str, Measured]:
+def rescale_families(
+    families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
+) -> dict[str, MeasuredFigure]:
     """The factors of the `cases`, in one thread, each as many times larger as all that was `found` in networks took longer.
 
     That is one number for all families: what a single one takes there depends on what else is in just these networks.  The
@@ -143,16 +143,16 @@ def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) ->
     return found
 
 
-def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
+def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
     """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
     return _spread_around(measured / told, pairs)
 
 
-def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> Measured:
+def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
     """With the 10th and 90th percentile of the pairs' factors, the least and the largest where they are few."""
     ratios = [one / other for one, other in pairs] or [middle]
     low, high = min(ratios), max(ratios)
     if len(ratios) >= _DECILES:
         low, *_, high = quantiles(ratios, n=_DECILES)
-    return Measured(middle, min(1.0, low / middle), max(1.0, high / middle))
+    return MeasuredFigure(middle, min(1.0, low / middle), max(1.0, high / middle))

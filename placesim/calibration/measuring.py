@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.calibration.cases import Case, graph_of
+from placesim.calibration.cases import Case, build_case_graph
 from placesim.devices.inventory import build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphStep
 from placesim.loading import load
-from placesim.options import Options
+from placesim.options import SimulationOptions
 from placesim.prediction.host_loads.load import Load
 from placesim.prediction.host_loads.rules import host_load
-from placesim.prediction.steps import is_handed_over, node_shapes
+from placesim.prediction.steps import node_shapes, runs_in_pool
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Instruction
-from placesim.runtime.recording import Recorder
-from placesim.runtime.session import Session
+from placesim.runtime.recording import ExecutionRecorder
+from placesim.runtime.session import GraphSession
 from placesim.runtime.threads import ThreadPools
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 
 SEED = 0
 NUMBERS = 100_003
@@ -38,19 +38,21 @@ class Timing(NamedTuple):
     spread: float = 1.0
 
 
-class Walked(NamedTuple):
+class KernelLoads(NamedTuple):
     """What a simulation would say that a step's kernels do, by node, and how many of them a pool would run."""
 
     loads: dict[str, Load]
     handed: int
 
 
-def walked(graph: dict[str, Any]) -> Walked:
+def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
     """What `all`'s step does; raises what the graph's walk raises."""
-    recorder = Recorder()
+    recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
-    report = simulate(load(graph | {"run": run}), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
+    report = simulate(
+        load(graph | {"run": run}), SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder
+    )
     if report.error is not None:
         raise report.error
     found, handed = {}, 0
@@ -62,13 +64,13 @@ def walked(graph: dict[str, Any]) -> Walked:
         counted = host_load(shapes)
         if counted is not None:
             found[site.instruction.node.name] = counted
-            handed += is_handed_over(site, shapes)
-    return Walked(found, handed)
+            handed += runs_in_pool(site, shapes)
+    return KernelLoads(found, handed)
 
 
-def load_of(case: Case) -> Load:
+def find_load(case: Case) -> Load:
     """What a simulation would say that the case's op does; raises what the graph's walk raises."""
-    return walked(graph_of(case, 1)).loads["n0"]
+    return profile_kernels(build_case_graph(case, 1)).loads["n0"]
 
 
 class StepTimer:
@@ -77,10 +79,10 @@ class StepTimer:
     def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
         file = graph_file_from_mapping(graph, "calibration")
         settings = replace(Config(), **config)
-        self._session = Session(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
-        self._step = Step((Fetch("all"),), tuple(feeds))
+        self._session = GraphSession(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
+        self._step = GraphStep((Fetch("all"),), tuple(feeds))
         if any(node["name"] == "init" for node in graph["nodes"]):
-            self._session.run(Step((Fetch("init"),), tuple(feeds)))
+            self._session.run(GraphStep((Fetch("init"),), tuple(feeds)))
         self.run()
 
     def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
@@ -131,7 +133,7 @@ def random_feeds(graph: dict[str, Any]) -> list[Feed]:
     return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
-def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
+def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
     """Of as many runs as fit the time, and of so many at least.
 
     What else the machine does makes a run slower and never quicker, so that the quickest one repeats best.
@@ -145,8 +147,8 @@ def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timin
 
 def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
     """Of one node, from a step of several, which takes so much beside them."""
-    graph = graph_of(case, case.copies)
-    whole = quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
+    graph = build_case_graph(case, case.copies)
+    whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
     return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)
 
 
@@ -155,7 +157,7 @@ def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Ti
 
     Where several processors take part a whole step is seldom left in peace by what else the machine does, a kernel often is.
     """
-    graph = graph_of(case, case.copies)
+    graph = build_case_graph(case, case.copies)
     timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)
     found = [timings[name] for name in (f"n{number}" for number in range(case.copies))]
     return Timing(median(timing.seconds for timing in found), median(timing.spread for timing in found))

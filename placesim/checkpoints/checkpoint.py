@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from placesim.checkpoints.crc32c import crc32c, unmask
-from placesim.checkpoints.entries import HEADER_KEY, Entry, Header, decode_entry, decode_header
+from placesim.checkpoints.entries import HEADER_KEY, Header, TensorEntry, decode_entry, decode_header
 from placesim.checkpoints.slices import Extent, Region, bounds, format_region, slice_key
 from placesim.checkpoints.string_tensors import decode_strings
 from placesim.checkpoints.table import read_table
@@ -29,7 +29,7 @@ from placesim.errors import (
     OpError,
     UnimplementedError,
 )
-from placesim.files.containment import inside
+from placesim.files.containment import resolve_inside
 from placesim.files.reading import ShortenedError, read_file, read_part
 
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -68,7 +68,7 @@ class Checkpoint:
         """
         self.prefix = str(prefix)
         index = index_path(prefix)
-        self._locate = locate or partial(inside, directory=directory or index.parent)
+        self._locate = locate or partial(resolve_inside, directory=directory or index.parent)
         if locate is not None:
             locate(index)  # whether it is there is no one's business who may not read it
         if not os.path.isfile(index):
@@ -89,11 +89,11 @@ class Checkpoint:
     def __contains__(self, name: str) -> bool:
         return _key(name) in self.entries
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> TensorEntry:
         """What the index says of a tensor; NotFoundError where it has none."""
         return self._entry(_key(name))
 
-    def _entry(self, key: bytes) -> Entry:
+    def _entry(self, key: bytes) -> TensorEntry:
         found = self.entries.get(key)
         if found is None:
             raise NotFoundError(f"Key {key.decode(errors='backslashreplace')} not found in checkpoint")
@@ -124,7 +124,7 @@ class Checkpoint:
             found = self._shards[number] = (path, path.stat().st_size)
         return found
 
-    def _value(self, key: bytes, entry: Entry) -> Array:
+    def _value(self, key: bytes, entry: TensorEntry) -> Array:
         name, dtype = key.decode(errors="backslashreplace"), entry.dtype
         count = math.prod(entry.shape)
         if dtype.size == 0 and dtype is not STRING:
@@ -145,7 +145,7 @@ class Checkpoint:
         array = _shaped(name, data.view(dtype.numpy), entry.shape)
         return array.byteswap() if self.header.is_big_endian and dtype.size > 1 else array
 
-    def _check(self, key: bytes, entry: Entry, actual: int) -> None:
+    def _check(self, key: bytes, entry: TensorEntry, actual: int) -> None:
         stored = unmask(entry.checksum)
         if stored != actual:
             where = f"TensorBundle at {self.prefix} shard {entry.shard} ({entry.size_bytes} bytes)"
@@ -155,7 +155,7 @@ class Checkpoint:
 
     # --- partitioned tensors ----------------------------------------------------------------------------------------
 
-    def _joined(self, name: str, entry: Entry, region: Region) -> Array:
+    def _joined(self, name: str, entry: TensorEntry, region: Region) -> Array:
         """A region, from the regions in which the tensor was saved."""
         wanted = _bounds(name, region, entry.shape)
         parts = []
@@ -184,7 +184,7 @@ class Checkpoint:
             raise DataLossError(f"Overlapping slices of partitioned tensor {name}")
         return array
 
-    def _part(self, name: str, entry: Entry, saved: Region, part: Bounds) -> Array:
+    def _part(self, name: str, entry: TensorEntry, saved: Region, part: Bounds) -> Array:
         """The bytes of one part; its key has the extents as they were saved, a whole dimension without its length."""
         key = slice_key(_key(name), saved)
         found = self._entry(key)
@@ -193,7 +193,7 @@ class Checkpoint:
         return self._value(key, found)
 
 
-def _read_part(path: Path, entry: Entry) -> bytes:
+def _read_part(path: Path, entry: TensorEntry) -> bytes:
     try:
         return read_part(path, entry.offset, entry.size_bytes)
     except ShortenedError as error:
@@ -203,7 +203,7 @@ def _read_part(path: Path, entry: Entry) -> bytes:
 # --- the index ------------------------------------------------------------------------------------------------------
 
 
-def _read_index(data: bytes) -> tuple[Header, dict[bytes, Entry]]:
+def _read_index(data: bytes) -> tuple[Header, dict[bytes, TensorEntry]]:
     table = read_table(data)
     key, value = next(table, (None, b""))
     if key != HEADER_KEY:
@@ -214,7 +214,7 @@ def _read_index(data: bytes) -> tuple[Header, dict[bytes, Entry]]:
     return header, entries
 
 
-def _check_places(entries: dict[bytes, Entry]) -> None:
+def _check_places(entries: dict[bytes, TensorEntry]) -> None:
     """No two tensors share bytes, so that reading all of them takes no longer than reading the files."""
     last_shard, last_end = -1, 0
     stored = (entry for entry in entries.values() if entry.size_bytes and not entry.regions)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from placesim.checkpoints.messages import Fields, fixed32, has_number, message, messages, number, parse
 from placesim.checkpoints.slices import FULL, Extent, Region
-from placesim.dtypes import BY_NUMBER, DType
+from placesim.dtypes import BY_NUMBER, DataType
 from placesim.errors import DataLossError, InvalidArgumentError
 from placesim.wire import fixed_field, message_field, number_field
 
@@ -30,13 +30,13 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TensorEntry:
     """One tensor, or one part of a tensor: `size_bytes` bytes from `offset` on in data file `shard`.
 
     A tensor that was saved in parts has only their regions here; each part has an entry of its own.
     """
 
-    dtype: DType
+    dtype: DataType
     shape: tuple[int, ...]
     shard: int = 0
     offset: int = 0
@@ -54,7 +54,7 @@ def encode_header(header: Header) -> bytes:
     return number_field(1, header.shards) + number_field(2, int(header.is_big_endian)) + message_field(3, version)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: TensorEntry) -> bytes:
     """An entry as bytes."""
     shape = b"".join(message_field(2, number_field(1, size)) for size in entry.shape)
     return (
@@ -90,7 +90,7 @@ def decode_header(data: bytes) -> Header:
     return header
 
 
-def decode_entry(key: bytes, data: bytes, shards: int) -> Entry:
+def decode_entry(key: bytes, data: bytes, shards: int) -> TensorEntry:
     """The entry behind bytes, in a checkpoint of so many data files.  Raises DataLossError."""
     name = key.decode(errors="backslashreplace")
     fields = parse(data)
@@ -102,7 +102,7 @@ def decode_entry(key: bytes, data: bytes, shards: int) -> Entry:
     shard, offset, size_bytes = number(fields, 3), number(fields, 4), number(fields, 5)
     if not regions and (offset < 0 or size_bytes < 0 or not 0 <= shard < shards):
         raise DataLossError(f"Invalid place of tensor: {name} lies at {offset} of shard {shard}")
-    return Entry(dtype, shape, shard, offset, size_bytes, fixed32(fields, 6), regions)
+    return TensorEntry(dtype, shape, shard, offset, size_bytes, fixed32(fields, 6), regions)
 
 
 def _shape(name: str, fields: Fields) -> tuple[int, ...]:

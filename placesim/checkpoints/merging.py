@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from placesim.checkpoints.checkpoint import Checkpoint, Locate, data_path, index_path
-from placesim.checkpoints.entries import Entry
+from placesim.checkpoints.entries import TensorEntry
 from placesim.checkpoints.writing import encode_index
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.files.writing import WholeFiles
@@ -26,7 +26,7 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = Fa
     present = [prefix for prefix in prefixes if _is_there(prefix, allow_missing, locate)]
     if not present:
         raise InvalidArgumentError("At least one prefix checkpoint file must exist, but none existed.")
-    entries: dict[bytes, Entry] = {}
+    entries: dict[bytes, TensorEntry] = {}
     shards: dict[Path, int] = {}
     checkpoints = [Checkpoint(prefix, locate=locate) for prefix in present]
     for checkpoint in checkpoints:
@@ -51,7 +51,7 @@ def _is_there(prefix: str, allow_missing: bool, locate: Locate) -> bool:
 
 
 def _merge_entry(
-    entries: dict[bytes, Entry], shards: dict[Path, int], checkpoint: Checkpoint, key: bytes, entry: Entry
+    entries: dict[bytes, TensorEntry], shards: dict[Path, int], checkpoint: Checkpoint, key: bytes, entry: TensorEntry
 ) -> None:
     known, shown = entries.get(key), key.decode(errors="replace")
     if known is None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from placesim.errors import DataLossError
-from placesim.wire import BYTES, FIXED32, VARINT, WireError, fields, signed
+from placesim.wire import BYTES, FIXED32, VARINT, WireError, fields, to_signed
 
 Fields = dict[int, list[Any]]
 """The values of a message in the order in which they were written, by their fields' tags."""
@@ -34,7 +34,7 @@ def parse(data: bytes) -> Fields:
 
 def number(fields: Fields, field: int) -> int:
     """A signed number of a message, 0 where it was not written."""
-    return signed(fields.get(field << 3 | VARINT, (0,))[-1])
+    return to_signed(fields.get(field << 3 | VARINT, (0,))[-1])
 
 
 def has_number(fields: Fields, field: int) -> bool:

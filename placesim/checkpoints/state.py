@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from placesim.errors import GraphFileError, Location, NotFoundError, Problem, UsageError
-from placesim.files.containment import inside
+from placesim.files.containment import resolve_inside
 from placesim.files.reading import read_file
 from placesim.files.writing import write_whole
 
@@ -44,7 +44,7 @@ def latest_checkpoint(directory: str | Path) -> Path:
     newest = _read_state_of(root).get(_PATH, ("",))[0]
     if not newest:
         raise NotFoundError(f"no checkpoint in {root}: '{STATE_FILE}' names none")
-    return inside(root / newest, root)
+    return resolve_inside(root / newest, root)
 
 
 def listed_checkpoints(directory: str | Path) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _read_state_of(root: Path) -> dict[str, tuple[str, ...]]:
     if not path.is_file():
         raise NotFoundError(f"no checkpoint in {root}: there is no file '{STATE_FILE}'")
     try:
-        data = read_file(inside(path, root))
+        data = read_file(resolve_inside(path, root))
     except OSError as error:
         raise UsageError(f"cannot read '{path}': {error.strerror}") from None
     return read_state(data, str(path))

@@ -14,11 +14,11 @@ import numpy as np
 
 from placesim.checkpoints.checkpoint import Locate, data_path, index_path
 from placesim.checkpoints.crc32c import crc32c, mask
-from placesim.checkpoints.entries import HEADER_KEY, Entry, Header, encode_entry, encode_header
+from placesim.checkpoints.entries import HEADER_KEY, Header, TensorEntry, encode_entry, encode_header
 from placesim.checkpoints.slices import Region, slice_key
 from placesim.checkpoints.string_tensors import encode_strings
 from placesim.checkpoints.table import write_table
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.files.writing import WholeFiles
 
@@ -29,7 +29,7 @@ class SavedTensor(NamedTuple):
     """A tensor to be saved; with `part` a region of one of shape `whole`."""
 
     name: str
-    dtype: DType
+    dtype: DataType
     value: Tensor
     part: Region | None = None
     whole: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = P
 
     Both files appear when both are whole, so that a reader never sees half a checkpoint.
     """
-    entries: dict[bytes, Entry] = {}
+    entries: dict[bytes, TensorEntry] = {}
     data, target = locate(data_path(prefix, 0, 1)), locate(index_path(prefix))
     data.parent.mkdir(exist_ok=True)
     with WholeFiles() as files:
@@ -52,17 +52,17 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = P
                 raise InvalidArgumentError(f"Adding duplicate key: {key.decode(errors='replace')}")
             content, checksum = _content(tensor)
             file.write(content)
-            entries[key] = Entry(tensor.dtype, tensor.value.shape, 0, offset, len(content), mask(checksum))
+            entries[key] = TensorEntry(tensor.dtype, tensor.value.shape, 0, offset, len(content), mask(checksum))
             offset += len(content)
         files.write(target, (encode_index(Header(), entries),))
 
 
-def _place(entries: dict[bytes, Entry], tensor: SavedTensor) -> bytes:
+def _place(entries: dict[bytes, TensorEntry], tensor: SavedTensor) -> bytes:
     """The key of a tensor; a part is also noted at the entry of its whole tensor."""
     key = tensor.name.encode(errors="surrogateescape")
     if tensor.part is None or tensor.value.shape == tensor.whole:
         return key
-    found = entries.get(key, Entry(tensor.dtype, tensor.whole))
+    found = entries.get(key, TensorEntry(tensor.dtype, tensor.whole))
     entries[key] = replace(found, regions=(*found.regions, tensor.part))
     return slice_key(key, tensor.part)
 
@@ -77,7 +77,7 @@ def _content(tensor: SavedTensor) -> tuple[bytes, int]:
     return content, crc32c(content)
 
 
-def encode_index(header: Header, entries: Mapping[bytes, Entry]) -> bytes:
+def encode_index(header: Header, entries: Mapping[bytes, TensorEntry]) -> bytes:
     """The index file of entries."""
 
     def rows() -> Iterator[tuple[bytes, bytes]]:

@@ -24,9 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_on_interrupt()
     if was_interrupted():
         leave(INTERRUPTED)
-    from placesim.deadlines import gave_up
+    from placesim.deadlines import has_abandoned_work
 
-    if gave_up():
+    if has_abandoned_work():
         leave(code)
     return code
 

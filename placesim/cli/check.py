@@ -13,29 +13,29 @@ from placesim.cli.options import given, machine_options, output_option, placemen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from placesim.inspection.checking.findings import Checked, Finding
+    from placesim.inspection.checking.findings import CheckResult, Finding
     from placesim.inspection.checking.rules import RuleUse
     from placesim.report.text.tables import Tables
 
 
-def _findings(checked: Sequence[Checked]) -> list[Finding]:
+def _findings(checked: Sequence[CheckResult]) -> list[Finding]:
     return [finding for graph in checked for finding in graph.findings]
 
 
-def _text(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
+def _text(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
     from placesim.report.text.findings import format_findings
 
     return format_findings(_findings(checked))
 
 
-def _json(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _json(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim.report.document import json_text
     from placesim.report.text.findings import findings_document
 
     return json_text(findings_document(_findings(checked)))
 
 
-def _sarif(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _sarif(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim import __version__
     from placesim.report.document import json_text
     from placesim.report.text.sarif import sarif_document
@@ -43,7 +43,7 @@ def _sarif(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]
     return json_text(sarif_document(_findings(checked), {use.rule.name: use.rule.help for use in uses}, __version__))
 
 
-def _github(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
+def _github(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
     from placesim.report.text.findings import format_github, format_github_error
 
     return "".join(
@@ -52,27 +52,27 @@ def _github(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> str:
     )
 
 
-def _junit(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _junit(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim.report.text.junit import junit_document
 
     return junit_document(checked, [use.rule.name for use in uses])
 
 
-def _json_lines(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Iterator[str]:
+def _json_lines(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim.report.document import json_line
     from placesim.report.text.findings import findings_document
 
     return map(json_line, findings_document(_findings(checked))["findings"])
 
 
-def _tables(checked: Sequence[Checked], uses: Sequence[RuleUse]) -> Tables:
+def _tables(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Tables:
     from placesim.report.text.findings import TABLES, findings_document
     from placesim.report.text.tables import Tables
 
     return Tables(TABLES, lambda: findings_document(_findings(checked)))
 
 
-FORMS: tuple[Form[Callable[[Sequence[Checked], Sequence[RuleUse]], Any]], ...] = (
+FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ...] = (
     Form("text", _text, (".txt",)),
     Form("json", _json, (".json",)),
     Form("jsonl", _json_lines, (".jsonl",)),
@@ -139,15 +139,15 @@ def check_command(
 
     from placesim.cli.graph_arguments import subjects_in
     from placesim.cli.output import tell, write, write_error
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.deadlines import run_within
     from placesim.errors import PlacesimError
-    from placesim.inspection.checking.findings import Checked
+    from placesim.inspection.checking.findings import CheckResult
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
-    from placesim.interrupts import Unhurried
-    from placesim.subjects import Wish, Wishes
-    from placesim.watching import doing
+    from placesim.interrupts import InterruptGrace
+    from placesim.subjects import DryRunNeed, DryRunNeeds
+    from placesim.watching import report_stage
 
     if lists_rules:
         write(describe_rules())
@@ -158,11 +158,11 @@ def check_command(
         raise click.UsageError("standard input twice: got - for several graphs, expected it once")
     target = find_target(FORMS, form, output)
     uses = _rule_uses(policy, rules)
-    wishes = Wishes(
-        memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
-        time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
+    wishes = DryRunNeeds(
+        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
+        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
     )
-    checked: list[Checked] = []
+    checked: list[CheckResult] = []
     worst = 0
 
     def look() -> tuple[int, int | None]:
@@ -170,7 +170,7 @@ def check_command(
 
     subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
     try:
-        with staged("checking"), doing("checking graphs", look):
+        with show_stages("checking"), report_stage("checking graphs", look):
             for name, opened in subjects:
                 try:
                     findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
@@ -178,14 +178,14 @@ def check_command(
                     if len(subjects) == 1 and target.form not in SHOW_ERRORS:
                         raise
                     write_error(error)
-                    checked.append(Checked(name, error=error))
+                    checked.append(CheckResult(name, error=error))
                     worst = max(worst, error.exit_code)
                 else:
-                    checked.append(Checked(name, findings))
+                    checked.append(CheckResult(name, findings))
                     worst = max(worst, 1 if findings else 0)
     except KeyboardInterrupt:
         if checked:
-            with Unhurried():
+            with InterruptGrace():
                 tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
                 write_target(FORMS, target, checked, uses)
         raise

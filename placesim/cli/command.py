@@ -36,7 +36,7 @@ COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
 COLORS = ("auto", "always", "never")
 
 
-class Settings:
+class CommandSettings:
     """What holds for the whole command line.
 
     `script_arguments` stood behind a script's `--`; parameters that are `from_environment` have their default from there.
@@ -51,11 +51,11 @@ class Settings:
         self.from_environment: frozenset[str] = frozenset()
 
 
-def current_settings() -> Settings:
+def current_settings() -> CommandSettings:
     """Those of the command that runs; what holds without options where none does."""
     context = click.get_current_context(silent=True)
-    settings = None if context is None else context.find_object(Settings)
-    return Settings() if settings is None else settings
+    settings = None if context is None else context.find_object(CommandSettings)
+    return CommandSettings() if settings is None else settings
 
 
 def same_setting(name: str, argument: str) -> str:
@@ -111,12 +111,12 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
 def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        ctx.ensure_object(Settings).debug = True
+        ctx.ensure_object(CommandSettings).debug = True
 
 
 def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        ctx.ensure_object(Settings).quiet = True
+        ctx.ensure_object(CommandSettings).quiet = True
 
 
 def _set_color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -160,7 +160,7 @@ class Command(click.Command):
         from placesim.cli.defaults import defaults_of, unknown_variables
 
         found = defaults_of(self, info_name, parent.command.list_commands(parent))
-        settings = parent.ensure_object(Settings)
+        settings = parent.ensure_object(CommandSettings)
         settings.from_environment = frozenset(name for name, default in found.items() if default.source.file is None)
         extra["default_map"] = {name: default.value for name, default in found.items()}
         try:

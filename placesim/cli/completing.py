@@ -15,7 +15,7 @@ from placesim.cli.group import COMMANDS, command_named, placesim
 
 if TYPE_CHECKING:
     from placesim.graph.graph import Node
-    from placesim.loading import Loaded
+    from placesim.loading import LoadedGraph
 
 Finder = Callable[[click.Context, str], Iterable[str]]
 """What may stand where a word is begun."""
@@ -116,18 +116,18 @@ class _Zsh(ZshComplete):
 SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": FishComplete}
 
 
-def script_of(shell: str) -> str:
+def completion_script(shell: str) -> str:
     """What the shell has to read, once."""
     return SHELLS[shell](placesim, {}, "placesim", VARIABLE).source()
 
 
-def answer(instruction: str) -> int:
+def answer_completion(instruction: str) -> int:
     """Answer the shell that asks; the exit code."""
     shell, _, wanted = instruction.partition("_")
     if shell not in SHELLS or wanted not in ("source", "complete"):
         return 1
     if wanted == "source":
-        sys.stdout.write(script_of(shell))
+        sys.stdout.write(completion_script(shell))
         return 0
     for name in COMMANDS:
         if name in _words():
@@ -136,7 +136,7 @@ def answer(instruction: str) -> int:
     return 0
 
 
-class _Known(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
     """A parameter's type that also knows what may stand there."""
 
     def __init__(self, kind: click.ParamType, find: Finder) -> None:  # type: ignore[type-arg]
@@ -172,9 +172,9 @@ def _teach(command: click.Command) -> None:
         kind = param.type
         find = _FINDERS.get(f"{command.name} {param.name}") or _FINDERS.get(str(param.name))
         if isinstance(kind, Word):
-            param.type = _Known(kind, lambda ctx, begun, words=kind.words: words)  # type: ignore[misc]
+            param.type = _CompletableType(kind, lambda ctx, begun, words=kind.words: words)  # type: ignore[misc]
         elif find is not None:
-            param.type = _Known(kind, find)
+            param.type = _CompletableType(kind, find)
         elif param.name in _FILES:
             param.type = _File(kind)
 
@@ -244,7 +244,7 @@ def _commands(ctx: click.Context, begun: str) -> Iterable[str]:
     return COMMANDS
 
 
-def _graph() -> Loaded | None:
+def _graph() -> LoadedGraph | None:
     """The one that the line names; a script is not run, and standard input not read, only for their names."""
     from placesim.cli.graph_arguments import load_graph
     from placesim.errors import PlacesimError

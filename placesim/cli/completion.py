@@ -28,14 +28,14 @@ def completion_command(shell: str | None, install: bool) -> int:
       placesim completion --install
       placesim completion zsh > ~/.zfunc/_placesim
     """
-    from placesim.cli.completing import script_of
+    from placesim.cli.completing import completion_script
     from placesim.cli.output import complain, write
 
     shell = shell or _own_shell()
     if not install:
-        write(script_of(shell))
+        write(completion_script(shell))
         return 0
-    for path in _install(shell, script_of(shell)):
+    for path in _install(shell, completion_script(shell)):
         complain(f"written: {path}\n")
     complain("it holds in shells that are started from now on\n")
     return 0

@@ -12,10 +12,10 @@ import click
 from placesim.cli.command import command
 from placesim.cli.forms import Form, form_option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
-from placesim.conversions import ENDINGS, FORMS, NODES, content_of, form_of
+from placesim.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
 from placesim.errors import UsageError
 
-_FORMS = tuple(Form(name, content_of, ENDINGS[name]) for name in FORMS)
+_FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 
 
 @command("convert")
@@ -60,9 +60,9 @@ def convert_command(
     """
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.options import make_options
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.simulation.simulating import SimulationStage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")
@@ -74,8 +74,8 @@ def convert_command(
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
-        with staged("placing"):
-            report = simulate(loaded, options, Stage.PLACED if partitioned is None else Stage.PARTITIONED)
+        with show_stages("placing"):
+            report = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
         if report.error is not None:
             raise report.error
         if partitioned is not None:
@@ -83,15 +83,15 @@ def convert_command(
 
             written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
         if placed:
-            from placesim.conversions import placed_file
+            from placesim.conversions import build_placed_file
 
-            file = placed_file(file, report)
+            file = build_placed_file(file, report)
     if out is None:
         write_files(written, makes_folders=True)
         return 0
     from placesim.formats.graph_file.writer import with_feeds_from
 
-    content = content_of(
+    content = convert_graph(
         with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent),
         form,
         nodes or NODES[0],
@@ -99,7 +99,7 @@ def convert_command(
     )
     if out != "-":
         written[Path(out)] = content.pieces
-    with staged("writing"):
+    with show_stages("writing"):
         write_files(written, makes_folders=True)
     if out == "-":
         _print(content.pieces, form)
@@ -113,7 +113,7 @@ def _form(out: str | None, form: str | None) -> str:
         return form
     if out is None:
         return "pb"
-    return "yaml" if out == "-" else form_of(out)
+    return "yaml" if out == "-" else find_file_form(out)
 
 
 def _print(content: Iterator[bytes], form: str) -> None:

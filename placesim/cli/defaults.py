@@ -29,7 +29,7 @@ MAX_BYTES = 1 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-class Settled(NamedTuple):
+class SettingsFile(NamedTuple):
     """A file of settings, read: its path, its table, its text, and the keys that lead to the table."""
 
     path: Path
@@ -38,11 +38,11 @@ class Settled(NamedTuple):
     above: Sequence[str]
 
 
-class Source(NamedTuple):
+class DefaultOrigin(NamedTuple):
     """Where a value stands: a variable of the environment, or the keys that lead to it in a file."""
 
     name: str
-    file: Settled | None = None
+    file: SettingsFile | None = None
     keys: Sequence[str] = ()
 
     @property
@@ -70,7 +70,7 @@ class Default(NamedTuple):
 
     value: Any
     key: str
-    source: Source
+    source: DefaultOrigin
 
     def misfit(self, error: click.BadParameter) -> UsageError:
         """What click has against the value."""
@@ -122,7 +122,7 @@ def _variable(key: str) -> str:
     return key.replace("-", "_").upper()
 
 
-def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, Source]]:
+def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
     """What variables say; one of the command goes before one of all."""
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
@@ -130,10 +130,10 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
         for variable in (f"{PREFIX}{_variable(key)}", f"{PREFIX}{_variable(name)}_{_variable(key)}"):
             text = os.environ.get(variable)
             if text:
-                yield key, text, Source(variable)
+                yield key, text, DefaultOrigin(variable)
 
 
-def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -> Iterator[tuple[str, Any, Source]]:
+def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
     """What the nearest file says, the command's own table last."""
     from_file = _read()
     if from_file is None:
@@ -144,7 +144,7 @@ def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -
             if key not in commands:
                 raise _unknown(from_file, (key,), [*commands], "a command's table")
         elif plain in options:
-            yield plain, value, Source(FILE, from_file, (key,))
+            yield plain, value, DefaultOrigin(FILE, from_file, (key,))
         elif plain not in _words_of_all(commands):
             raise _unknown(from_file, (key,), _words_of_all(commands), "an option")
     own = from_file.table.get(name, {})
@@ -154,7 +154,7 @@ def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -
         plain = key.replace("_", "-")
         if plain not in options:
             raise _unknown(from_file, (name, key), list(options), f"an option of `placesim {name}`")
-        yield plain, value, Source(FILE, from_file, (name, key))
+        yield plain, value, DefaultOrigin(FILE, from_file, (name, key))
 
 
 def _words_of_all(commands: Sequence[str]) -> list[str]:
@@ -163,7 +163,7 @@ def _words_of_all(commands: Sequence[str]) -> list[str]:
     return sorted({word for name in commands for word in _options(command_named(name))})
 
 
-def _read() -> Settled | None:
+def _read() -> SettingsFile | None:
     """The nearest file of settings."""
     named = os.environ.get(CONFIG)
     if named is not None:
@@ -182,7 +182,7 @@ def _read() -> Settled | None:
     return None
 
 
-def _parsed(path: Path, is_project: bool) -> Settled | None:
+def _parsed(path: Path, is_project: bool) -> SettingsFile | None:
     """None for a project's file that says nothing of placesim."""
     try:
         with open(path, "rb") as file:
@@ -207,7 +207,7 @@ def _parsed(path: Path, is_project: bool) -> Settled | None:
         return None
     if not isinstance(table, dict):
         raise UsageError(f"{_shown(path)}: wrong type of tool.placesim: got {table!r}, expected a table")
-    return Settled(path, table, text, above)
+    return SettingsFile(path, table, text, above)
 
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -289,17 +289,17 @@ def _line_of(text: str, keys: Sequence[str]) -> int | None:
     return None
 
 
-def _unknown(file: Settled, keys: Sequence[str], known: Sequence[str], what: str) -> UsageError:
+def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what: str) -> UsageError:
     from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
     *tables, key = keys
     near = did_you_mean(key.replace("_", "-"), known, SIMILAR_AMONG_FEW)
-    error = UsageError(f"{Source(FILE, file, keys).place}: no such key: got '{key}', expected {what}{near}")
+    error = UsageError(f"{DefaultOrigin(FILE, file, keys).place}: no such key: got '{key}', expected {what}{near}")
     error.help = (f"`placesim help {tables[0]}` lists them" if tables else "`placesim help COMMAND` lists a command's options",)
     return error
 
 
-def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: Source) -> Any:
+def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: DefaultOrigin) -> Any:
     """As click takes it: a flag's value, a list of texts where an option may be repeated, else a text."""
     if flags is not None:
         return flags[key][0 if _truth(key, value, source) else 1]
@@ -308,7 +308,7 @@ def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value
     return _text(key, value, source)
 
 
-def _truth(key: str, value: Any, source: Source) -> bool:
+def _truth(key: str, value: Any, source: DefaultOrigin) -> bool:
     if source.file is None and str(value).lower() in (*_TRUE, *_FALSE):
         return str(value).lower() in _TRUE
     if isinstance(value, bool):
@@ -316,7 +316,7 @@ def _truth(key: str, value: Any, source: Source) -> bool:
     raise source.wrong(key, f"got {_as_toml(value)}, expected true or false")
 
 
-def _items(value: Any, source: Source) -> Sequence[Any]:
+def _items(value: Any, source: DefaultOrigin) -> Sequence[Any]:
     if isinstance(value, list):
         return value
     if source.file is not None:
@@ -329,7 +329,7 @@ def _items(value: Any, source: Source) -> Sequence[Any]:
         raise source.wrong("", f"got '{value}', expected words, and quotation marks in pairs") from error
 
 
-def _text(key: str, value: Any, source: Source) -> str:
+def _text(key: str, value: Any, source: DefaultOrigin) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise source.wrong(key, f"got {_as_toml(value)}, expected a text or a number")
     return str(value)

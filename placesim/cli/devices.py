@@ -13,7 +13,7 @@ from placesim.cli.command import command
 from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
 from placesim.cluster.connection import Connection
 from placesim.devices.catalogue import GPU_MODELS
-from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
+from placesim.devices.gpu_memory import GpuLogLine, gpu_memory_limit
 from placesim.devices.inventory import Device
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
@@ -74,7 +74,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
         ]
         write_rows(rows, "gpu_models", _MODEL_COLUMNS, form)
         return 0
-    log: list[LogLine] = []
+    log: list[GpuLogLine] = []
     source = sys.stdin.buffer if graph == "-" else graph
     try:
         found = devices(**values, graph=source, environment=shell_environment(), log=log.append)
@@ -90,7 +90,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     return 0
 
 
-def _more(devices: Sequence[Device], told: Sequence[LogLine], log_creation: bool) -> dict[str, Any]:
+def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
     """What the JSON object holds beside the devices: what each GPU's allocator is made from, and the log."""
     allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
     return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
@@ -110,7 +110,7 @@ def _worker_rows(connection: Connection) -> list[dict[str, Any]]:
         return [offer.attributes for offer in cluster.offers]
 
 
-def _write_lines(told: Sequence[LogLine]) -> None:
+def _write_lines(told: Sequence[GpuLogLine]) -> None:
     from placesim.cli.output import write
 
     write("".join(f"{escape_line(line.text)}\n" for line in told))

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from placesim.inspection.difference import Difference
     from placesim.inspection.snapshot import Snapshot
-    from placesim.marked import Marked
+    from placesim.marked import StyledText
     from placesim.report.text.tables import Tables
 
 
-def _text(difference: Difference, labels: list[str]) -> Marked:
+def _text(difference: Difference, labels: list[str]) -> StyledText:
     from placesim.report.text.difference import format_difference
 
     return format_difference(difference, *labels)
@@ -130,9 +130,9 @@ def diff_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.inspection.difference import compare
-    from placesim.subjects import Wish, Wishes
+    from placesim.subjects import DryRunNeed, DryRunNeeds
 
     target = find_target(FORMS, form, output, table=table)
     sides = [_values_of(side, values) for side in ("a", "b")]
@@ -145,8 +145,8 @@ def diff_command(
     if html is not None:
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
-    wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
-    with staged("comparing"):
+    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    with show_stages("comparing"):
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
@@ -179,7 +179,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.options import shell_environment
     from placesim.cli.output import write_files
-    from placesim.graph_plans.study import Placed
+    from placesim.graph_plans.study import SimulatedPlacement
     from placesim.options import make_options
     from placesim.report.pictures.comparison_page import Comparison, comparison_page
     from placesim.timing import study_time
@@ -191,7 +191,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     for name, side, label in zip(names, sides, labels, strict=True):
         options = make_options({"environment": shell_environment(), **side})
         study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
-        found.append(Placed(label, study, study.error))
+        found.append(SimulatedPlacement(label, study, study.error))
     page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
     write_files({Path(html): [page.encode()]})
 

@@ -20,12 +20,12 @@ from placesim.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from placesim.marked import Marked
+    from placesim.marked import StyledText
     from placesim.report.explain_report import ExplainReport
     from placesim.report.text.tables import Tables
 
 
-def _text(report: ExplainReport) -> Marked:
+def _text(report: ExplainReport) -> StyledText:
     return report.marked()
 
 
@@ -85,15 +85,15 @@ def explain_command(
       placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.deadlines import run_within
     from placesim.report.explain_report import explain_snapshot
-    from placesim.subjects import Wish, Wishes
+    from placesim.subjects import DryRunNeed, DryRunNeeds
 
     target = find_target(FORMS, form, output, table=table)
-    wish = Wish.of(cost, values, by_itself=True) if nodes else Wish.NONE
-    snapshot = open_subject(graph, given(values), partitioned=False, wishes=Wishes(costs=wish))
-    with staged("explaining"):
+    wish = DryRunNeed.of(cost, values, by_itself=True) if nodes else DryRunNeed.NONE
+    snapshot = open_subject(graph, given(values), partitioned=False, wishes=DryRunNeeds(costs=wish))
+    with show_stages("explaining"):
         report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
     write_target(FORMS, target, report)
     return 0 if snapshot.error is None else 1

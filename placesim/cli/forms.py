@@ -116,7 +116,7 @@ def find_target(
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Has the target's form write the subject, to where it goes."""
     from placesim.cli.output import write_content, write_styled
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
 
     made = find_form(forms, target.form).write(*subject)
     content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
@@ -125,7 +125,7 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
     elif target.output is None:
         write_content((content,) if isinstance(content, str) else content, None)
     else:
-        with staged("writing"):
+        with show_stages("writing"):
             write_content((content,) if isinstance(content, str) else content, target.output)
     show_opened(target)
 

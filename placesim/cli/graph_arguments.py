@@ -9,34 +9,34 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from placesim.subjects import NO_WISHES, Wishes, may_be_report
+from placesim.subjects import NO_WISHES, DryRunNeeds, may_be_report
 
 if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
 
 
-def load_graph(graph: str, options: Options) -> Loaded:
+def load_graph(graph: str, options: SimulationOptions) -> LoadedGraph:
     """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.errors import PlacesimError
-    from placesim.loading import Loaded, load
+    from placesim.loading import LoadedGraph, load
 
     if graph == "-":
         return load(sys.stdin.buffer, "<stdin>", options)
     try:
         built = _built(graph, options)
     except PlacesimError as error:
-        return Loaded(None, Path(graph).parent, error)
-    with staged("reading"):
+        return LoadedGraph(None, Path(graph).parent, error)
+    with show_stages("reading"):
         return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
 
 
-_scripts: dict[str, tuple[Options, bytes]] = {}
+_scripts: dict[str, tuple[SimulationOptions, bytes]] = {}
 
 
-def _built(graph: str, options: Options) -> bytes | None:
+def _built(graph: str, options: SimulationOptions) -> bytes | None:
     """What a Python script built, which one command runs once and says so; None for any other graph."""
     from placesim.formats.recognition import is_script
 
@@ -51,7 +51,7 @@ def _built(graph: str, options: Options) -> bytes | None:
     return known[1]
 
 
-def read_once(graph: str, options: Options) -> bytes | None:
+def read_once(graph: str, options: SimulationOptions) -> bytes | None:
     """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
     from placesim.files.reading import is_stream
     from placesim.loading import read_bytes, read_stream
@@ -67,7 +67,7 @@ def graph_name(graph: str) -> str:
     return "<stdin>" if graph == "-" else graph
 
 
-def graph_loader(graph: str, options: Options) -> Callable[[], Loaded]:
+def graph_loader(graph: str, options: SimulationOptions) -> Callable[[], LoadedGraph]:
     """Reads the graph, as often as it is asked; a stream once, and a script is run once."""
     from placesim.loading import load
 
@@ -78,7 +78,7 @@ def graph_loader(graph: str, options: Options) -> Callable[[], Loaded]:
     return lambda: load(BytesIO(data), name, options)
 
 
-def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, Loaded]]:
+def load_graphs(graphs: Sequence[str], options: SimulationOptions) -> Iterator[tuple[str, LoadedGraph]]:
     """Each graph with its name; a `.jsonl` file holds one a line."""
     from placesim.loading import read_lines
 
@@ -94,12 +94,12 @@ def open_subject(
     values: Mapping[str, Any],
     partitioned: bool = True,
     *,
-    wishes: Wishes = NO_WISHES,
+    wishes: DryRunNeeds = NO_WISHES,
     takes_prediction: bool = False,
 ) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
     from placesim.cli.options import shell_environment
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.loading import load, read_bytes
     from placesim.options import make_options
     from placesim.subjects import open_snapshot
@@ -109,17 +109,17 @@ def open_subject(
     data = read_once(graph, options)
     written = data if data is not None or not may_be_report(graph) else read_bytes(graph)
 
-    def loaded_graph() -> Loaded:
+    def loaded_graph() -> LoadedGraph:
         return load(graph, None, options) if data is None else load(BytesIO(data), name, options)
 
-    with staged("reading and placing"):
+    with show_stages("reading and placing"):
         return open_snapshot(
             name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
         )
 
 
 def subjects_in(
-    graph: str, values: Mapping[str, Any], wishes: Wishes = NO_WISHES
+    graph: str, values: Mapping[str, Any], wishes: DryRunNeeds = NO_WISHES
 ) -> Sequence[tuple[str, Callable[[], Snapshot]]]:
     """What `open_subject` opens of a GRAPH, with its name: one, or one for each line of a `.jsonl` file."""
     if not graph.endswith(".jsonl"):

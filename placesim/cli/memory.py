@@ -139,17 +139,17 @@ def memory_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import complain, write, write_error_text
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
-    from placesim.sizing import Wanted, study_memory
+    from placesim.sizing import MemoryStudyRequest, study_memory
 
     target = find_target(FORMS, form, output, opens, table)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
-    found = Wanted(execute, batch == AUTO, dumps)
+    found = MemoryStudyRequest(execute, batch == AUTO, dumps)
     load = graph_loader(graph, options)
-    with staged("measuring"):
+    with show_stages("measuring"):
         study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
         write(_styled(study, top), is_styled=True)

@@ -15,10 +15,10 @@ from placesim.inspection.op_facts import (
     DEVICE_TYPES,
     DTYPE_NAMES,
     OpFilter,
+    describe_other_releases,
     facts_of,
     load_registry,
     matching_ops,
-    said_elsewhere,
 )
 from placesim.releases import CURRENT
 from placesim.suggestions import did_you_mean
@@ -62,7 +62,7 @@ def ops_command(
     registry = load_registry(tensorflow or CURRENT.name)
     found = list(matching_ops(registry, name))
     if not found:
-        near = said_elsewhere(name or "", registry) or did_you_mean((name or "").strip("*?"), registry.op_names)
+        near = describe_other_releases(name or "", registry) or did_you_mean((name or "").strip("*?"), registry.op_names)
         error = UsageError(
             f"unknown op: got '{name}', expected a name or a pattern of TensorFlow {registry.release}'s ops{near}"
         )

@@ -12,8 +12,8 @@ from placesim.cli.command import current_settings
 from placesim.cli.streams import write_complaint, write_result
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape, escape_line
-from placesim.files.writing import WholeFiles, gathered
-from placesim.marked import Marked
+from placesim.files.writing import WholeFiles, join_pieces
+from placesim.marked import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
@@ -31,7 +31,7 @@ def write(text: str, is_styled: bool = False) -> bool:
 
 def write_pieces(pieces: Iterable[str]) -> bool:
     """A long result, as it comes about; False where nobody reads it any more, and then the rest is not made."""
-    return all(write(text) for text in gathered(pieces))
+    return all(write(text) for text in join_pieces(pieces))
 
 
 def complain(text: str) -> None:
@@ -42,9 +42,9 @@ def complain(text: str) -> None:
 
 def tell(text: str) -> None:
     """What belongs on standard error even under --quiet: errors, and what was asked for."""
-    from placesim.cli.progress import beside_bar
+    from placesim.cli.progress import write_beside_bar
 
-    with beside_bar():
+    with write_beside_bar():
         write_complaint(escape(text))
 
 
@@ -67,7 +67,9 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
 def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
     """A result of one form: to standard output, or into the file `output`.  Raises UsageError where that can't be written."""
     if output is not None:
-        write_files({Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in gathered(content))})
+        write_files(
+            {Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in join_pieces(content))}
+        )
     elif isinstance(content, bytes):
         write_result(content)
     else:
@@ -86,14 +88,14 @@ def check_writable(path: Path) -> None:
             return  # a pipe is not to be opened twice
         with WholeFiles() as files:
             files.open(path)
-            raise _NotMeant
-    except _NotMeant:
+            raise _WriteTrialEnd
+    except _WriteTrialEnd:
         return
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
 
 
-class _NotMeant(Exception):
+class _WriteTrialEnd(Exception):
     """Ends the writing of a file that is only tried."""
 
 
@@ -101,14 +103,14 @@ def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
     """A trace into a file.  Raises UsageError where it can't be written."""
     from placesim.report.trace import trace_text
 
-    write_files({path: (text.encode() for text in gathered(trace_text(events)))})
+    write_files({path: (text.encode() for text in join_pieces(trace_text(events)))})
 
 
 def write_styled(text: str | Iterator[str]) -> None:
     """A result; one that is marked has colour on a terminal, any other is for a program to read, and may come in pieces."""
     if not isinstance(text, str):
         write_pieces(text)
-    elif isinstance(text, Marked) and is_terminal(sys.stdout):
+    elif isinstance(text, StyledText) and is_terminal(sys.stdout):
         from placesim.report.terminal import styled
 
         write(styled(text, sys.stdout, is_fitted=True), is_styled=True)
@@ -170,13 +172,13 @@ def write_error(error: PlacesimError) -> None:
     write_error_text(format_error(error))
 
 
-def write_error_text(text: Marked) -> None:
+def write_error_text(text: StyledText) -> None:
     """An error's lines, on a terminal with colour."""
     if is_terminal(sys.stderr):
-        from placesim.cli.progress import beside_bar
+        from placesim.cli.progress import write_beside_bar
         from placesim.report.terminal import styled
 
-        with beside_bar():
+        with write_beside_bar():
             write_complaint(styled(text, sys.stderr))
     else:
         tell(text)

@@ -52,11 +52,11 @@ def place_graphs(
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
     from placesim.cli.output import tell, write_creation
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.cli.reports import write_report
     from placesim.collector import collector_paused
     from placesim.options import make_options
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.simulation.simulating import SimulationStage, simulate
 
     options = make_options({"log_placement": True, "environment": shell_environment(), **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
@@ -70,8 +70,10 @@ def place_graphs(
                 if loaded is None:
                     break
                 # what passes between devices is in the JSON object and in the summary only
-                with staged("placing"):
-                    report = simulate(loaded, options, Stage.PARTITIONED if form != "text" or summary else Stage.PLACED)
+                with show_stages("placing"):
+                    report = simulate(
+                        loaded, options, SimulationStage.PARTITIONED if form != "text" or summary else SimulationStage.PLACED
+                    )
                 if log_creation:
                     write_creation(report)
                 is_read = write_report(report, form, name if several else None, summary, log_filters)

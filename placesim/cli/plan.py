@@ -29,14 +29,14 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
-from placesim.cli.progress import close_bar, staged
-from placesim.interrupts import Unhurried
+from placesim.cli.progress import close_bar, show_stages
+from placesim.interrupts import InterruptGrace
 
 if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
-    from placesim.loading import Loaded
-    from placesim.options import Options
-    from placesim.planning.portfolio import Planned
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
+    from placesim.planning.portfolio import PlanResult
     from placesim.report.text.tables import Tables
 
 AUTO = "auto"
@@ -176,7 +176,7 @@ def plan_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.formats.graph_file.overrides import parse_feed
-    from placesim.graph_plans.study import Aim, Sought
+    from placesim.graph_plans.study import Aim, PlanMeasure
     from placesim.options import make_options
     from placesim.planned import study_plan
     from placesim.planned_files import check_ending, check_source
@@ -191,15 +191,15 @@ def plan_command(
     check_method(method)
     check_page_file("--html", html)
     target = find_target(FORMS, form, None, table=table)
-    aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
+    aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     if output is not None:
         check_source(load, Path(output))
     # what was found until Ctrl-C is told, and written
-    with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, Unhurried():
+    with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
-        with _Best(limit, is_bytes=aim.sought is Sought.MEMORY) as best, staged("drawing the problem"):
+        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("drawing the problem"):
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, target, top, output)
         if html is not None:
@@ -226,7 +226,7 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         complain(f"nothing can move: {_why_fixed(study)}\n")
 
 
-class _Best:
+class _BestPlanLine:
     """The best so far, in one line on a terminal's standard error, with the time gone and left; it erases itself at the end.
 
     It takes the place of a bar that is up before the first is found.  `limit` is how many seconds the search may take.
@@ -240,7 +240,7 @@ class _Best:
         self._began = 0.0
         self._ended = Event()
 
-    def __enter__(self) -> _Best:
+    def __enter__(self) -> _BestPlanLine:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -248,7 +248,7 @@ class _Best:
         if self._began:
             self._write("")
 
-    def show(self, planned: Planned) -> None:
+    def show(self, planned: PlanResult) -> None:
         """Called with each better plan, and with each better bound."""
         if planned.plan is None or not self._is_shown:
             return
@@ -292,9 +292,9 @@ def _why_fixed(study: PlanStudy) -> str:
 
 
 def _what_would(study: PlanStudy) -> str:
-    from placesim.report.text.planning import way_out
+    from placesim.report.text.planning import suggest_remedy
 
-    return way_out(study)
+    return suggest_remedy(study)
 
 
 def _write_page(study: PlanStudy, html: str) -> None:
@@ -306,8 +306,10 @@ def _write_page(study: PlanStudy, html: str) -> None:
         write_files({Path(html): [page.encode()]})
 
 
-def _write_graph(study: PlanStudy, loaded: Loaded, options: Options, patterns: tuple[str, ...], output: Path) -> None:
+def _write_graph(
+    study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
+) -> None:
     from placesim.cli.output import write_files
-    from placesim.planned_files import planned_content
+    from placesim.planned_files import write_planned_content
 
-    write_files({output: planned_content(loaded, options, study, patterns, output)})
+    write_files({output: write_planned_content(loaded, options, study, patterns, output)})

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cli.command import current_settings
-from placesim.watching import Watcher, doing, watched
+from placesim.watching import ProgressWatcher, report_stage, watch_progress
 
 if TYPE_CHECKING:
     from threading import Event, RLock
@@ -33,7 +33,7 @@ class TerminalProgress:
         self._bar: Progress | None = None
         self._counts: dict[str, tuple[int, int | None]] = {}
         self._cleared = 0.0
-        self._watcher: Watcher | None = None
+        self._watcher: ProgressWatcher | None = None
         self._times: TimesColumn
         self._lock: RLock
         self._ended: Event | None = None
@@ -77,12 +77,12 @@ class TerminalProgress:
         """Called by the simulation now and then."""
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: ProgressWatcher) -> None:
         """Show what the watcher sees, each time that it is looked at."""
         self._watcher = watcher
         self.look(watcher)
 
-    def look(self, watcher: Watcher) -> None:
+    def look(self, watcher: ProgressWatcher) -> None:
         """Show what the watcher sees now."""
         began, counts = watcher.counts()
         self.show(counts, began)
@@ -158,17 +158,17 @@ _shown: list[TerminalProgress] = []
 
 
 @contextmanager
-def staged(what: str) -> Iterator[None]:
+def show_stages(what: str) -> Iterator[None]:
     """A `with` block beneath a bar: what is done in it, how much of it where that is counted, and for how long.
 
     Within another such block it is a part of that.  Where it is interrupted it says so on the terminal that saw the bar.
     """
     if _shown or not sys.stderr.isatty() or current_settings().quiet:
-        with doing(what):
+        with report_stage(what):
             yield
         return
-    watcher = Watcher()
-    with TerminalProgress() as progress, watched(watcher), doing(what):
+    watcher = ProgressWatcher()
+    with TerminalProgress() as progress, watch_progress(watcher), report_stage(what):
         _shown.append(progress)
         try:
             progress.watch(watcher)
@@ -192,7 +192,7 @@ def close_bar() -> None:
 
 
 @contextmanager
-def beside_bar() -> Iterator[None]:
+def write_beside_bar() -> Iterator[None]:
     """A `with` block that writes to the terminal while a bar may be up."""
     with ExitStack() as stack:
         for progress in _shown:

@@ -19,16 +19,16 @@ from placesim.cli.output import (
     write_traceback,
 )
 from placesim.cli.streams import reader_is_gone
-from placesim.errors import Interrupted, UsageError
+from placesim.errors import Interruption, UsageError
 from placesim.escapes import escape_line
 from placesim.files.writing import PIECE_LETTERS
-from placesim.interrupts import Held
+from placesim.interrupts import InterruptDelay
 
 if TYPE_CHECKING:
     from placesim.cli.progress import TerminalProgress
     from placesim.report.report import Report
     from placesim.report.results import Result
-    from placesim.simulation.simulating import SoFar
+    from placesim.simulation.simulating import PartialResults
 
 PATIENCE_SECONDS = 0.2
 """How long what could be written may wait for more while a progress bar stands where it is to be written."""
@@ -70,9 +70,9 @@ class ReportWriter:
         self._opening = opening
         self._format = _FORMATS[form](graph, with_summary)
         self._filters = log_filters
-        self._out = _Output(progress)
+        self._out = _OutputBuffer(progress)
         self._size = 0
-        self._waiting = _Waiting()
+        self._waiting = _PendingTexts()
         self._looked = time.monotonic()
         self._has_head = False
 
@@ -85,12 +85,12 @@ class ReportWriter:
         if self._has_head:
             self._out.flush()
 
-    def take(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+    def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         """The results of one step; False where nobody reads them any more."""
-        with Held():
+        with InterruptDelay():
             return self._taken(rows, so_far)
 
-    def _taken(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+    def _taken(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
             self._begin(self._filtered(so_far.report()))
         elif self._has_head and so_far.size != self._size:
@@ -109,16 +109,16 @@ class ReportWriter:
     def _filtered(self, report: Report) -> Report:
         if not self._filters:
             return report
-        from placesim.report.filtering import with_log_filter
+        from placesim.report.filtering import filter_log
 
-        return with_log_filter(report, self._filters)
+        return filter_log(report, self._filters)
 
     def _unmet(self, report: Report) -> Iterator[str]:
         if not self._filters:
             return iter(())
-        from placesim.report.filtering import unmet_filters
+        from placesim.report.filtering import find_unmatched_patterns
 
-        return unmet_filters(report, self._filters)
+        return find_unmatched_patterns(report, self._filters)
 
     def leave(self, report: Report) -> None:
         """As `finish`, while the main thread is in a kernel."""
@@ -127,7 +127,7 @@ class ReportWriter:
 
     def settle(self) -> None:
         """Write what has waited for a while beneath a progress bar."""
-        with Held():
+        with InterruptDelay():
             self._out.settle()
 
     def finish(self, report: Report) -> bool:
@@ -147,7 +147,7 @@ class ReportWriter:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:
             complain(f"{message}\n")
-        if report.error is not None and not isinstance(report.error, Interrupted):
+        if report.error is not None and not isinstance(report.error, Interruption):
             write_traceback(report.error)
             write_error_text(report.error_text())
         return self._out.is_read
@@ -161,7 +161,7 @@ class ReportWriter:
         self._out.add(self._waiting.pieces())
 
 
-class _Waiting:
+class _PendingTexts:
     """Texts that can't be written yet, in memory while they are short."""
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class _Waiting:
         self._file.close()
 
 
-class _Output:
+class _OutputBuffer:
     """Pieces of text, written when there are enough of them, and when a step has ended."""
 
     def __init__(self, progress: TerminalProgress | None) -> None:
@@ -210,7 +210,7 @@ class _Output:
 
     def add(self, pieces: Iterator[str]) -> None:
         for piece in pieces:
-            if isinstance(piece, _Styled):
+            if isinstance(piece, _StyledText):
                 self.flush()
                 self._write(piece, is_styled=True)
                 continue
@@ -247,7 +247,7 @@ class _Output:
             self.is_read = write(text, is_styled)
 
 
-class _Styled(str):
+class _StyledText(str):
     """A text with colour, which is not escaped."""
 
     __slots__ = ()
@@ -266,7 +266,7 @@ class _Text:
         self._told: Report | None = None
         self._has_log: bool | None = None
 
-    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
         """Whether what stands before results may be written: no nodes are to come, there is no log, or results are many.
 
         The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
@@ -286,7 +286,7 @@ class _Text:
         if is_terminal(sys.stdout) and self._log:
             from placesim.report.terminal import styled_log
 
-            yield _Styled(styled_log(report, sys.stdout))
+            yield _StyledText(styled_log(report, sys.stdout))
         else:
             yield self._log
 
@@ -323,7 +323,7 @@ class _Json:
         self._with_summary = with_summary
         self._before = ""
 
-    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
         """Whether all placements and transfers are there: they stand before results."""
         from placesim.simulation.simulating import Growth
 
@@ -366,7 +366,7 @@ class _JsonLines:
         self._with_summary = with_summary
         self._told: dict[str, int] = {}
 
-    def needs_no_more(self, waiting: int, so_far: SoFar) -> bool:
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
         """Always: what comes later has lines of its own."""
         return True
 

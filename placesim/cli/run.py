@@ -28,9 +28,9 @@ from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.cluster.connection import Connection
-    from placesim.cluster.homes import Moved
+    from placesim.cluster.homes import DeviceMove
     from placesim.runtime.measuring import Measurements
-    from placesim.runtime.session import Session
+    from placesim.runtime.session import GraphSession
 
 
 @command("run")
@@ -173,7 +173,7 @@ def run_command(
     from placesim.cli.reports import ReportWriter
     from placesim.escapes import escape_line
     from placesim.options import make_options
-    from placesim.simulation.simulating import Stage, simulate
+    from placesim.simulation.simulating import SimulationStage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     loaded = load_graph(graph, options)
@@ -191,7 +191,7 @@ def run_command(
         report = simulate(
             loaded,
             options,
-            Stage.EXECUTED,
+            SimulationStage.EXECUTED,
             told,
             writer,
             tells_memory=summary,
@@ -215,18 +215,18 @@ def _check_without_cluster() -> None:
             raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
 
 
-def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., Session]]:
+def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
     """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
     from placesim.cli.output import write_files
-    from placesim.engine.opening import sessions_on
+    from placesim.engine.opening import open_cluster_sessions
 
-    def tell(moved: Moved) -> None:
+    def tell(moved: DeviceMove) -> None:
         click.echo(f"{moved.device} lives in {moved.worker}", err=True)
 
     if performance is None:
-        return sessions_on(connection, tell)
+        return open_cluster_sessions(connection, tell)
     path = Path(performance)
-    return sessions_on(connection, tell, lambda page: write_files({path: [page.encode()]}))
+    return open_cluster_sessions(connection, tell, lambda page: write_files({path: [page.encode()]}))
 
 
 @contextmanager
@@ -237,7 +237,7 @@ def _measured(trace: str | None, performance: str | None) -> Iterator[Measuremen
         yield None
         return
     from placesim.cli.output import check_writable, write_trace
-    from placesim.interrupts import Unhurried
+    from placesim.interrupts import InterruptGrace
     from placesim.report.trace import events
     from placesim.simulation.simulating import open_measurements
 
@@ -248,7 +248,7 @@ def _measured(trace: str | None, performance: str | None) -> Iterator[Measuremen
         yield measurements
     finally:
         if measurements.steps and trace is not None:
-            with Unhurried():
+            with InterruptGrace():
                 write_trace(Path(trace), events(measurements.records()))
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import click
 
-from placesim.cli.command import COLOR_VARIABLES, Settings
+from placesim.cli.command import COLOR_VARIABLES, CommandSettings
 from placesim.cli.group import placesim
-from placesim.cli.streams import lost_output, open_streams, settle_output, write_complaint
+from placesim.cli.streams import check_lost_output, open_streams, settle_output, write_complaint
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape
 from placesim.interrupts import INTERRUPTED, was_interrupted
@@ -22,14 +22,14 @@ _MAX_REPORTED = 300
 
 def run_shell(arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments name, to its exit code."""
-    settings = Settings()
+    settings = CommandSettings()
     open_streams()
     colors = {name: os.environ[name] for name in COLOR_VARIABLES if name in os.environ}
     try:
         if "_PLACESIM_COMPLETE" in os.environ:
-            from placesim.cli.completing import answer
+            from placesim.cli.completing import answer_completion
 
-            return answer(os.environ["_PLACESIM_COMPLETE"])
+            return answer_completion(os.environ["_PLACESIM_COMPLETE"])
         return _invoke(list(sys.argv[1:] if arguments is None else arguments), settings)
     except (KeyboardInterrupt, click.Abort):
         settle_output()
@@ -47,7 +47,7 @@ def _set_back(colors: dict[str, str]) -> None:
     os.environ.update(colors)
 
 
-def _invoke(arguments: Sequence[str], settings: Settings) -> int:
+def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
     """The command's own exit code; a wrong command line is a UsageError."""
     own, settings.script_arguments = _without_script_arguments(arguments)
     try:
@@ -59,7 +59,7 @@ def _invoke(arguments: Sequence[str], settings: Settings) -> int:
     except click.ClickException as error:
         raise _usage_error(error) from error
     except OSError as error:  # of what click or an op printed; commands print by `write_result`
-        lost_output(error)
+        check_lost_output(error)
         return 0
 
 
@@ -76,7 +76,7 @@ def _flushed(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        lost_output(error)
+        check_lost_output(error)
     return code
 
 
@@ -88,7 +88,7 @@ def _usage_error(error: click.ClickException) -> UsageError:
     return found
 
 
-def _report(error: Exception, settings: Settings) -> int:
+def _report(error: Exception, settings: CommandSettings) -> int:
     if was_interrupted():
         return INTERRUPTED
     if settings.debug:

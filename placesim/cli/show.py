@@ -31,7 +31,7 @@ from placesim.cli.options import (
     source_options,
 )
 from placesim.errors import UsageError
-from placesim.marked import Marked
+from placesim.marked import StyledText
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -144,18 +144,18 @@ def show_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_error_text
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
-    from placesim.subjects import Wish, Wishes
+    from placesim.subjects import DryRunNeed, DryRunNeeds
 
     if signatures:
         return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
     target = find_target(FORMS, form, output, opens, table)
-    wish = Wish.of(memory, values, by_itself=target.form in ("json", *OPENED))
-    costs = wish if target.form in OPENED else Wish.NONE
-    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=costs))
-    with staged("drawing"):
+    wish = DryRunNeed.of(memory, values, by_itself=target.form in ("json", *OPENED))
+    costs = wish if target.form in OPENED else DryRunNeed.NONE
+    snapshot = open_subject(graph, given(values), wishes=DryRunNeeds(memory=wish, costs=costs))
+    with show_stages("drawing"):
         picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     picture = replace(picture, command=same_setting("explain", graph))
     if target.is_for_reader:
@@ -163,7 +163,7 @@ def show_command(
     else:
         write_target(FORMS, target, picture, depth)
     if picture.error:
-        write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
+        write_error_text(snapshot.complaint or StyledText(picture.error, "\n"))
     return 1 if picture.error else 0
 
 

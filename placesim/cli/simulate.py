@@ -129,7 +129,7 @@ def simulate_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import complain, write, write_error_text, write_trace
-    from placesim.cli.progress import staged
+    from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -138,7 +138,7 @@ def simulate_command(
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
-    with staged("simulating"):
+    with show_stages("simulating"):
         study = study_time(
             load,
             options,

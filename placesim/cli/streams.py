@@ -57,7 +57,7 @@ def write_result(content: str | bytes) -> bool:
             sys.stdout.buffer.write(content)
         sys.stdout.flush()
     except OSError as error:
-        lost_output(error)
+        check_lost_output(error)
         return False
     return True
 
@@ -90,7 +90,7 @@ def settle_output() -> None:
         _silence(1)
 
 
-def lost_output(error: OSError) -> None:
+def check_lost_output(error: OSError) -> None:
     """Standard output has failed: nothing where its reader has gone.  Raises UsageError for a failed write, else the error."""
     if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
         raise error

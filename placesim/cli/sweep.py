@@ -31,7 +31,7 @@ from placesim.cli.options import (
 if TYPE_CHECKING:
     from placesim.cluster.connection import Connection
     from placesim.prediction.sweeps import Sweep
-    from placesim.sweeping.processes import Hands
+    from placesim.sweeping.processes import ProcessCount
     from placesim.sweeping.sweep import SweepRun
 
 MAX_STEPS = 1 << 40
@@ -156,8 +156,8 @@ def sweep_command(
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
-    from placesim.sweeping.simulating import Job
-    from placesim.sweeping.store import identity_of, read_kept
+    from placesim.sweeping.simulating import SweepJob
+    from placesim.sweeping.store import identity_of, read_finished_rows
     from placesim.sweeping.sweep import SweepRun
 
     connection = take_connection(values)
@@ -172,10 +172,10 @@ def sweep_command(
     options = given(values | known)
     data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
     keys = tuple(axis.key for axis in axes)
-    job = Job(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
+    job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
     is_kept = output is not None and form != "text"
-    kept = read_kept(Path(output), form, keys, identity) if is_kept and output is not None else {}
+    kept = read_finished_rows(Path(output), form, keys, identity) if is_kept and output is not None else {}
     run = SweepRun(job, axes, kept)
     combined = set(run.combinations)
     others = [row for row in kept.values() if row.settings not in combined]
@@ -186,12 +186,12 @@ def sweep_command(
         return Sweep(job.name, keys, (*run.ordered, *others), identity)
 
     with _hands(connection, run, jobs) as hands:
-        _run(run, hands, _Output(sweep, form, output))
+        _run(run, hands, _RowOutput(sweep, form, output))
     show_opened(target)
     return run.exit_code
 
 
-class _Output:
+class _RowOutput:
     """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
 
     def __init__(self, sweep: Any, form: str, output: str | None) -> None:
@@ -236,18 +236,18 @@ class _Output:
         return styled_sweep(self._sweep(), sys.stdout)
 
 
-def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[Hands]:
+def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
     """Processes on the cluster, where there is one and anything is left to do, else here."""
-    from placesim.sweeping.processes import Hands, number_of_processors
+    from placesim.sweeping.processes import ProcessCount, number_of_processors
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
-        return nullcontext(Hands(jobs or number_of_processors()))
-    from placesim.sweeping.spreading import spread
+        return nullcontext(ProcessCount(jobs or number_of_processors()))
+    from placesim.sweeping.spreading import spread_processes
 
-    return spread(connection, run.job, jobs)
+    return spread_processes(connection, run.job, jobs)
 
 
-def _run(run: SweepRun, hands: Hands, output: _Output) -> None:
+def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
     """Simulates, and writes; where it is interrupted, or the cluster is lost, what is finished is written as well."""
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
@@ -270,7 +270,7 @@ def _run(run: SweepRun, hands: Hands, output: _Output) -> None:
     output.finish()
 
 
-def _watched(run: SweepRun, hands: Hands, output: _Output, progress: Any) -> Iterator[None]:
+def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
     total = len(run.combinations)
     progress.show({"combinations": (len(run.rows), total)})
     for done in run.run(hands):

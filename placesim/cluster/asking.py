@@ -24,7 +24,7 @@ ALONE_SECONDS = 10.0
 _END = None
 
 
-class Asking:
+class RemoteProcessPool:
     """The processes of one module on a cluster; `preface` is what each of them is told first."""
 
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
@@ -63,7 +63,7 @@ class RemoteProcess:
     Each question is a task of Dask's: where a worker is lost it is asked again on another.
     """
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: RemoteProcessPool) -> None:
         self._asking = asking
         self._said: SimpleQueue[tuple[str, int, list[Any]] | None] = SimpleQueue()
         self._future: Future | None = None

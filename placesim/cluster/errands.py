@@ -130,7 +130,7 @@ def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
         thread.join()
 
 
-class _Crew:
+class _ProcessPool:
     """Processes that wait for the next question, for a moment."""
 
     def __init__(self) -> None:
@@ -170,4 +170,4 @@ class _Crew:
                 return
 
 
-_crew = _Crew()
+_crew = _ProcessPool()

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.cluster.offers import Offer
-from placesim.devices.names import ANY, DeviceSpec, format_spec, parse_python_spec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, format_spec, parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, UnavailableError, UsageError
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 _MOST_NAMED = 8
 
 
-class Binding(NamedTuple):
+class WorkerBinding(NamedTuple):
     """`--worker DEVICE=ADDRESS`: devices, as a name with fields left open, and a worker's address, name or host."""
 
     text: str
-    spec: DeviceSpec
+    spec: DeviceName
     worker: str
 
 
-class Moved(NamedTuple):
+class DeviceMove(NamedTuple):
     """A device that has another worker than it was given, or shares one for want of workers."""
 
     device: str
@@ -30,14 +30,14 @@ class Moved(NamedTuple):
     worker: str
 
 
-class Homes(NamedTuple):
+class DeviceAssignment(NamedTuple):
     """Each device's worker, and those that soft placement moved."""
 
     workers: Mapping[str, str]
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[DeviceMove, ...] = ()
 
 
-def parse_binding(text: str) -> Binding:
+def parse_binding(text: str) -> WorkerBinding:
     """Raises UsageError for what is no DEVICE=ADDRESS."""
     device, equals, worker = text.partition("=")
     if not equals or not device or not worker:
@@ -48,29 +48,29 @@ def parse_binding(text: str) -> Binding:
             spec = parse_python_spec(device)
         except GraphBuildError as error:
             raise UsageError(f"wrong --worker: {error.message}") from None
-    return Binding(text, spec, worker)
+    return WorkerBinding(text, spec, worker)
 
 
-def living_units(devices: Sequence[str], per: str) -> dict[str, list[str]]:
+def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
     """The devices of each unit that has a worker of its own, by its name: a task's, or the device's own."""
     units: dict[str, list[str]] = {}
     for device in devices:
-        units.setdefault(device if per == "device" else task_of(device), []).append(device)
+        units.setdefault(device if per == "device" else task_name(device), []).append(device)
     return units
 
 
-def task_of(device: str) -> str:
+def task_name(device: str) -> str:
     """The name of a device's task."""
     return format_spec(_spec(device).address_space)
 
 
-def _spec(device: str) -> DeviceSpec:
+def _spec(device: str) -> DeviceName:
     spec = parse_runtime_name(device)
     assert spec is not None
     return spec
 
 
-def check_bindings(bindings: Sequence[Binding], devices: Sequence[str]) -> None:
+def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) -> None:
     """Raises UsageError for one that names no device of the machine."""
     for binding in bindings:
         if not any(binding.spec.matches(_spec(device)) for device in devices):
@@ -80,8 +80,8 @@ def check_bindings(bindings: Sequence[Binding], devices: Sequence[str]) -> None:
 
 
 def find_homes(
-    devices: Sequence[str], per: str, bindings: Sequence[Binding], offers: Sequence[Offer], *, is_soft: bool
-) -> Homes:
+    devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], *, is_soft: bool
+) -> DeviceAssignment:
     """Each device's worker: what a binding says, else the worker of its unit's name, else one that is free.
 
     Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
@@ -89,33 +89,33 @@ def find_homes(
 
     Raises UsageError for a binding's worker that there is not, and UnavailableError where workers are too few.
     """
-    return _Choice(devices, per, bindings, offers, is_soft).homes()
+    return _WorkerChoice(devices, per, bindings, offers, is_soft).homes()
 
 
-class _Choice:
+class _WorkerChoice:
     def __init__(
-        self, devices: Sequence[str], per: str, bindings: Sequence[Binding], offers: Sequence[Offer], is_soft: bool
+        self, devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], is_soft: bool
     ) -> None:
         self._devices = devices
-        self._units = living_units(devices, per)
+        self._units = group_by_unit(devices, per)
         self._bindings = bindings
         self._offers = offers
         self._is_soft = is_soft
         self._loads: Counter[str] = Counter()
         """How many units each worker has."""
         self._found: dict[str, str] = {}
-        self._moved: list[Moved] = []
+        self._moved: list[DeviceMove] = []
 
-    def homes(self) -> Homes:
+    def homes(self) -> DeviceAssignment:
         waiting = {unit: self._bound(unit, devices) for unit, devices in self._units.items()}
         waiting = {unit: self._named(unit, devices) for unit, devices in waiting.items() if devices}
         self._settle({unit: devices for unit, devices in waiting.items() if devices})
-        return Homes({device: self._found[device] for device in self._devices}, tuple(self._moved))
+        return DeviceAssignment({device: self._found[device] for device in self._devices}, tuple(self._moved))
 
     def _bound(self, unit: str, devices: Sequence[str]) -> list[str]:
         """Gives devices what bindings say; the others are left over."""
         left = []
-        chosen: dict[Binding, str] = {}
+        chosen: dict[WorkerBinding, str] = {}
         for device in devices:
             binding = _best(self._bindings, _spec(device))
             if binding is None:
@@ -126,11 +126,11 @@ class _Choice:
                 chosen[binding] = worker or self._least_loaded()
                 self._loads[chosen[binding]] += 1
                 if worker is None:
-                    self._moved.append(Moved(unit, binding.worker, chosen[binding]))
+                    self._moved.append(DeviceMove(unit, binding.worker, chosen[binding]))
             self._found[device] = chosen[binding]
         return left
 
-    def _worker_of(self, binding: Binding) -> str | None:
+    def _worker_of(self, binding: WorkerBinding) -> str | None:
         """The worker that a binding means; None where soft placement takes another."""
         meant = list(_meant(binding.worker, self._offers))
         if meant:
@@ -162,7 +162,7 @@ class _Choice:
         for unit, devices in waiting.items():
             address = free.pop(0) if free else self._least_loaded()
             if self._loads[address]:
-                self._moved.append(Moved(unit, "", address))
+                self._moved.append(DeviceMove(unit, "", address))
             self._take(devices, address)
 
     def _take(self, devices: Sequence[str], address: str) -> None:
@@ -173,15 +173,15 @@ class _Choice:
         return min((offer.address for offer in self._offers), key=lambda address: self._loads[address])
 
 
-def _best(bindings: Sequence[Binding], spec: DeviceSpec) -> Binding | None:
-    found: Binding | None = None
+def _best(bindings: Sequence[WorkerBinding], spec: DeviceName) -> WorkerBinding | None:
+    found: WorkerBinding | None = None
     for binding in bindings:
         if binding.spec.matches(spec) and (found is None or _fields(binding) >= _fields(found)):
             found = binding
     return found
 
 
-def _fields(binding: Binding) -> int:
+def _fields(binding: WorkerBinding) -> int:
     return sum(field is not None for field in binding.spec)
 
 

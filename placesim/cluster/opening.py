@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from placesim.cluster.connecting import check_extra, connected_client, quiet
 from placesim.cluster.connection import Connection
 from placesim.cluster.homes import (
-    Homes,
-    Moved,
+    DeviceAssignment,
+    DeviceMove,
     check_bindings,
     find_homes,
-    living_units,
+    group_by_unit,
     parse_binding,
 )
 from placesim.cluster.offers import Offer, check_versions, read_offers
@@ -43,7 +43,7 @@ class Cluster:
     is_own: bool
     homes: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[DeviceMove, ...] = ()
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def open_cluster(
     if connection.scheduler is None and bindings:
         raise UsageError("--worker says where devices live on a cluster: expected --scheduler with it")
     check_extra()
-    units = living_units(devices, connection.per)
+    units = group_by_unit(devices, connection.per)
     with ExitStack() as stack:
         stack.enter_context(quiet())
         if connection.scheduler is None:
@@ -80,7 +80,7 @@ def open_cluster(
             if not offers:
                 raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` that joins it")
             check_versions(client, offers, connection.seconds)
-        found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else Homes({})
+        found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else DeviceAssignment({})
         address: str = client.scheduler.address
         yield Cluster(
             client, address, offers, connection.scheduler is None, found.workers, _names(units, found.workers), found.moved

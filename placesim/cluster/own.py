@@ -20,7 +20,7 @@ START_SECONDS = 60.0
 """How long a worker may take to start: it imports Dask, on a machine that may be busy."""
 
 
-class Place(NamedTuple):
+class WorkerPlace(NamedTuple):
     """Where a worker belongs: its scheduler's address, its name there, and a folder of its own."""
 
     scheduler: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     folder: str
 
 
-class _Started(NamedTuple):
+class _WorkerStart(NamedTuple):
     name: str
     answer: Any
     """`(address,)`, or a sentence of what went wrong."""
@@ -60,12 +60,12 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
         processes: list[Worker] = []
         stack.callback(_end, processes)
         address: str = hub.scheduler_address
-        yield address, _start(processes, [Place(address, name, folder) for name in names])
+        yield address, _start(processes, [WorkerPlace(address, name, folder) for name in names])
 
 
-def _start(processes: list[Worker], places: Sequence[Place]) -> dict[str, str]:
+def _start(processes: list[Worker], places: Sequence[WorkerPlace]) -> dict[str, str]:
     """A process for each place, all at once."""
-    started: SimpleQueue[_Started] = SimpleQueue()
+    started: SimpleQueue[_WorkerStart] = SimpleQueue()
     for place in places:
         try:
             process = Worker("placesim.cluster.worker")
@@ -86,7 +86,7 @@ def _start(processes: list[Worker], places: Sequence[Place]) -> dict[str, str]:
     return {place.name: found[place.name] for place in places}
 
 
-def _ask(process: Worker, place: Place, started: SimpleQueue[_Started]) -> None:
+def _ask(process: Worker, place: WorkerPlace, started: SimpleQueue[_WorkerStart]) -> None:
     try:
         process.tell(place)
         answer = process.answer()
@@ -95,7 +95,7 @@ def _ask(process: Worker, place: Place, started: SimpleQueue[_Started]) -> None:
             answer = f"its process ended with {process.how_it_ended()}"
         except TimeoutError:
             answer = "its process gives no answer"
-    started.put(_Started(place.name, answer))
+    started.put(_WorkerStart(place.name, answer))
 
 
 def _end(processes: Sequence[Worker]) -> None:

@@ -16,7 +16,7 @@ COMPUTED, MOVED = "compute", "transfer"
 """What a task was at, by Dask's names."""
 
 
-class Span(NamedTuple):
+class WorkerSpan(NamedTuple):
     """What a worker was at, by its address, in a thread: a node of an op, or a tensor that came; seconds since the epoch."""
 
     worker: str
@@ -39,7 +39,7 @@ class PerformanceReport:
             raise UsageError(f"--report needs Bokeh, with which Dask draws: `{EXTRA}`{who}")
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
-    def page(self, spans: Iterable[Span]) -> str:
+    def page(self, spans: Iterable[WorkerSpan]) -> str:
         """One HTML page that needs no network.  Raises UnavailableError where the scheduler is gone."""
         asked = time.time()
         rows = sorted(spans, key=lambda span: span.end)
@@ -79,7 +79,7 @@ def _show(rows: Iterable[tuple[Any, ...]], ahead: float, dask_scheduler: Any) ->
     """Have the task stream show what were no tasks of Dask's."""
     stream = dask_scheduler.plugins["task-stream"]
     for row in rows:
-        span = Span(*row)
+        span = WorkerSpan(*row)
         moments = {"action": span.action, "start": span.start + ahead, "stop": span.end + ahead}
         # Dask gives what has the same name up to a hyphen the same colour
         key = f"{span.op}-{{{{node {span.name}}}}}"

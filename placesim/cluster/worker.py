@@ -1,7 +1,7 @@
 """`python -m placesim.cluster.worker`: a Dask worker of our own, as `placesim.cluster.own` starts it.
 
-It reads a pickled `Place` and answers with its address, or with the sentence of what went wrong.  It ends with its standard
-input, so that nothing is left of it whatever becomes of the process that started it.
+It reads a pickled `WorkerPlace` and answers with its address, or with the sentence of what went wrong.  It ends with its
+standard input, so that nothing is left of it whatever becomes of the process that started it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import IO, Any
 
-from placesim.cluster.own import Place
+from placesim.cluster.own import WorkerPlace
 from placesim.processes import serve
 
 _CLOSING_SECONDS = 2.0
@@ -24,7 +24,7 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
     import asyncio
 
     place = pickle.load(questions)
-    assert isinstance(place, Place)
+    assert isinstance(place, WorkerPlace)
     try:
         asyncio.run(_serve(place, questions, answer))
     except Exception as error:  # whatever it is, who waits has to hear of it
@@ -36,7 +36,7 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
         os._exit(0)
 
 
-async def _serve(place: Place, questions: IO[bytes], answer: Callable[[Any], None]) -> None:
+async def _serve(place: WorkerPlace, questions: IO[bytes], answer: Callable[[Any], None]) -> None:
     import asyncio
 
     from distributed import Worker

@@ -23,7 +23,7 @@ _INT32_END = 1 << 31
 _INT64_END = 1 << 63
 
 
-class LogLine(NamedTuple):
+class GpuLogLine(NamedTuple):
     """A line that TensorFlow would log: `I`, `W` or `E`, and its text."""
 
     severity: str
@@ -113,7 +113,7 @@ def gpu_memory_limit(
     model: GpuModel,
     options: GpuOptions | None = None,
     environment: GpuEnvironment | None = None,
-    log: Callable[[LogLine], None] = lambda line: None,
+    log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> int:
     """Bytes that TensorFlow's allocator takes of a whole GPU of which nothing is in use (10.3.2, 10.3.3).
@@ -139,7 +139,7 @@ def gpu_memory_limit(
         else:
             asked, there = human_readable_bytes(reserved_mb * MIB), human_readable_bytes(available)
             text = f"The requested reserved device memory {asked} is larger than the available memory of {there}."
-            log(LogLine("W", f"{text} The request is ignored."))
+            log(GpuLogLine("W", f"{text} The request is ignored."))
     return limit
 
 
@@ -147,7 +147,7 @@ def _is_unified(options: GpuOptions) -> bool:
     return options.per_process_gpu_memory_fraction > 1 or options.use_unified_memory
 
 
-def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: Callable[[LogLine], None]) -> Iterator[int]:
+def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: Callable[[GpuLogLine], None]) -> Iterator[int]:
     """MiB to leave to the system in the place of either rule: the config's, then the environment's."""
     if options.gpu_system_memory_size_in_mb > 0:
         yield options.gpu_system_memory_size_in_mb
@@ -156,7 +156,7 @@ def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: C
         if INTEGER.fullmatch(text) and len(text) < 40 and 0 <= int(text) < _INT64_END:
             yield int(text)
         else:
-            log(LogLine("W", f"The requested reserved device memory {text} is invalid. The request will be ignored."))
+            log(GpuLogLine("W", f"The requested reserved device memory {text} is invalid. The request will be ignored."))
 
 
 # --- which GPUs there are -------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
     return tuple(ids)
 
 
-class _Cut(NamedTuple):
+class _VirtualGpu(NamedTuple):
     """A device to be: the GPU that it is cut from, its limit in bytes, and what it is numbered by."""
 
     visible_id: int
@@ -198,26 +198,26 @@ def _cuts(
     most: int | None,
     options: GpuOptions,
     environment: GpuEnvironment,
-    log: Callable[[LogLine], None],
+    log: Callable[[GpuLogLine], None],
     release: Release,
-) -> list[_Cut]:
+) -> list[_VirtualGpu]:
     """The devices in the order of their numbers (10.1.3, 10.1.5)."""
     wanted = len(visible) if most is None else min(most, len(visible))
     if options.virtual_devices:
         _check_virtual_devices(wanted, options, visible)
         wanted = len(options.virtual_devices)
-    cuts: list[_Cut] = []
+    cuts: list[_VirtualGpu] = []
     for index in range(wanted):
         virtual = options.virtual_devices[index] if options.virtual_devices else None
         if virtual is not None and virtual.memory_limit_mb:
             ordinals = virtual.device_ordinal or (0,) * len(virtual.memory_limit_mb)
             priorities = virtual.priority or (0,) * len(virtual.memory_limit_mb)
             rows = zip(virtual.memory_limit_mb, ordinals, priorities, strict=True)
-            cuts += [_Cut(index, _whole_mib(limit) * MIB, ordinal, priority) for limit, ordinal, priority in rows]
+            cuts += [_VirtualGpu(index, _whole_mib(limit) * MIB, ordinal, priority) for limit, ordinal, priority in rows]
         else:
             limit = gpu_memory_limit(model, options, environment, log, release)
             parts = max(1, options.num_virtual_devices_per_gpu)
-            cuts += [_Cut(index, limit // parts)] * parts
+            cuts += [_VirtualGpu(index, limit // parts)] * parts
     return sorted(cuts, key=lambda cut: cut.ordinal)
 
 
@@ -309,7 +309,7 @@ def make_gpus(
     options: GpuOptions,
     environment: GpuEnvironment,
     process: GpuProcess,
-    log: Callable[[LogLine], None],
+    log: Callable[[GpuLogLine], None],
     release: Release = CURRENT,
 ) -> list[tuple[str, GpuMemory]]:
     """The GPUs of a task, each by its full name, as a session with these options gets them.
@@ -331,7 +331,7 @@ def make_gpus(
             made = _make_memory(tf_id, visible[cut.visible_id], model, cut, options, environment, log)
             memory = process.keep(name, made)
         told = release.created_gpu.format(name=name, mb=memory.memory_limit >> 20, description=memory.description)
-        log(LogLine("I", told))
+        log(GpuLogLine("I", told))
         found.append((name, memory))
     return found
 
@@ -352,13 +352,13 @@ def _make_memory(
     tf_id: int,
     platform_id: int,
     model: GpuModel,
-    cut: _Cut,
+    cut: _VirtualGpu,
     options: GpuOptions,
     environment: GpuEnvironment,
-    log: Callable[[LogLine], None],
+    log: Callable[[GpuLogLine], None],
 ) -> GpuMemory:
     if options.allocator_type not in ("", "BFC"):
-        log(LogLine("E", f"Invalid allocator type: {options.allocator_type}"))
+        log(GpuLogLine("E", f"Invalid allocator type: {options.allocator_type}"))
         raise InternalError(f"Failed to get memory allocator for TF GPU {tf_id} with {cut.memory_limit} bytes of memory.")
     if cut.memory_limit < 1:
         raise UsageError(
@@ -380,22 +380,22 @@ def _make_memory(
         allocator=environment.allocator if environment.allocator in _ALLOCATORS else "",
     )
     if memory.allocator == "memory_guard":
-        log(LogLine("I", "Using memory guard allocator for GPU."))
+        log(GpuLogLine("I", "Using memory guard allocator for GPU."))
     elif memory.allocator == "cuda_malloc":
-        log(LogLine("I", "Using CUDA malloc allocator for GPU."))
+        log(GpuLogLine("I", "Using CUDA malloc allocator for GPU."))
     elif memory.allocator == "cuda_malloc_async":
-        log(LogLine("I", f"Using CUDA malloc Async allocator for GPU: {platform_id}"))
+        log(GpuLogLine("I", f"Using CUDA malloc Async allocator for GPU: {platform_id}"))
     return memory
 
 
-def _grows(options: GpuOptions, environment: GpuEnvironment, log: Callable[[LogLine], None]) -> bool:
+def _grows(options: GpuOptions, environment: GpuEnvironment, log: Callable[[GpuLogLine], None]) -> bool:
     forced = environment.force_allow_growth
     configured = options.allow_growth
     if forced is None:
         return configured
     if forced not in ("true", "false"):
         log(
-            LogLine(
+            GpuLogLine(
                 "E",
                 f'The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: "{forced}". '
                 f'Valid values are "true" or "false". Using original config value of {configured:d}.',
@@ -404,7 +404,7 @@ def _grows(options: GpuOptions, environment: GpuEnvironment, log: Callable[[LogL
         return configured
     if (forced == "true") != configured:
         log(
-            LogLine(
+            GpuLogLine(
                 "W",
                 "Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. "
                 f"Original config value was {configured:d}.",
@@ -413,11 +413,11 @@ def _grows(options: GpuOptions, environment: GpuEnvironment, log: Callable[[LogL
     return forced == "true"
 
 
-def _collects(environment: GpuEnvironment, log: Callable[[LogLine], None]) -> bool:
+def _collects(environment: GpuEnvironment, log: Callable[[GpuLogLine], None]) -> bool:
     said = environment.enable_garbage_collection
     if said not in (None, "true", "false"):
         log(
-            LogLine(
+            GpuLogLine(
                 "E",
                 f'The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but could not be parsed: "{said}". '
                 'Valid values are "true" or "false". Using the default value "true".',

@@ -42,7 +42,7 @@ FAMILIES = (
 """Families of kernels, each with a factor of its own."""
 
 
-class Measured(NamedTuple):
+class MeasuredFigure(NamedTuple):
     """A figure, and by what factor it was less and more at times."""
 
     value: float
@@ -61,7 +61,7 @@ class HostProfile:
 
     seconds: Mapping[str, float]
     caches: tuple[float, float]
-    families: Mapping[str, Measured]
+    families: Mapping[str, MeasuredFigure]
     spreads: Mapping[str, float] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
 

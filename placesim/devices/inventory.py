@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GpuModel
-from placesim.devices.gpu_memory import GpuMemory, GpuProcess, LogLine, count_gpus, make_gpus
+from placesim.devices.gpu_memory import GpuLogLine, GpuMemory, GpuProcess, count_gpus, make_gpus
 from placesim.devices.gpu_options import DeviceOptions
 from placesim.devices.host_models import HostModel
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.errors import NotFoundError, PlacesimError, UsageError
 from placesim.releases import CURRENT, Release
 
@@ -67,7 +67,7 @@ class Device(NamedTuple):
         return {name: getattr(self, name) for name in ("name", "type", "memory_limit", "physical_device_desc")}
 
     @property
-    def spec(self) -> DeviceSpec:
+    def spec(self) -> DeviceName:
         spec = parse_runtime_name(self.name)
         assert spec is not None
         return spec
@@ -88,7 +88,7 @@ class DeviceSet:
     def __init__(
         self,
         devices: Sequence[Device],
-        local: DeviceSpec = ANY,
+        local: DeviceName = ANY,
         priorities: Mapping[str, int] = TYPE_PRIORITIES,
         release: Release = CURRENT,
     ) -> None:
@@ -97,7 +97,7 @@ class DeviceSet:
         self.priorities = priorities
         self.release = release
         self.by_name = {device.name: device for device in self.devices}
-        self._matching: dict[DeviceSpec, tuple[Device, ...]] = {}
+        self._matching: dict[DeviceName, tuple[Device, ...]] = {}
 
     def type_priority(self, device_type: str) -> int:
         return self.priorities.get(device_type, 50)
@@ -123,7 +123,7 @@ class DeviceSet:
         own = (d for d in self.devices if self.local == ANY or d.spec.address_space == self.local)
         return next(own, self.devices[0])
 
-    def matching(self, spec: DeviceSpec) -> tuple[Device, ...]:
+    def matching(self, spec: DeviceName) -> tuple[Device, ...]:
         """The devices that a specification matches, the preferred one first."""
         near = self._near(spec)
         if len(near) <= 1:
@@ -133,20 +133,20 @@ class DeviceSet:
             found = self._matching[spec] = tuple(device for device in near if spec.matches(device.spec))
         return found
 
-    def _near(self, spec: DeviceSpec) -> tuple[Device, ...]:
+    def _near(self, spec: DeviceName) -> tuple[Device, ...]:
         """The devices, in their order, that a specification could match: its own, its task's, or those of its id."""
         has_task = spec.job is not None and spec.replica is not None and spec.task is not None
         if spec.type is None or spec.id is None:
             return self._parts.get(spec.address_space, ()) if has_task else self.ordered
-        return self._parts.get(spec if has_task else DeviceSpec(type=spec.type, id=spec.id), ())
+        return self._parts.get(spec if has_task else DeviceName(type=spec.type, id=spec.id), ())
 
     @cached_property
-    def _parts(self) -> dict[DeviceSpec, tuple[Device, ...]]:
+    def _parts(self) -> dict[DeviceName, tuple[Device, ...]]:
         """The devices by full name, by task, and by type and id."""
-        found: dict[DeviceSpec, list[Device]] = {}
+        found: dict[DeviceName, list[Device]] = {}
         for device in self.ordered:
             spec = device.spec
-            for part in (spec, spec.address_space, DeviceSpec(type=spec.type, id=spec.id)):
+            for part in (spec, spec.address_space, DeviceName(type=spec.type, id=spec.id)):
                 found.setdefault(part, []).append(device)
         return {part: tuple(devices) for part, devices in found.items()}
 
@@ -155,7 +155,7 @@ def build_devices(
     inventory: Sequence[TaskInventory],
     options: DeviceOptions | None = None,
     process: GpuProcess | None = None,
-    log: Callable[[LogLine], None] = lambda line: None,
+    log: Callable[[GpuLogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
     """The devices of an inventory in creation order: for each task its CPUs, then its GPUs and the others (3.1, 10.1).
 
@@ -187,7 +187,7 @@ def count_devices(inventory: Sequence[TaskInventory]) -> int:
 
 
 def _task_devices(
-    prefix: str, entry: TaskInventory, options: DeviceOptions, process: GpuProcess, log: Callable[[LogLine], None]
+    prefix: str, entry: TaskInventory, options: DeviceOptions, process: GpuProcess, log: Callable[[GpuLogLine], None]
 ) -> list[Device]:
     cpus = options.device_count.get("CPU", entry.cpu)
     if cpus < 1:

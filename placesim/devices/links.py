@@ -28,7 +28,7 @@ END_FORMS = (
 )
 
 
-class Task(NamedTuple):
+class TaskName(NamedTuple):
     """A task by its job and number."""
 
     job: str
@@ -45,7 +45,7 @@ class TaskDevices(NamedTuple):
 class Vertex(NamedTuple):
     """Where links end: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network is in none."""
 
-    task: Task | None
+    task: TaskName | None
     name: str
 
     @property
@@ -131,20 +131,20 @@ def parse_end(text: str) -> LinkEnd | None:
     return LinkEnd(name, None if job == "*" else job, None if task is None else -1 if task == "*" else int(task))
 
 
-def kind_of(ends: Sequence[LinkEnd]) -> LinkKind:
+def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
     """What an entry is that does not say it: it joins the network or hosts, GPUs, or else what PCIe joins."""
     if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
         return "network"
     return "nvlink" if all(end.name.startswith("GPU:") for end in ends) else "pcie"
 
 
-def latency_of(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
+def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
     """What a link of a kind has where nothing says it, in seconds."""
     leads_on = any(end.name.startswith(("switch:", NETWORK)) for end in ends)
     return LATENCIES[kind] / 2 if leads_on else LATENCIES[kind]
 
 
-def missing_ends(entry: LinkEntry, tasks: Mapping[Task, TaskDevices]) -> list[LinkEnd]:
+def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
     """The ends that no task of the machine has; `GPU:*` may stand for none."""
     return [
         end
@@ -153,7 +153,7 @@ def missing_ends(entry: LinkEntry, tasks: Mapping[Task, TaskDevices]) -> list[Li
     ]
 
 
-def joined(entry: LinkEntry, tasks: Mapping[Task, TaskDevices]) -> Iterator[tuple[Vertex, ...]]:
+def resolve_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[tuple[Vertex, ...]]:
     """The ends of each link that an entry stands for, on a machine with these tasks.
 
     Two ends for each pair that it names, once; for a medium all of its ends.  What the machine has no more (with `--gpu 1`,
@@ -176,7 +176,7 @@ def joined(entry: LinkEntry, tasks: Mapping[Task, TaskDevices]) -> Iterator[tupl
                     yield pair
 
 
-def _vertices(end: LinkEnd, context: Task | None, tasks: Mapping[Task, TaskDevices]) -> Iterator[Vertex]:
+def _vertices(end: LinkEnd, context: TaskName | None, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[Vertex]:
     if end.name.startswith(NETWORK):
         yield Vertex(None, end.name)
         return
@@ -191,11 +191,11 @@ def _vertices(end: LinkEnd, context: Task | None, tasks: Mapping[Task, TaskDevic
             yield Vertex(task, end.name)
 
 
-def _is_in(end: LinkEnd, task: Task) -> bool:
+def _is_in(end: LinkEnd, task: TaskName) -> bool:
     return (end.job is None or end.job == task.job) and (end.task is None or end.task in (-1, task.number))
 
 
-def _has(end: LinkEnd, task: Task, devices: TaskDevices) -> bool:
+def _has(end: LinkEnd, task: TaskName, devices: TaskDevices) -> bool:
     kind, _, number = end.name.partition(":")
     if number == "*" or kind not in ("GPU", "CPU"):
         return True

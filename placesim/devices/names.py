@@ -12,7 +12,7 @@ SHORT_TYPES = ("CPU", "GPU", "TPU", "CUSTOM", "EPU")
 """Device types that Python's parser knows without `device:`."""
 
 
-class DeviceSpec(NamedTuple):
+class DeviceName(NamedTuple):
     """A parsed device name; None is a field that is not set.  Two specs are equal when all fields are."""
 
     job: str | None = None
@@ -28,19 +28,19 @@ class DeviceSpec(NamedTuple):
     def has_details(self) -> bool:
         return self != ANY
 
-    def matches(self, full: DeviceSpec) -> bool:
+    def matches(self, full: DeviceName) -> bool:
         """Every field that is set here equals `full`'s (1.4.2)."""
         return all(mine is None or mine == theirs for mine, theirs in zip(self, full, strict=True))
 
-    def is_compatible_with(self, other: DeviceSpec) -> bool:
+    def is_compatible_with(self, other: DeviceName) -> bool:
         """No field is set in both with different values (1.4.4)."""
         return self == other or all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
 
-    def is_nested_with(self, other: DeviceSpec) -> bool:
+    def is_nested_with(self, other: DeviceName) -> bool:
         """One of the two sets every field that the other sets, to the same values (1.4.3 either way)."""
         return self.matches(other) or other.matches(self)
 
-    def specialised_by(self, less: DeviceSpec) -> DeviceSpec:
+    def specialised_by(self, less: DeviceName) -> DeviceName:
         """This, with every field that is set in `less` taken from there (1.4.5)."""
         if less in (ANY, self):
             return self
@@ -48,15 +48,15 @@ class DeviceSpec(NamedTuple):
         return self._replace(**set_there) if set_there else self
 
     @property
-    def address_space(self) -> DeviceSpec:
-        return DeviceSpec(self.job, self.replica, self.task)
+    def address_space(self) -> DeviceName:
+        return DeviceName(self.job, self.replica, self.task)
 
-    def in_different_address_space(self, other: DeviceSpec) -> bool:
+    def in_different_address_space(self, other: DeviceName) -> bool:
         """Some one of job, replica and task is set in both and differs; the others may be open (1.4.6)."""
         return any(None not in pair and pair[0] != pair[1] for pair in zip(self[:3], other[:3], strict=True))
 
 
-ANY = DeviceSpec()
+ANY = DeviceName()
 
 
 class MergeConflict(ValueError):
@@ -64,7 +64,7 @@ class MergeConflict(ValueError):
 
 
 @lru_cache(maxsize=65536)
-def format_spec(spec: DeviceSpec) -> str:
+def format_spec(spec: DeviceName) -> str:
     """Canonical text (1.1.2): an id without a type prints as nothing, a type without an id as `TYPE:*`."""
     text = "" if spec.job is None else f"/job:{spec.job}"
     if spec.replica is not None:
@@ -89,14 +89,14 @@ _FULL_NAME = re.compile(
 
 
 @lru_cache(maxsize=65536)
-def parse_runtime_name(text: str) -> DeviceSpec | None:
+def parse_runtime_name(text: str) -> DeviceName | None:
     """What the runtime (C++) makes of a device string (1.2); None where it is malformed."""
     if text in ("", "/"):
         return ANY
     full = _FULL_NAME.fullmatch(text)
     if full is not None:
         job_name, replica_id, task_id, type_name, device_id = full.groups()
-        return DeviceSpec(job_name, int(replica_id), int(task_id), type_name, int(device_id))
+        return DeviceName(job_name, int(replica_id), int(task_id), type_name, int(device_id))
     job = replica = task = kind = index = None
     position = 0
     while position < len(text):
@@ -115,7 +115,7 @@ def parse_runtime_name(text: str) -> DeviceSpec | None:
             kind, index = found["type"], _int(found["id"])
         else:
             kind, index = found["short"].upper(), _int(found["short_id"])
-    return DeviceSpec(job, replica, task, kind, index)
+    return DeviceName(job, replica, task, kind, index)
 
 
 _NUMBERS = ("replica", "task", "id", "short_id")
@@ -139,7 +139,7 @@ def _int(digits: str | None) -> int | None:
 
 
 @lru_cache(maxsize=65536)
-def parse_python_spec(text: str) -> DeviceSpec:
+def parse_python_spec(text: str) -> DeviceName:
     """What `tf.device` makes of a string (1.3); GraphBuildError in its words where it refuses."""
     fields: dict[str, str | int | None] = {}
     for piece in text.split("/"):
@@ -158,7 +158,7 @@ def parse_python_spec(text: str) -> DeviceSpec:
             _set_type(fields, text, kind, parts[2])
         else:
             raise GraphBuildError(f"Unknown attribute '{head}' is encountered while parsing the device spec: '{text}'.")
-    return DeviceSpec(**fields)  # type: ignore[arg-type]
+    return DeviceName(**fields)  # type: ignore[arg-type]
 
 
 def _set_type(fields: dict[str, str | int | None], text: str, kind: str, index: str) -> None:
@@ -175,7 +175,7 @@ def _python_int(text: str) -> int:
         raise GraphBuildError(str(error)) from None
 
 
-def merge_specs(target: DeviceSpec, other: DeviceSpec, soft: bool = False, override: bool = False) -> DeviceSpec:
+def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, override: bool = False) -> DeviceName:
     """`other` merged into `target` (1.4.7): soft drops a type or id in conflict, override takes other's (1.4.8).
 
     Raises MergeConflict with TensorFlow's text, which shows the target as merged so far.
@@ -184,39 +184,39 @@ def merge_specs(target: DeviceSpec, other: DeviceSpec, soft: bool = False, overr
         return target
     job, replica, task, kind, index = target
     if None not in (job, other.job) and job != other.job:
-        raise MergeConflict(_conflict("jobs", DeviceSpec(job, replica, task, kind, index), other))
+        raise MergeConflict(_conflict("jobs", DeviceName(job, replica, task, kind, index), other))
     job = other.job if job is None else job
     if None not in (replica, other.replica) and replica != other.replica:
-        raise MergeConflict(_conflict("replicas", DeviceSpec(job, replica, task, kind, index), other))
+        raise MergeConflict(_conflict("replicas", DeviceName(job, replica, task, kind, index), other))
     replica = other.replica if replica is None else replica
     if None not in (task, other.task) and task != other.task:
-        raise MergeConflict(_conflict("tasks", DeviceSpec(job, replica, task, kind, index), other))
+        raise MergeConflict(_conflict("tasks", DeviceName(job, replica, task, kind, index), other))
     task = other.task if task is None else task
     if other.type is not None:
         if kind is not None and kind != other.type:
             if override:
                 kind = other.type
             elif soft:
-                return DeviceSpec(job, replica, task)
+                return DeviceName(job, replica, task)
             else:
-                raise MergeConflict(_conflict("types", DeviceSpec(job, replica, task, kind, index), other))
+                raise MergeConflict(_conflict("types", DeviceName(job, replica, task, kind, index), other))
         kind = other.type
     if other.id is not None:
         if index is not None and index != other.id:
             if override:
                 index = other.id
             elif soft:
-                return DeviceSpec(job, replica, task, kind)
+                return DeviceName(job, replica, task, kind)
             else:
-                raise MergeConflict(_conflict("ids", DeviceSpec(job, replica, task, kind, index), other))
+                raise MergeConflict(_conflict("ids", DeviceName(job, replica, task, kind, index), other))
         index = other.id
-    return DeviceSpec(job, replica, task, kind, index)
+    return DeviceName(job, replica, task, kind, index)
 
 
-def _conflict(plural: str, target: DeviceSpec, other: DeviceSpec) -> str:
+def _conflict(plural: str, target: DeviceName, other: DeviceName) -> str:
     return f"Cannot merge devices with incompatible {plural}: '{target}' and '{other}'"
 
 
-def enclose(inner: DeviceSpec, outer: DeviceSpec) -> DeviceSpec:
+def enclose(inner: DeviceName, outer: DeviceName) -> DeviceName:
     """A device scope around a request: inner's fields win, outer's fill the rest (2.1.2)."""
     return outer.specialised_by(inner)

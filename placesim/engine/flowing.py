@@ -15,22 +15,22 @@ from queue import Empty
 from typing import Any, NamedTuple
 
 from placesim.deadlines import TURN_SECONDS
-from placesim.engine.mail import Arrival, Limit, Mail, Position, Stop, Stopped
-from placesim.engine.measured import MeasuredPart
+from placesim.engine.mail import Arrival, FailureLimit, Mail, Position, StepInterruption, StopMessage
+from placesim.engine.measured import PartMeasurements
 from placesim.engine.scheduled import Sender
 from placesim.errors import InternalError, OpError
 from placesim.graph.node_text import node_tag
-from placesim.runtime.dataflow import Run, blamed, read_wanted, standstill
+from placesim.runtime.dataflow import DataflowRun, blame_node, deadlock_error, read_wanted
 from placesim.runtime.dataflow_executor import DataflowExecutor
 from placesim.runtime.frames import DEAD, Visit
 from placesim.runtime.program import Program
 
-_FROM_OUTSIDE = (Arrival, Limit, Stop)
+_FROM_OUTSIDE = (Arrival, FailureLimit, StopMessage)
 LAST = 1 << 62
 """The generation of what is found out when all has run."""
 
 
-class Waiting(NamedTuple):
+class StallReport(NamedTuple):
     """What a worker says if nothing goes on anywhere: `kind` 0 where a node is parked, 1 where a tensor is missing."""
 
     kind: int
@@ -54,7 +54,7 @@ class FlowingPart(DataflowExecutor):
         return (LAST,) if self._run is None else self._run.position
 
     def run_part(
-        self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, Waiting], None]
+        self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
     ) -> dict[int, Any]:
         """As `run`; `idle` is told how many tensors were taken in whenever nothing can run, and why."""
         self.fold()
@@ -100,7 +100,7 @@ class Generations(deque[Visit]):
         return self._count > 0
 
 
-class PartRun(Run):
+class PartRun(DataflowRun):
     """The state of one step in one worker."""
 
     def __init__(
@@ -109,7 +109,7 @@ class PartRun(Run):
         feeds: Mapping[int, Any],
         mail: Mail,
         send: Sender,
-        idle: Callable[[int, Waiting], None],
+        idle: Callable[[int, StallReport], None],
     ) -> None:
         super().__init__(executor, feeds, None)
         self.ready: Generations = Generations()
@@ -123,7 +123,7 @@ class PartRun(Run):
         self._generations: dict[Any, int] = {}
         self._come = 0
         self._visit: Visit | None = None
-        self._measured = MeasuredPart.of(executor.programs)
+        self._measured = PartMeasurements.of(executor.programs)
 
     @property
     def position(self) -> Position:
@@ -149,10 +149,10 @@ class PartRun(Run):
             self._take(self.finished.get())
         if self.ready:
             if self._limit is not None and self.ready.lowest > self._limit[0] and not self.in_flight:
-                raise Stopped
+                raise StepInterruption
             self._start(self.ready.popleft())
         elif self._limit is not None and not self.in_flight:
-            raise Stopped
+            raise StepInterruption
         elif self.in_flight:
             self._wait()
         elif not self._retried():
@@ -171,12 +171,12 @@ class PartRun(Run):
             self._start(self.parked.popleft())
         return self.done > before or bool(self.ready) or bool(self.in_flight)
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self) -> StallReport:
         if self.parked:
             node = self.parked[0].node
-            return Waiting(0, blamed(standstill(node.name, self.is_body), node))
+            return StallReport(0, blame_node(deadlock_error(node.name, self.is_body), node))
         name = next(iter(self.receivers.values())).node.name
-        return Waiting(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
+        return StallReport(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
 
     def _take(self, found: Any) -> None:
         """Something came from outside, or from a thread of the pool."""
@@ -185,10 +185,10 @@ class PartRun(Run):
             if self._measured is not None and found.value is not DEAD:
                 self._measured.came(found.key[0], found)
             self._arrive(found)
-        elif isinstance(found, Limit):
+        elif isinstance(found, FailureLimit):
             self._limit = found.position
-        elif isinstance(found, Stop):
-            raise Stopped
+        elif isinstance(found, StopMessage):
+            raise StepInterruption
         else:
             visit, outputs = found
             self.in_flight -= 1

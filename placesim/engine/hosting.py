@@ -10,19 +10,19 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from placesim.deadlines import Interrupted, interrupt
-from placesim.engine.flowing import FlowingPart, Waiting
+from placesim.deadlines import ThreadInterruption, interrupt
+from placesim.engine.flowing import FlowingPart, StallReport
 from placesim.engine.joined_homes import keeps_state
 from placesim.engine.mail import BEFORE_ALL, Mail, Position
-from placesim.engine.measured import Told, WorkerMeasurements
-from placesim.engine.messages import Ended, Event, Opening, Printed, Readiness, Work
+from placesim.engine.measured import WorkerMeasurement, WorkerRecorder
+from placesim.engine.messages import ConsoleText, Event, PartResult, PartWork, Readiness, SessionOpening
 from placesim.engine.scheduled import ScheduledPart
 from placesim.errors import DefectError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
 from placesim.placement.placer import Placement
-from placesim.runtime.console import taken_by
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.console import redirect_console
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.file_errors import is_missing_file
@@ -30,12 +30,12 @@ from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import Partition
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
-from placesim.runtime.saving.devices import DeviceRecord, Kept, record_of
+from placesim.runtime.saving.devices import DeviceRecord, SavedState, record_state
 from placesim.runtime.shared_buffers import show_ends
 from placesim.runtime.threads import ThreadPools, runs_ops_in_parallel
 
 
-class HostedCalls(FunctionCalls):
+class WorkerFunctionCalls(FunctionCalls):
     """Functions run whole in the worker that calls them, also what is placed on devices of others; but for nodes with state."""
 
     def __init__(self, is_here: Callable[[str], bool], *rest: Any) -> None:
@@ -59,17 +59,17 @@ class HostedCalls(FunctionCalls):
                     raise found
 
 
-class HostedStep:
+class WorkerStep:
     """A prepared step of a session: its programs, and what runs them."""
 
-    def __init__(self, work: Work, programs: Sequence[Program], resources: dict[str, Any]) -> None:
+    def __init__(self, work: PartWork, programs: Sequence[Program], resources: dict[str, Any]) -> None:
         self.work = work
         self.programs = programs
         self.resources = resources
         self.runner: ScheduledPart | FlowingPart | None = None
 
 
-class HostedSession:
+class WorkerSession:
     """What a worker keeps of a session, from its opening until it is closed.
 
     `reply` takes what the client is told, `post` a tensor for a device of another worker; both may be called in any thread.
@@ -77,7 +77,7 @@ class HostedSession:
 
     def __init__(
         self,
-        opening: Opening,
+        opening: SessionOpening,
         reply: Callable[[dict[str, Any], Any], None],
         post: Callable[[int, str, Any, Any, int], None],
     ) -> None:
@@ -85,7 +85,7 @@ class HostedSession:
         self._reply = reply
         self._post = post
         self._memory = ProcessMemory(opening.config.memory_limit)
-        self._measurements = WorkerMeasurements() if opening.is_measured else None
+        self._measurements = WorkerRecorder() if opening.is_measured else None
         self._states = {
             device.name: DeviceState(
                 device,
@@ -98,7 +98,7 @@ class HostedSession:
             for device in opening.device_set.devices
         }
         self._pools = ThreadPools()
-        self._prepared: dict[int, HostedStep] = {}
+        self._prepared: dict[int, WorkerStep] = {}
         self._events: list[Event] = []
         self._where: Callable[[], Position] = tuple
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -113,7 +113,7 @@ class HostedSession:
         """Have the session's thread do something, after what it was given before."""
         self._jobs.put(job)
 
-    def news(self) -> Told | None:
+    def news(self) -> WorkerMeasurement | None:
         """What was measured and not told yet; in any thread."""
         return None if self._measurements is None else self._measurements.news()
 
@@ -127,7 +127,7 @@ class HostedSession:
         try:
             while (job := self._jobs.get()) is not None:
                 job()
-        except Interrupted:
+        except ThreadInterruption:
             pass
         finally:
             self._prepared.clear()
@@ -135,7 +135,7 @@ class HostedSession:
 
     # --- what the client asks for; in the session's thread
 
-    def adopt(self, kept: Mapping[str, Kept]) -> None:
+    def adopt(self, kept: Mapping[str, SavedState]) -> None:
         """Take over what this worker's devices kept elsewhere."""
         for device, found in kept.items():
             found.give(self._states[device])
@@ -144,16 +144,16 @@ class HostedSession:
         """Say what this worker's devices keep between two steps."""
         found: tuple[DeviceRecord, ...] | PlacesimError
         try:
-            found = tuple(record_of(self._states[device]) for device in self._opening.homes if self.is_here(device))
+            found = tuple(record_state(self._states[device]) for device in self._opening.homes if self.is_here(device))
         except Exception as error:
             found = _told(error)
         self._reply({"is": "saved", "step": step}, found)
 
-    def prepare(self, number: int, work: Work) -> None:
+    def prepare(self, number: int, work: PartWork) -> None:
         """Make the programs of a part of a step, and say whether that worked."""
         resources: dict[str, Any] = {}
         opening = self._opening
-        calls = HostedCalls(
+        calls = WorkerFunctionCalls(
             self.is_here,
             opening.graph,
             opening.device_set,
@@ -171,7 +171,7 @@ class HostedSession:
         except Exception as error:
             found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
         else:
-            self._prepared[number] = HostedStep(work, programs, resources)
+            self._prepared[number] = WorkerStep(work, programs, resources)
             if self._measurements is not None:
                 self._measurements.join(programs, number)
             count = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
@@ -181,7 +181,7 @@ class HostedSession:
     def run(self, step: int, number: int, feeds: Mapping[int, Any], mail: Mail, *, flows: bool) -> None:
         """Run a part of a step, and say what became of it."""
         prepared = self._prepared[number]
-        ended = Ended()
+        ended = PartResult()
         self._events = ended.events
         prepared.resources.clear()
         try:
@@ -193,7 +193,7 @@ class HostedSession:
                     show_ends(ended.results, prepared.work.buffers, self._states)
                 except PlacesimError as error:
                     ended.error, ended.position = self._with_place(error), runner.position
-        except Interrupted:
+        except ThreadInterruption:
             pass  # nobody waits for what it gave
         except Exception as error:
             ended.error, ended.position = _told(error), BEFORE_ALL
@@ -202,7 +202,7 @@ class HostedSession:
         try:
             self._reply({"is": "ended", "step": step}, ended)
         except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
-            self._reply({"is": "ended", "step": step}, Ended(error=_told(error), measured=ended.measured))
+            self._reply({"is": "ended", "step": step}, PartResult(error=_told(error), measured=ended.measured))
 
     def _with_place(self, error: PlacesimError) -> PlacesimError:
         """A file that is missing is missing where this worker looks for it."""
@@ -215,7 +215,7 @@ class HostedSession:
         def send(device: str, key: Any, value: Any, generation: int) -> None:
             self._post(step, device, key, value, generation)
 
-        def idle(come: int, waiting: Waiting) -> None:
+        def idle(come: int, waiting: StallReport) -> None:
             self._reply({"is": "idle", "step": step, "come": come}, waiting)
 
         if isinstance(runner, ScheduledPart):
@@ -226,12 +226,12 @@ class HostedSession:
     def _serving(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(self._pools.intra_op(self._opening.config).serving())
-            stack.enter_context(flushed_denormals())
+            stack.enter_context(flushing_denormals())
             stack.enter_context(serving_memory(self._memory))
-            stack.enter_context(taken_by(self._printed))
+            stack.enter_context(redirect_console(self._printed))
             yield
 
-    def _runner(self, prepared: HostedStep, *, flows: bool) -> ScheduledPart | FlowingPart:
+    def _runner(self, prepared: WorkerStep, *, flows: bool) -> ScheduledPart | FlowingPart:
         if prepared.runner is None:
             work, config = prepared.work, self._opening.config
             if flows:
@@ -244,7 +244,7 @@ class HostedSession:
     # --- what is told in the order of the step
 
     def _printed(self, is_output: bool, text: str) -> None:
-        self._events.append(Event(self._where(), Printed(is_output, text)))
+        self._events.append(Event(self._where(), ConsoleText(is_output, text)))
 
     def _placed(self, placement: Placement) -> None:
         self._events.append(Event(self._where(), placement))

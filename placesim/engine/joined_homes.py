@@ -20,7 +20,7 @@ def keeps_state(node: Node) -> bool:
     return node.signature.is_stateful and node.op not in _STATELESS_ALL_THE_SAME
 
 
-def joined_homes(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
+def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
     """The worker of each device, once those are joined that functions which a placed graph calls keep state on.
 
     Of devices that are joined all have the worker of the first.

@@ -35,7 +35,7 @@ class Probe(NamedTuple):
     token: bytes
 
 
-class Lent(NamedTuple):
+class SharedArray(NamedTuple):
     """An array in lent memory; unpickled it is that array, which may be written to."""
 
     path: str
@@ -48,7 +48,7 @@ class Lent(NamedTuple):
         return _borrowed, tuple(self)
 
 
-class _Piece:
+class _SharedMemory:
     """Memory with a name for other processes; its last byte says whether it is lent."""
 
     def __init__(self, size: int) -> None:
@@ -68,19 +68,19 @@ class _Piece:
         return self.memory[-1] == _FREE
 
 
-class Lender:
+class SharedMemoryLender:
     """What one session of a worker lends."""
 
     def __init__(self) -> None:
-        self._pieces: defaultdict[int, list[_Piece]] = defaultdict(list)
+        self._pieces: defaultdict[int, list[_SharedMemory]] = defaultdict(list)
         self._count = 0
-        self._probe: tuple[_Piece, Probe] | None = None
+        self._probe: tuple[_SharedMemory, Probe] | None = None
 
     def probe(self) -> Probe | None:
         """None where there is no memory to lend."""
         if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
             token = secrets.token_bytes(_TOKEN_BYTES)
-            piece = _Piece(0)
+            piece = _SharedMemory(0)
             piece.memory[:_TOKEN_BYTES] = token
             self._probe = piece, Probe(piece.path, token)
         return None if self._probe is None else self._probe[1]
@@ -96,9 +96,9 @@ class Lender:
         np.copyto(_array_in(piece.memory, value.dtype, value.shape, order), value)
         piece.memory[-1] = _LENT
         piece.used = 0
-        return Lent(piece.path, piece.memory.size(), value.dtype, value.shape, order)
+        return SharedArray(piece.path, piece.memory.size(), value.dtype, value.shape, order)
 
-    def _free_piece(self, nbytes: int) -> _Piece | None:
+    def _free_piece(self, nbytes: int) -> _SharedMemory | None:
         # shapes that differ a little from step to step share pieces
         fine = max(PAGESIZE, 1 << (nbytes.bit_length() - 1 - _FINENESS))
         size = -(-nbytes // fine) * fine
@@ -108,7 +108,7 @@ class Lender:
         if self._count >= MOST_PIECES or not current_memory().has_room(size):
             return None
         try:
-            piece = _Piece(size)
+            piece = _SharedMemory(size)
         except OSError:
             return None
         self._pieces[size].append(piece)
@@ -141,7 +141,7 @@ def can_borrow(probe: Probe | None) -> bool:
         return False
 
 
-class _Borrowed(mmap):
+class _BorrowedMemory(mmap):
     """Lent memory in the process that has borrowed it, which gives it back with the last array that lies there."""
 
     def __del__(self) -> None:
@@ -151,7 +151,7 @@ class _Borrowed(mmap):
 def _borrowed(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> np.ndarray[Any, Any]:
     file = os.open(path, os.O_RDWR)
     try:
-        memory = _Borrowed(file, size)
+        memory = _BorrowedMemory(file, size)
     finally:
         os.close(file)
     return _array_in(memory, dtype, shape, order)

@@ -14,7 +14,7 @@ from distributed import Client
 from distributed.comm.core import Comm, CommClosedError, connect
 
 from placesim.deadlines import TURN_SECONDS
-from placesim.engine.messages import SESSION, Opening
+from placesim.engine.messages import SESSION, SessionOpening
 from placesim.engine.outbox import Outbox
 from placesim.engine.plugin import EnginePlugin
 from placesim.engine.transport import pack, unpack
@@ -24,7 +24,7 @@ CLOSING_SECONDS = 2.0
 """How long workers may take to hear that a session is closed."""
 
 
-class Said(NamedTuple):
+class WorkerMessage(NamedTuple):
     """What a worker said: its address, the message, the value with it, and when it came; a broken connection `is` lost."""
 
     address: str
@@ -33,13 +33,13 @@ class Said(NamedTuple):
     moment: int = 0
 
 
-class Links:
+class WorkerConnections:
     """One connection to each worker of a session."""
 
-    def __init__(self, client: Client, openings: Mapping[str, Opening]) -> None:
+    def __init__(self, client: Client, openings: Mapping[str, SessionOpening]) -> None:
         """Open a session on workers by address.  Raises UnavailableError for one that cannot be reached."""
         self._client = client
-        self._inbox: SimpleQueue[Said] = SimpleQueue()
+        self._inbox: SimpleQueue[WorkerMessage] = SimpleQueue()
         self._outboxes: dict[str, Outbox] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._id = uuid.uuid4().hex
@@ -54,13 +54,13 @@ class Links:
         """Send a worker a message."""
         self._outboxes[address].post(dict(message), value)
 
-    def hear(self) -> Said:
+    def hear(self) -> WorkerMessage:
         """What comes next, from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
                 return self.hear_within(TURN_SECONDS)
 
-    def hear_within(self, seconds: float) -> Said:
+    def hear_within(self, seconds: float) -> WorkerMessage:
         """The same; raises Empty where nothing comes in time."""
         said = self._inbox.get(timeout=seconds)
         if said.message["is"] == "lost":
@@ -74,10 +74,10 @@ class Links:
 
     # --- in the client's event loop
 
-    async def _open(self, openings: Mapping[str, Opening]) -> None:
+    async def _open(self, openings: Mapping[str, SessionOpening]) -> None:
         await asyncio.gather(*(self._open_one(address, opening) for address, opening in openings.items()))
 
-    async def _open_one(self, address: str, opening: Opening) -> None:
+    async def _open_one(self, address: str, opening: SessionOpening) -> None:
         try:
             comm = await connect(address, **self._client.security.get_connection_args("client"))
             await comm.write({"op": SESSION, "session": self._id, "value": pack(opening)})
@@ -94,9 +94,9 @@ class Links:
             while True:
                 message = await comm.read()
                 value = message.pop("value")
-                self._inbox.put(Said(address, message, unpack(value), perf_counter_ns()))
+                self._inbox.put(WorkerMessage(address, message, unpack(value), perf_counter_ns()))
         except (CommClosedError, OSError):
-            self._inbox.put(Said(address, {"is": "lost"}, None))
+            self._inbox.put(WorkerMessage(address, {"is": "lost"}, None))
 
     async def _close(self) -> None:
         for reader in self._readers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
-from placesim.deadlines import Interrupted
+from placesim.deadlines import ThreadInterruption
 
 Position: TypeAlias = "tuple[int, ...]"
 """Where in a step's order something happened: of a fixed order one number, else generation, partition and node."""
@@ -27,18 +27,18 @@ class Arrival(NamedTuple):
     there: int
 
 
-class Limit(NamedTuple):
+class FailureLimit(NamedTuple):
     """Something failed there, elsewhere: what comes after it need not run."""
 
     position: Position
 
 
-class Stop(NamedTuple):
+class StopMessage(NamedTuple):
     """The step is given up."""
 
 
-Mail: TypeAlias = "SimpleQueue[Arrival | Limit | Stop | tuple[Any, Any]]"
+Mail: TypeAlias = "SimpleQueue[Arrival | FailureLimit | StopMessage | tuple[Any, Any]]"
 
 
-class Stopped(Interrupted):
+class StepInterruption(ThreadInterruption):
     """Raised where a step is given up, or an earlier error makes the rest of it unwanted: no kernel takes it for an error."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.cluster.performance import COMPUTED, MOVED, Span
+from placesim.cluster.performance import COMPUTED, MOVED, WorkerSpan
 from placesim.engine.mail import Arrival
-from placesim.runtime.measuring import RECEIVED, Measurements, ToldNode, Way, rows
+from placesim.runtime.measuring import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 from placesim.runtime.partition import tensor_of
 from placesim.runtime.program import Program, TransferKey
 from placesim.traces import NANOSECONDS
@@ -24,18 +24,18 @@ _BODY = -1
 _SAMPLES = 16
 
 
-class ToldWay(NamedTuple):
+class WorkerTransferPath(NamedTuple):
     """A way, and the number of the prepared step whose partitions it joins; below 0 it lies within a function's body."""
 
     step: int
-    way: Way
+    way: TransferPath
 
 
-class Told(NamedTuple):
+class WorkerMeasurement(NamedTuple):
     """What a worker measured since it told of it last, as `Measurements` has it; numbers and moments are the worker's own."""
 
-    nodes: Sequence[ToldNode]
-    ways: Sequence[ToldWay]
+    nodes: Sequence[RemoteNode]
+    ways: Sequence[WorkerTransferPath]
     runs: array[int]
     transfers: array[int]
     threads: Mapping[int, str]
@@ -44,7 +44,7 @@ class Told(NamedTuple):
 # --- in a worker ----------------------------------------------------------------------------------------------------
 
 
-class WorkerMeasurements(Measurements):
+class WorkerRecorder(Measurements):
     """What runs in one worker of a session; told in pieces, by whichever thread is asked."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class WorkerMeasurements(Measurements):
             self.ways_of(programs)
         self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
 
-    def news(self) -> Told:
+    def news(self) -> WorkerMeasurement:
         """What was not told before."""
         with self._lock:
             # runs name nodes, and transfers ways: what is named is there before, and so is read after
@@ -69,16 +69,16 @@ class WorkerMeasurements(Measurements):
             first = self._told[3]
             sizes = len(runs), len(transfers), len(nodes), len(ways)
             self._told = [before + size for before, size in zip(self._told, sizes, strict=True)]
-        return Told(
-            [ToldNode(node.device, node.name, node.op, node.inputs) for node in nodes],
-            [ToldWay(self._steps_of_ways.get(number, _BODY), way) for number, way in enumerate(ways, first)],
+        return WorkerMeasurement(
+            [RemoteNode(node.device, node.name, node.op, node.inputs) for node in nodes],
+            [WorkerTransferPath(self._steps_of_ways.get(number, _BODY), way) for number, way in enumerate(ways, first)],
             runs,
             transfers,
             dict(self.threads),
         )
 
 
-class MeasuredPart:
+class PartMeasurements:
     """What tells measurements of the tensors of a part of a step: those between its programs, and those from elsewhere."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
@@ -87,7 +87,7 @@ class MeasuredPart:
         self._transfers = measurements.transfers
 
     @classmethod
-    def of(cls, programs: Sequence[Program]) -> MeasuredPart | None:
+    def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
         """None where nobody measures."""
         measurements = programs[0].state.measurements if programs else None
         return None if measurements is None else cls(measurements, programs)
@@ -119,7 +119,7 @@ class WorkerClock:
         return min(self._samples, default=(0, 0))[1]
 
 
-class Gathering:
+class MeasurementCollector:
     """Adds what workers tell to the measurements of the client.
 
     `homes` has the address of each device's worker, `names` what a trace calls the process of an address.
@@ -139,7 +139,7 @@ class Gathering:
         """Note which process each device is in, once its home is the one that it keeps."""
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
-    def take(self, address: str, told: Told) -> None:
+    def take(self, address: str, told: WorkerMeasurement) -> None:
         """What a worker tells, in the order in which it does."""
         own = self._nodes[address]
         own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
@@ -148,19 +148,19 @@ class Gathering:
         self._take_runs(address, told)
         self._take_transfers(address, told)
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[WorkerSpan]:
         """What the workers were at."""
         since_epoch = time_ns() - perf_counter_ns()
         addresses = {number: address for (address, _), number in self._threads.items()}
         for number, start, end, thread in rows(self._found.runs, 4):
             node, name = self._found.nodes[number], f"{self._found.threads[thread]} {thread}"
-            yield Span(addresses[thread], name, node.op, node.name, COMPUTED, *_seconds(since_epoch, start, end))
+            yield WorkerSpan(addresses[thread], name, node.op, node.name, COMPUTED, *_seconds(since_epoch, start, end))
         for number, start, end, _ in rows(self._found.transfers, 4):
             way = self._found.ways[number]
             moments = _seconds(since_epoch, start, end)
-            yield Span(self._homes[way.receiver], "in", RECEIVED, tensor_of(way.tensor), MOVED, *moments)
+            yield WorkerSpan(self._homes[way.receiver], "in", RECEIVED, tensor_of(way.tensor), MOVED, *moments)
 
-    def _take_runs(self, address: str, told: Told) -> None:
+    def _take_runs(self, address: str, told: WorkerMeasurement) -> None:
         runs = np.array(told.runs, np.int64).reshape(-1, 4)
         threads = {ident: self._thread(address, ident, name) for ident, name in told.threads.items()}
         runs[:, 0] = np.array(self._nodes[address], np.int64)[runs[:, 0]]
@@ -168,7 +168,7 @@ class Gathering:
         runs[:, 3] = [threads[ident] for ident in runs[:, 3].tolist()]
         self._found.runs.frombytes(runs.tobytes())
 
-    def _take_transfers(self, address: str, told: Told) -> None:
+    def _take_transfers(self, address: str, told: WorkerMeasurement) -> None:
         ahead = self.clocks[address].ahead
         for way, start, end, mark in rows(told.transfers, 4):
             number = self._ways[address][way]
@@ -177,7 +177,7 @@ class Gathering:
             # clocks are known to half a round trip, which a small tensor may be quicker than
             self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
 
-    def _way(self, own: Sequence[int], step: int, way: Way) -> int:
+    def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
         """The client's number of a way, both of whose ends tell of it."""
         maker = None if way.maker is None else own[way.maker]
         found = way._replace(maker=maker, readers=tuple(own[reader] for reader in way.readers))

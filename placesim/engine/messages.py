@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.devices.inventory import DeviceSet
 from placesim.engine.mail import Position
-from placesim.engine.measured import Told
+from placesim.engine.measured import WorkerMeasurement
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph
@@ -20,7 +20,7 @@ SESSION = "placesim_session"
 TENSORS = "placesim_tensors"
 
 
-class Opening(NamedTuple):
+class SessionOpening(NamedTuple):
     """What a worker is told of a session: its graph without nodes, its machine, and which worker has which device.
 
     `address` is the worker's own, as it stands in `homes`; `is_measured` where the client wants to know when what ran.
@@ -35,7 +35,7 @@ class Opening(NamedTuple):
     is_measured: bool
 
 
-class Work(NamedTuple):
+class PartWork(NamedTuple):
     """A worker's part of a prepared step: partitions with their numbers among all, and their order.
 
     `order` has pairs of own partition and node, `positions` where each stands in the order of all; both are empty where that is
@@ -61,7 +61,7 @@ class Readiness(NamedTuple):
     error: PlacesimError | None = None
 
 
-class Printed(NamedTuple):
+class ConsoleText(NamedTuple):
     """A text that an op wrote to standard output, or else to standard error."""
 
     is_output: bool
@@ -72,15 +72,15 @@ class Event(NamedTuple):
     """Something that is told in the order of the step."""
 
     position: Position
-    what: Printed | Placement
+    what: ConsoleText | Placement
 
 
 @dataclass(slots=True)
-class Ended:
+class PartResult:
     """What became of a worker's part of a step; `position` is where `error` happened, `measured` what it took."""
 
     results: dict[int, Any] = field(default_factory=dict)
     error: PlacesimError | None = None
     position: Position = ()
     events: list[Event] = field(default_factory=list)
-    measured: Told | None = None
+    measured: WorkerMeasurement | None = None

@@ -7,24 +7,24 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cluster.connection import Connection
-from placesim.cluster.homes import Moved
+from placesim.cluster.homes import DeviceMove
 from placesim.cluster.opening import open_cluster
 from placesim.devices.inventory import Device
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Config
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 if TYPE_CHECKING:
     from placesim.cluster.performance import PerformanceReport
-    from placesim.engine.measured import Gathering
+    from placesim.engine.measured import MeasurementCollector
 
-Opener = Callable[..., Session]
+Opener = Callable[..., GraphSession]
 
 
 @contextmanager
-def sessions_on(
+def open_cluster_sessions(
     connection: Connection,
-    tell: Callable[[Moved], None] = lambda moved: None,
+    tell: Callable[[DeviceMove], None] = lambda moved: None,
     take_report: Callable[[str], object] | None = None,
 ) -> Iterator[Opener]:
     """Within, what it gives makes sessions on that cluster, which is reached, or started, with the first of them.
@@ -35,16 +35,16 @@ def sessions_on(
     """
     with ExitStack() as stack:
 
-        def opened(graph: Graph, devices: Sequence[Device], config: Config, **options: Any) -> Session:
+        def opened(graph: Graph, devices: Sequence[Device], config: Config, **options: Any) -> GraphSession:
             names = [device.name for device in devices]
             cluster = stack.enter_context(open_cluster(connection, names, is_soft=config.allow_soft_placement))
             for moved in cluster.moved:
                 tell(moved)
             from placesim.cluster.performance import PerformanceReport
-            from placesim.engine.session import ClusterSession  # needs Dask, which the cluster has found
+            from placesim.engine.session import DaskSession  # needs Dask, which the cluster has found
 
             performance = None if take_report is None else PerformanceReport(cluster)
-            session = ClusterSession(graph, devices, config, cluster=cluster, tell=tell, **options)
+            session = DaskSession(graph, devices, config, cluster=cluster, tell=tell, **options)
             if performance is not None and take_report is not None and session.gathering is not None:
                 stack.callback(_report, take_report, performance, session.gathering)
             stack.callback(session.close)
@@ -53,5 +53,5 @@ def sessions_on(
         yield opened
 
 
-def _report(take: Callable[[str], object], performance: PerformanceReport, gathering: Gathering) -> None:
+def _report(take: Callable[[str], object], performance: PerformanceReport, gathering: MeasurementCollector) -> None:
     take(performance.page(gathering.spans()))

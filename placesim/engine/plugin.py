@@ -13,12 +13,12 @@ from distributed import Worker, WorkerPlugin
 from distributed.comm.core import Comm, CommClosedError, connect
 from distributed.core import Status
 
-from placesim.engine.hosting import HostedSession
-from placesim.engine.lending import Lender, Probe, can_borrow
-from placesim.engine.mail import Arrival, Limit, Mail, Stop
-from placesim.engine.messages import SESSION, TENSORS, Opening
+from placesim.engine.hosting import WorkerSession
+from placesim.engine.lending import Probe, SharedMemoryLender, can_borrow
+from placesim.engine.mail import Arrival, FailureLimit, Mail, StopMessage
+from placesim.engine.messages import SESSION, TENSORS, SessionOpening
 from placesim.engine.outbox import Outbox
-from placesim.engine.transport import Parcel, compact, placed_well, unpack
+from placesim.engine.transport import Parcel, align_array, copy_compact, unpack
 
 
 class EnginePlugin(WorkerPlugin):  # type: ignore[misc]  # Dask tells no types
@@ -29,12 +29,12 @@ class EnginePlugin(WorkerPlugin):  # type: ignore[misc]  # Dask tells no types
     def setup(self, worker: Worker) -> None:
         """Called by Dask in each worker that is there, and in those that come."""
         if SESSION not in worker.handlers:
-            host = Host(worker)
+            host = WorkerHost(worker)
             worker.handlers[SESSION] = host.serve_session
             worker.handlers[TENSORS] = host.serve_tensors
 
 
-class Host:
+class WorkerHost:
     """The sessions of one worker."""
 
     def __init__(self, worker: Worker) -> None:
@@ -78,7 +78,7 @@ class Host:
 class Post:
     """A session's mail in one worker: from the client and the other workers to its thread, and back."""
 
-    def __init__(self, worker: Worker, comm: Comm, session: str, opening: Opening) -> None:
+    def __init__(self, worker: Worker, comm: Comm, session: str, opening: SessionOpening) -> None:
         self._worker = worker
         self._session = session
         self._loop = asyncio.get_running_loop()
@@ -86,13 +86,13 @@ class Post:
         self._client.start()
         self._peers: dict[str, Outbox] = {}
         # a limit counts what a process holds, and what it has lent as well
-        self._lender = Lender() if opening.config.memory_limit is None else None
+        self._lender = SharedMemoryLender() if opening.config.memory_limit is None else None
         self._borrowers: set[str] = set()
         self._homes = opening.homes
         self._mails: defaultdict[int, Mail] = defaultdict(SimpleQueue)
         self._counts: dict[int, list[int]] = {}
         self._ended = -1
-        self._hosted = HostedSession(opening, self._reply, self._send)
+        self._hosted = WorkerSession(opening, self._reply, self._send)
 
     # --- in the event loop
 
@@ -119,9 +119,9 @@ class Post:
         elif message["step"] > self._ended:
             mail = self._mails[message["step"]]
             if what == "limit":
-                mail.put(Limit(unpack(message["value"])))
+                mail.put(FailureLimit(unpack(message["value"])))
             elif what == "stop":
-                mail.put(Stop())
+                mail.put(StopMessage())
 
     def arrive(self, step: int, tensor: tuple[Any, Any, int], sent: int) -> None:
         """A tensor has come, with its key and generation; one of a step that has ended here is dropped."""
@@ -129,7 +129,7 @@ class Post:
         self._count(step)[1] += 1
         if step > self._ended:
             key, value, generation = tensor
-            self._mails[step].put(Arrival(key, placed_well(value), generation, sent, there))
+            self._mails[step].put(Arrival(key, align_array(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
         """How many tensors of a step were sent from here, and how many have come."""
@@ -139,7 +139,7 @@ class Post:
         """The client is gone, or wants no more."""
         self._ended = 1 << 62
         for mail in self._mails.values():
-            mail.put(Stop())
+            mail.put(StopMessage())
         self._hosted.close()
         self._client.abort()
         for peer in self._peers.values():
@@ -167,7 +167,7 @@ class Post:
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
         sent = perf_counter_ns()
         given = self._lender.lend(value) if self._lender is not None and address in self._borrowers else value
-        peer.post({"step": step, "sent": sent}, (key, compact(given), generation))
+        peer.post({"step": step, "sent": sent}, (key, copy_compact(given), generation))
 
     async def _connect(self, address: str) -> Comm:
         comm = await connect(address, **self._worker.security.get_connection_args("worker"))

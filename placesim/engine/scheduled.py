@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from placesim.engine.mail import BEFORE_ALL, Arrival, Limit, Mail, Position, Stop, Stopped
-from placesim.engine.measured import MeasuredPart
-from placesim.engine.turns import turn_takers
+from placesim.engine.mail import BEFORE_ALL, Arrival, FailureLimit, Mail, Position, StepInterruption, StopMessage
+from placesim.engine.measured import PartMeasurements
+from placesim.engine.turns import find_stateful_nodes
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import SENDS
 from placesim.runtime.folding import fold
 from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
-from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect
+from placesim.runtime.program import Instruction, Program, TransferKey, blame, kernel_defect
 
 Sender = Callable[[str, Any, Any, int], None]
 """Sends to a device, under a key, a value of a generation."""
@@ -43,7 +43,7 @@ class ScheduledPart:
         self.positions = positions
         self.feeds: dict[int, Any] = {}
         self.results: dict[int, Any] = {}
-        self.rendezvous = PartRendezvous(is_here, MeasuredPart.of(programs))
+        self.rendezvous = PartRendezvous(is_here, PartMeasurements.of(programs))
         self.stores: list[list[Any]] = [[None] * program.store_size for program in programs]
         self.memory = programs[0].state.memory
         self._programs = programs
@@ -101,7 +101,7 @@ class ScheduledPart:
             return blame(error, program.graph, instruction.node, program.state.device.name)
         if isinstance(error, PlacesimError):
             return error
-        return defect(error, program, instruction, [self.stores[part][i] for i in instruction.inputs])
+        return kernel_defect(error, program, instruction, [self.stores[part][i] for i in instruction.inputs])
 
 
 def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
@@ -126,7 +126,7 @@ class Edges:
         is_here: Callable[[str], bool],
     ) -> None:
         numbers = {pair: number for number, pair in enumerate(order)}
-        takers = [turn_takers(program) for program in programs]
+        takers = [find_stateful_nodes(program) for program in programs]
         self.waits = [0] * len(order)
         self.followers: list[list[int]] = [[] for _ in order]
         self.receives: dict[TransferKey, int] = {}
@@ -206,7 +206,7 @@ class _PartRun:
             self._part.at = self._end
             raise self._error
         if self._end < len(self._waits):
-            raise Stopped
+            raise StepInterruption
 
     def _rank(self, number: int) -> int:
         """What is lowest runs first: a node's number, or a negative one that is the same modulo the count of nodes."""
@@ -269,19 +269,19 @@ class _PartRun:
         if isinstance(found, Arrival):
             self._part.rendezvous.arrived(found)
             self._let(self._part.edges.receives[found.key])
-        elif isinstance(found, Limit):
+        elif isinstance(found, FailureLimit):
             end = bisect_left(self._part.positions, found.position[0])
             if end < self._end:
                 self._error = None
                 self._want(end)
-        elif isinstance(found, Stop):
-            raise Stopped
+        elif isinstance(found, StopMessage):
+            raise StepInterruption
 
 
 class PartRendezvous(dict[Any, Any]):
     """Tensors on their way between programs, by keys; what is for programs that run elsewhere is sent there."""
 
-    def __init__(self, is_here: Callable[[str], bool], measured: MeasuredPart | None) -> None:
+    def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()
         self._is_here = is_here
         self._measured = measured

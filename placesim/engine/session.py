@@ -9,23 +9,23 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any
 
-from placesim.cluster.homes import Moved
+from placesim.cluster.homes import DeviceMove
 from placesim.cluster.opening import Cluster
-from placesim.engine.joined_homes import joined_homes
-from placesim.engine.links import CLOSING_SECONDS, Links, Said
-from placesim.engine.measured import Gathering
-from placesim.engine.messages import Opening, Printed
-from placesim.engine.steps import ClusterExecutor
-from placesim.engine.walked import Lack, WalkedSession
+from placesim.engine.joined_homes import join_workers
+from placesim.engine.links import CLOSING_SECONDS, WorkerConnections, WorkerMessage
+from placesim.engine.measured import MeasurementCollector
+from placesim.engine.messages import ConsoleText, SessionOpening
+from placesim.engine.steps import DaskExecutor
+from placesim.engine.walked import MemoryPreviewSession, MemoryShortage
 from placesim.errors import PlacesimError, UnavailableError
 from placesim.graph.graph import TensorRef
 from placesim.placement.placer import Placement
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor
-from placesim.runtime.prepared import Prepared
+from placesim.runtime.prepared import CachedStep
 from placesim.runtime.resources import ResourceManager
-from placesim.runtime.saving.devices import DeviceRecord, Kept
-from placesim.runtime.session import Session
+from placesim.runtime.saving.devices import DeviceRecord, SavedState
+from placesim.runtime.session import GraphSession
 from placesim.runtime.threads import runs_ops_in_parallel
 
 ROUND_TRIPS = 8
@@ -33,7 +33,7 @@ CLOCK_SECONDS = 1.0
 """After so long clocks may have drifted by what shows: 100 millionths of it are 0.1 ms."""
 
 
-class ClusterSession(Session):
+class DaskSession(GraphSession):
     """As Session, with each device's state, and what runs on it, in one worker of a cluster.
 
     The cluster has a home for each of the session's devices; `tell` is told of those that get another one all the same.
@@ -43,35 +43,37 @@ class ClusterSession(Session):
         self,
         *args: Any,
         cluster: Cluster,
-        tell: Callable[[Moved], None] = lambda moved: None,
+        tell: Callable[[DeviceMove], None] = lambda moved: None,
         ledger: Ledger | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
-        self._walk = None if ledger is None else WalkedSession(*args, ledger=ledger, **options)
-        self.lack: Lack | None = None
+        self._walk = None if ledger is None else MemoryPreviewSession(*args, ledger=ledger, **options)
+        self.lack: MemoryShortage | None = None
         """What the step that runs has no room for on its device."""
         self._client = cluster.client
         self._names = cluster.names
         self._may_move = cluster.is_own or self.config.allow_soft_placement
         self._tell = tell
         self.homes = dict(cluster.homes)
-        self._links: Links | None = None
+        self._links: WorkerConnections | None = None
         self._numbers = 0
         self._steps = 0
         measurements = options.get("measurements")
         self.gathering = (
             None
             if measurements is None
-            else Gathering(measurements, self.homes, {address: f"{name} at {address}" for address, name in self._names.items()})
+            else MeasurementCollector(
+                measurements, self.homes, {address: f"{name} at {address}" for address, name in self._names.items()}
+            )
         )
         self._looked = 0.0
 
     @property
-    def links(self) -> Links:
+    def links(self) -> WorkerConnections:
         """The connections to the workers; made when they are first needed."""
         if self._links is None:
-            self._links = Links(
+            self._links = WorkerConnections(
                 self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
             )
             if self.gathering is not None:
@@ -91,7 +93,7 @@ class ClusterSession(Session):
                 clock.add(said.message["asked"], said.value, said.moment)
         self._looked = time.monotonic() + CLOCK_SECONDS
 
-    def _heard(self, hear: Callable[[], Said], address: str, kind: str) -> Said:
+    def _heard(self, hear: Callable[[], WorkerMessage], address: str, kind: str) -> WorkerMessage:
         """What a worker answers; UnavailableError where it is gone."""
         while True:
             said = self._noted(hear())
@@ -105,11 +107,11 @@ class ClusterSession(Session):
         """Whether ops run in a pool of each worker."""
         return runs_ops_in_parallel(self.config)
 
-    def hear(self) -> Said:
+    def hear(self) -> WorkerMessage:
         """What a worker says next."""
         return self._noted(self.links.hear())
 
-    def _noted(self, said: Said) -> Said:
+    def _noted(self, said: WorkerMessage) -> WorkerMessage:
         """What was measured counts, also of a step that was given up."""
         if self.gathering is not None:
             if said.message["is"] == "ended" and said.value.measured is not None:
@@ -127,9 +129,9 @@ class ClusterSession(Session):
         self._steps += 1
         return self._steps
 
-    def happened(self, what: Printed | Placement) -> None:
+    def happened(self, what: ConsoleText | Placement) -> None:
         """An op has printed, or a function's body was placed."""
-        if isinstance(what, Printed):
+        if isinstance(what, ConsoleText):
             print(what.text, end="", file=sys.stdout if what.is_output else sys.stderr)
         else:
             self.placements.append(what)
@@ -174,7 +176,7 @@ class ClusterSession(Session):
             self._gather_rest(self._links)
             self._links.close()
 
-    def _gather_rest(self, links: Links) -> None:
+    def _gather_rest(self, links: WorkerConnections) -> None:
         """What was measured of a step that did not end; a worker that gives no answer has told all before."""
         if self.gathering is None:
             return
@@ -185,11 +187,11 @@ class ClusterSession(Session):
                 links.tell(address, {"do": "tell"})
                 self._heard(lambda: links.hear_within(max(0.0, end - time.monotonic())), address, "told")
 
-    def _opening(self, address: str) -> Opening:
+    def _opening(self, address: str) -> SessionOpening:
         graph = self.graph.emptied()
         graph.handles, graph.tensors, graph.values = {}, {}, {}
         is_measured = self.gathering is not None
-        return Opening(graph, self.device_set, self.config, self._files, self.homes, address, is_measured)
+        return SessionOpening(graph, self.device_set, self.config, self._files, self.homes, address, is_measured)
 
     def grow(self) -> None:
         super().grow()
@@ -197,31 +199,31 @@ class ClusterSession(Session):
             self._walk.grow()
 
     def _execute(
-        self, prepared: Prepared, feeds: Mapping[TensorRef, Any], progress: Callable[[int], None] | None
+        self, prepared: CachedStep, feeds: Mapping[TensorRef, Any], progress: Callable[[int], None] | None
     ) -> dict[int, Any]:
         self.lack = None if self._walk is None else self._walk.lack_of_memory(prepared, feeds)
         return super()._execute(prepared, feeds, progress)
 
-    def _build_executor(self, prepared: Prepared) -> AnyExecutor:
+    def _build_executor(self, prepared: CachedStep) -> AnyExecutor:
         if self._links is None and self._may_move:  # nothing has any state yet
             self._join_homes(prepared.step.placement)
         self._hand_over_values()
         self._numbers += 1
-        return ClusterExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
+        return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
 
     def _join_homes(self, placement: Placement) -> None:
         """Give a worker all devices that functions keep state on which run in it."""
-        for device, home in joined_homes(placement, self.homes).items():
+        for device, home in join_workers(placement, self.homes).items():
             if home != self.homes[device]:
-                self._tell(Moved(device, self.homes[device], home))
+                self._tell(DeviceMove(device, self.homes[device], home))
                 self.homes[device] = home
 
     def _hand_over_values(self) -> None:
         """What came with the graph goes to the workers, once."""
-        found: dict[str, dict[str, Kept]] = {}
+        found: dict[str, dict[str, SavedState]] = {}
         for name, state in self._states.items():
             if any(state.resources.named()) or state.node_states:
-                found.setdefault(self.homes[name], {})[name] = Kept(state.resources, state.node_states)
+                found.setdefault(self.homes[name], {})[name] = SavedState(state.resources, state.node_states)
                 state.resources, state.node_states = ResourceManager(), {}
         for address, kept in found.items():
             self.links.tell(address, {"do": "adopt"}, kept)

@@ -7,24 +7,24 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from placesim.engine.mail import Position
-from placesim.engine.messages import Ended, Event, Readiness, Work
+from placesim.engine.messages import Event, PartResult, PartWork, Readiness
 from placesim.errors import InternalError, PlacesimError
 from placesim.graph.graph import Graph
 from placesim.runtime.prepared import PreparedStep
-from placesim.runtime.schedule import order_of
+from placesim.runtime.schedule import schedule_nodes
 from placesim.runtime.shared_buffers import shared_buffers
 
 if TYPE_CHECKING:
-    from placesim.engine.session import ClusterSession
+    from placesim.engine.session import DaskSession
 
 Progress = Callable[[int], None]
 PROBE_SECONDS = 0.02
 
 
-class ClusterExecutor:
+class DaskExecutor:
     """Runs a prepared step on the workers of a session, as often as wanted."""
 
-    def __init__(self, session: ClusterSession, number: int, step: PreparedStep) -> None:
+    def __init__(self, session: DaskSession, number: int, step: PreparedStep) -> None:
         """Send each worker its partitions.  Raises what making their programs raises."""
         self._session = session
         self._number = number
@@ -43,7 +43,7 @@ class ClusterExecutor:
         self._session.check_workers(shares)
         links, parts, graphs = self._session.links, step.partitions.parts, self._graphs
         try:
-            order = order_of(graphs)
+            order = schedule_nodes(graphs)
         except InternalError:  # a loop, or partitions that wait for each other: who runs them says so
             order = []
         buffers = shared_buffers(step.client)
@@ -51,7 +51,7 @@ class ClusterExecutor:
             place = {index: i for i, index in enumerate(own)}
             rows = [(position, number, node) for position, (number, node) in enumerate(order) if number in place]
             results = _indices([graphs[i] for i in own], "_Retval")
-            work = Work(
+            work = PartWork(
                 tuple(parts[i] for i in own),
                 tuple(own),
                 tuple((place[number], node) for _, number, node in rows),
@@ -67,7 +67,7 @@ class ClusterExecutor:
         if self._session.runs_in_parallel and sum(ready.expensive for ready in found.values()) > 1:
             flows = True
         if not flows and not order and self._nodes:
-            order_of(graphs)
+            schedule_nodes(graphs)
         return flows
 
     def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
@@ -86,7 +86,7 @@ class ClusterExecutor:
         lack = self._session.lack
         if lack is None:
             return None
-        for position, (number, index) in enumerate(() if self._flows or not lack.is_node else order_of(self._graphs)):
+        for position, (number, index) in enumerate(() if self._flows or not lack.is_node else schedule_nodes(self._graphs)):
             if self._graphs[number].nodes[index].name == lack.error.node:
                 return (position,), lack.error
         raise lack.error
@@ -120,17 +120,17 @@ class ClusterExecutor:
 class _StepRun:
     """One step that is under way."""
 
-    def __init__(self, session: ClusterSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
+    def __init__(self, session: DaskSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
         self._session = session
         self._workers = workers
         self.step = session.next_step()
-        self._ended: dict[str, Ended] = {}
+        self._ended: dict[str, PartResult] = {}
         self._first = first
         self._idle: dict[str, tuple[int, Any]] = {}
         self._counts: dict[str, tuple[int, int]] = {}
         self._before: dict[str, tuple[int, int]] = {}
 
-    def finish(self) -> dict[str, Ended]:
+    def finish(self) -> dict[str, PartResult]:
         """What became of each worker's part.  Raises the error that comes first in the order of the step."""
         while len(self._ended) < len(self._workers):
             said = self._session.hear()
@@ -161,7 +161,7 @@ class _StepRun:
             if address not in self._ended:
                 self._session.links.tell(address, {"do": "stop", "step": self.step})
 
-    def _end(self, address: str, ended: Ended) -> None:
+    def _end(self, address: str, ended: PartResult) -> None:
         self._ended[address] = ended
         if ended.error is not None and (self._first is None or ended.position < self._first[0]):
             self._first = ended.position, ended.error

@@ -18,7 +18,7 @@ from distributed.protocol import dask_deserialize, dask_serialize, to_serialize
 from placesim.errors import UnimplementedError
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry, load_registry
-from placesim.runtime.kernels.data.values import Dataset
+from placesim.runtime.kernels.data.values import ElementSequence
 
 
 class Parcel:
@@ -55,8 +55,8 @@ def _known_op(name: str) -> OpDef | None:
     return load_registry().op(name)
 
 
-def _reduced_dataset(dataset: Dataset) -> Any:
-    return (Dataset, (dataset.dtypes, dataset.shapes, _elsewhere, dataset.cardinality))
+def _reduced_dataset(dataset: ElementSequence) -> Any:
+    return (ElementSequence, (dataset.dtypes, dataset.shapes, _elsewhere, dataset.cardinality))
 
 
 def _elsewhere() -> Any:
@@ -67,7 +67,7 @@ def _elsewhere() -> Any:
 
 _Pickler.dispatch_table[Registry] = _reduced_registry
 _Pickler.dispatch_table[OpDef] = _reduced_op
-_Pickler.dispatch_table[Dataset] = _reduced_dataset
+_Pickler.dispatch_table[ElementSequence] = _reduced_dataset
 
 
 def pack(value: Any) -> Any:
@@ -84,14 +84,14 @@ def unpack(parcel: Parcel) -> Any:
     return pickle.loads(text, buffers=memory)
 
 
-def compact(value: Any) -> Any:
+def copy_compact(value: Any) -> Any:
     """A tensor that is sent, with its elements side by side in the order in which they lie: of a view the rest stays here."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value
 
 
-def placed_well(value: Any) -> Any:
+def align_array(value: Any) -> Any:
     """A tensor that came, where processors like to read it: several small ones may share a message."""
     if isinstance(value, np.ndarray) and not value.flags.aligned:
         return value.copy(order="K")

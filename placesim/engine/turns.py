@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.runtime.kernels.kernel import WANT_ONLY_NAMES
-from placesim.runtime.late_reads import late_reads
+from placesim.runtime.late_reads import find_late_reads
 from placesim.runtime.program import Instruction, Program
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 """TensorFlow marks them as stateful; what they wait for is data."""
 
 
-def turn_takers(program: Program) -> set[int]:
+def find_stateful_nodes(program: Program) -> set[int]:
     """The ids of a program's nodes that read or change what outlives them: variables, generators, files, what is printed."""
-    late = late_reads(program.graph, program.state.device.name)
+    late = find_late_reads(program.graph, program.state.device.name)
     return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
 
 

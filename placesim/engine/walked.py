@@ -10,14 +10,14 @@ from placesim.errors import PlacesimError, ResourceExhaustedError
 from placesim.graph.graph import TensorRef
 from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.prepared import Prepared
+from placesim.runtime.prepared import CachedStep
 from placesim.runtime.resources import value_dims
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 from placesim.runtime.walking import FeedShapes, fed_sketch
 
 
-class Lack(NamedTuple):
+class MemoryShortage(NamedTuple):
     """There is no room: for what a node makes, or else for what the session keeps before any of its nodes runs."""
 
     error: ResourceExhaustedError
@@ -28,7 +28,7 @@ class _NotBeforehandError(Exception):
     """A step whose tensors nobody knows before it has run."""
 
 
-class WalkedSession(Session):
+class MemoryPreviewSession(GraphSession):
     """A session beside a cluster's, of the same steps; it has shapes where that one has tensors, and a ledger.
 
     Only steps whose shapes all follow from what they are fed are walked through, and of these each node runs once: of any other
@@ -38,11 +38,11 @@ class WalkedSession(Session):
     def __init__(self, *args: Any, ledger: Ledger, **options: Any) -> None:
         super().__init__(*args, **{**options, "ledger": ledger, "sketched": FeedShapes(), "measurements": None})
         self._books = ledger
-        self._walked: dict[int, tuple[Prepared, Prepared]] = {}
+        self._walked: dict[int, tuple[CachedStep, CachedStep]] = {}
 
-    def lack_of_memory(self, prepared: Prepared, feeds: Mapping[TensorRef, Any]) -> Lack | None:
+    def lack_of_memory(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any]) -> MemoryShortage | None:
         """The first thing of a step that a device has no room for, where there is one."""
-        _, walked = self._walked.setdefault(id(prepared), (prepared, Prepared(prepared.step)))
+        _, walked = self._walked.setdefault(id(prepared), (prepared, CachedStep(prepared.step)))
         shapes = tuple(value_dims(value) for value in walked.arguments(self.graph, feeds).values())
         if shapes in (walked.fitting, walked.open):
             return None
@@ -51,7 +51,7 @@ class WalkedSession(Session):
         try:
             self._execute(walked, given, None)
         except ResourceExhaustedError as error:
-            return Lack(error, is_node=self._books.failure is not None)
+            return MemoryShortage(error, is_node=self._books.failure is not None)
         except (PlacesimError, _NotBeforehandError):
             self._books.is_partial = True  # what fails, or needs values, is told where it runs
             walked.open = shapes
@@ -62,7 +62,7 @@ class WalkedSession(Session):
         return value if math.prod(dims) <= MAX_KNOWN_ELEMENTS else fed_sketch(dims, self.graph.nodes[ref.node], ref.slot)
 
     def _run_accounted(
-        self, ledger: Ledger, prepared: Prepared, arguments: Mapping[int, Any], progress: Callable[[int], None] | None
+        self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Callable[[int], None] | None
     ) -> dict[int, Any]:
         if has_fixed_shapes(prepared, tuple(value_dims(value) for value in arguments.values())):
             return super()._run_accounted(ledger, prepared, arguments, progress)

@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 from typing import Self
 
 from placesim.errors import PermissionDeniedError
-from placesim.files.containment import resolved
-from placesim.files.reading import kind_of
+from placesim.files.containment import resolve_path
+from placesim.files.reading import describe_special_file
 
 _SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
 _ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
@@ -35,8 +35,8 @@ class FileAccess:
     @classmethod
     def of(cls, reads: Iterable[str | PurePath] = (), writes: Iterable[str | PurePath] = (), all_files: bool = False) -> Self:
         """Paths as a user gives them.  Raises InvalidArgumentError for one that can name no file."""
-        written = tuple(resolved(Path(path)) for path in writes)
-        return cls((*(resolved(Path(path)) for path in reads), *written), written, all_files)
+        written = tuple(resolve_path(Path(path)) for path in writes)
+        return cls((*(resolve_path(Path(path)) for path in reads), *written), written, all_files)
 
     def readable(self, name: str | Path) -> Path:
         """The file of that name, its links followed; PermissionDeniedError where the graph may not read it."""
@@ -47,8 +47,8 @@ class FileAccess:
         return self._allowed(name, self.writes, "write")
 
     def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str) -> Path:
-        path = resolved(Path(name))
-        kind = _system_kind(path) or kind_of(path)
+        path = resolve_path(Path(name))
+        kind = _system_kind(path) or describe_special_file(path)
         if kind:
             raise PermissionDeniedError(f"{name}; Permission denied: a graph may {verb} files alone, and this is {kind}")
         if self.all_files or any(path.is_relative_to(root) for root in roots):

@@ -7,7 +7,7 @@ from pathlib import Path
 from placesim.errors import InvalidArgumentError
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """The path with its links followed, as far as it is there; InvalidArgumentError for one that can name no file."""
     try:
         return path.resolve()
@@ -15,12 +15,12 @@ def resolved(path: Path) -> Path:
         raise InvalidArgumentError(f"{str(path)!r} names no file") from None
 
 
-def inside(path: Path, directory: Path) -> Path:
+def resolve_inside(path: Path, directory: Path) -> Path:
     """The path with its links followed; InvalidArgumentError where that leads out of the directory.
 
     Files that a model names must lie in the model's own directory, whatever the names and links say.
     """
-    found, root = resolved(path), resolved(directory)
+    found, root = resolve_path(path), resolve_path(directory)
     if not found.is_relative_to(root):
         raise InvalidArgumentError(f"{path} leads out of the model's directory: it is {found}, expected a file in {root}")
     return found

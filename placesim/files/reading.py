@@ -55,7 +55,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
         raise NoFileError(errno.EINVAL, f"{_kind(mode)}, no file", str(path))
 
 
-def kind_of(path: Path) -> str:
+def describe_special_file(path: Path) -> str:
     """What is at a path that is neither a file nor a directory, such as `a pipe`; empty for those and for nothing."""
     try:
         mode = os.stat(path).st_mode
@@ -87,7 +87,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
     return found
 
 
-def read_handed(path: str | Path) -> bytes:
+def read_stream_path(path: str | Path) -> bytes:
     """The bytes of an ordinary file, or of a stream that this process was started with, as `<(...)` of a shell gives it."""
     if not is_stream(path):
         return read_file(path)

@@ -22,7 +22,7 @@ PIECE_LETTERS = 1 << 16
 """Written at a time, where the work is faster than a look at the clock."""
 
 
-def gathered(pieces: Iterable[str]) -> Iterator[str]:
+def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
     """The same text in pieces that are worth a call each."""
     some: list[str] = []
     letters = 0

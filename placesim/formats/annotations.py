@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from placesim.graph.colocated import colocated_copies
-from placesim.graph.graph import Function, Graph, Node
-from placesim.graph.patterns import matching
+from placesim.graph.graph import Graph, LibraryFunction, Node
+from placesim.graph.patterns import find_matching_names
 from placesim.graph.steps import GraphFile
 
 
@@ -28,7 +28,7 @@ def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFil
 
     What asks for a device because it is colocated with such a node asks for the new one, as if the script had said so.
     """
-    asked = {name: device for pattern, device in devices for name in matching(pattern, file.graph)}
+    asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
     copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})
     return assign_devices(file, asked | {name: asked[holder] for name, holder in copies.items() if name not in asked})
 
@@ -41,7 +41,7 @@ def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
 def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
     """The same with devices in functions, by the functions' names and those of their nodes; all others keep their own."""
 
-    def assigned(function: Function) -> Function:
+    def assigned(function: LibraryFunction) -> LibraryFunction:
         given = devices.get(function.name, {})
         nodes = (node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
         return replace(function, nodes=tuple(nodes))
@@ -50,11 +50,11 @@ def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) 
     return replace(file, graph=_changed(file.graph, lambda node: node.device, functions))
 
 
-def _cleared(function: Function) -> Function:
+def _cleared(function: LibraryFunction) -> LibraryFunction:
     return replace(function, nodes=tuple(node._replace(device="") for node in function.nodes))
 
 
-def _changed(graph: Graph, device_of: Callable[[Node], str], functions: dict[str, Function]) -> Graph:
+def _changed(graph: Graph, device_of: Callable[[Node], str], functions: dict[str, LibraryFunction]) -> Graph:
     changed = graph.emptied()
     changed.functions = functions
     for node in graph.nodes:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks
-from placesim.formats.problems import Problems, part_position
-from placesim.graph.graph import Function
+from placesim.formats.problems import FileProblems, part_position
+from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import FunctionName
 from placesim.ops.registry import Registry
 
 
 def check_library(
     registry: Registry,
-    functions: Mapping[str, Function],
-    problems: Problems,
+    functions: Mapping[str, LibraryFunction],
+    problems: FileProblems,
     tree_of: Callable[[str], Any] = lambda name: None,
 ) -> None:
     """Note what is wrong with any function.  `tree_of` gives the mapping that a function was read from, where there is one."""
@@ -36,7 +36,7 @@ def check_library(
         problems.add(part_position(tree_of(circle[0]), "name"), message, "InvalidArgumentError")
 
 
-def recursion(functions: Mapping[str, Function]) -> list[str] | None:
+def recursion(functions: Mapping[str, LibraryFunction]) -> list[str] | None:
     """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
     called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
     return next((circle for name, circle in calls_first(called) if circle is not None), None)
@@ -67,7 +67,7 @@ def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list
                 waiting.append(iter(called[following]))
 
 
-def _called(function: Function, functions: Mapping[str, Function]) -> Iterator[str]:
+def _called(function: LibraryFunction, functions: Mapping[str, LibraryFunction]) -> Iterator[str]:
     for node in function.nodes:
         if node.op in functions:
             yield node.op

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from placesim.dtypes import DType
-from placesim.formats.problems import Problems, key_position, part_position
-from placesim.graph.graph import Function, NodeDef
+from placesim.dtypes import DataType
+from placesim.formats.problems import FileProblems, key_position, part_position
+from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.categories import CROSSES
 from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attrs, missing_problem, value_problem
-from placesim.ops.registry import Registry, said_elsewhere
+from placesim.ops.registry import Registry, describe_other_releases
 
 MAX_COUNT = 1 << 20
 """A count attr beyond this stands for more tensors than any op has."""
@@ -24,7 +24,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "int": lambda value: value.__class__ is int,
     "float": lambda value: isinstance(value, float),
     "bool": lambda value: isinstance(value, bool),
-    "type": lambda value: isinstance(value, DType),
+    "type": lambda value: isinstance(value, DataType),
     "shape": lambda value: isinstance(value, Shape),
     "tensor": lambda value: isinstance(value, TensorValue),
     "func": lambda value: isinstance(value, FunctionName),
@@ -34,7 +34,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
 class NodeChecks:
     """Checks nodes one after the other; what is wrong is noted, at its place in the tree that a node was read from."""
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function], problems: Problems) -> None:
+    def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction], problems: FileProblems) -> None:
         self._registry = registry
         self._functions = functions
         self._problems = problems
@@ -62,13 +62,13 @@ class NodeChecks:
         function = self._functions.get(node_def.op)
         if function is None:
             known = (*self._registry.op_names, *self._functions)
-            near = said_elsewhere(node_def.op, self._registry) or self._problems.did_you_mean(node_def.op, known)
+            near = describe_other_releases(node_def.op, self._registry) or self._problems.did_you_mean(node_def.op, known)
             expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
             message = f"unknown op: got '{node_def.op}' of node '{node_def.name}'{where}, {expected}{near}"
             self._problems.add(part_position(tree, "op"), message)
             return False
         for arg in (*function.inputs, *function.outputs):
-            if arg.type_attr and not isinstance(node_def.attrs.get(arg.type_attr), DType | Placeholder):
+            if arg.type_attr and not isinstance(node_def.attrs.get(arg.type_attr), DataType | Placeholder):
                 message = f"NodeDef missing attr '{arg.type_attr}' from function '{function.name}'{node_text(node_def.name)}"
                 self._report(_attr_position(tree, arg.type_attr), message, where)
                 return False

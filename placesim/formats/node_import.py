@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks, node_text
-from placesim.formats.problems import Problems, part_position, value_position
+from placesim.formats.problems import FileProblems, part_position, value_position
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import format_op_def
@@ -23,7 +23,7 @@ _MAX_CYCLE_NAMES = 20
 class NodeImport:
     """Takes nodes, in any order; `finish` ties those whose inputs came later.  What is wrong is noted, never raised."""
 
-    def __init__(self, graph: Graph, problems: Problems) -> None:
+    def __init__(self, graph: Graph, problems: FileProblems) -> None:
         self._graph = graph
         self._problems = problems
         self._checks = NodeChecks(graph.registry, graph.functions, problems)

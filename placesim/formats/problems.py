@@ -17,11 +17,11 @@ _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
 
-class Wrong(Exception):  # never seen outside: it becomes a Problem
+class InvalidValue(Exception):  # never seen outside: it becomes a Problem
     """A value that is not what it should be; the text lacks only the place."""
 
 
-class Problems:
+class FileProblems:
     """The problems of one file so far; a file with `most` of them is not read to its end.
 
     Only the first `searches` unknown words of a file are worth looking for a word that was meant.
@@ -43,7 +43,7 @@ class Problems:
 
     def add(self, position: int, message: str, error: str = "") -> None:
         """`position` as `yaml_tree.packed` gives it.  Raises GraphFileError when there are too many to go on."""
-        self._found.append((position, Problem(self.location(position), shortened(message), error)))
+        self._found.append((position, Problem(self.location(position), shorten_message(message), error)))
         if self._most is not None and len(self._found) >= self._most:
             self.raise_if_any()
 
@@ -53,7 +53,7 @@ class Problems:
 
     def doubt(self, position: int, message: str) -> None:
         """What is no problem, and yet may not be meant."""
-        self._doubts.append(f"{self.location(position)}: {shortened(message)}")
+        self._doubts.append(f"{self.location(position)}: {shorten_message(message)}")
 
     @property
     def said(self) -> int:
@@ -96,12 +96,12 @@ class Problems:
         return bool(unknown)
 
     def read(self, tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any) -> Any:
-        """What `read` makes of the value of a key; WRONG, and a problem, where it raises Wrong."""
+        """What `read` makes of the value of a key; WRONG, and a problem, where it raises InvalidValue."""
         if key not in tree:
             return default
         try:
             return read(tree[key])
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self.add(value_position(tree, key), str(wrong))
             return WRONG
 
@@ -109,14 +109,14 @@ class Problems:
         """The tree where it is a mapping; else an empty one, and a problem."""
         if isinstance(tree, dict):
             return tree
-        self.add(position, f"wrong type of {what}: got {shown(tree)}, expected a mapping")
+        self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a mapping")
         return {}
 
     def sequence(self, tree: Any, position: int, what: str) -> list[Any]:
         """The tree where it is a list; else an empty one, and a problem."""
         if isinstance(tree, list | tuple):
             return tree  # type: ignore[return-value]
-        self.add(position, f"wrong type of {what}: got {shown(tree)}, expected a list")
+        self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a list")
         return []
 
 
@@ -137,7 +137,7 @@ def part_position(tree: Any, *path: Any) -> int:
     return position
 
 
-def shortened(message: str) -> str:
+def shorten_message(message: str) -> str:
     """A message without the middle of it where a name in it is out of all measure."""
     if len(message) <= _MAX_MESSAGE_CHARACTERS:
         return message
@@ -145,7 +145,7 @@ def shortened(message: str) -> str:
     return f"{message[:half]}...{message[-half:]}"
 
 
-def shown(value: Any) -> str:
+def spell(value: Any) -> str:
     """A value of a file as a message names it."""
     if value is None:
         return "null"
@@ -160,4 +160,4 @@ def shown(value: Any) -> str:
     )
 
 
-__all__ = ["WRONG", "Problems", "Wrong", "key_position", "one_of", "own_position", "shown", "value_position"]
+__all__ = ["WRONG", "FileProblems", "InvalidValue", "key_position", "one_of", "own_position", "spell", "value_position"]

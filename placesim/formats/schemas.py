@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from placesim.errors import GraphBuildError
-from placesim.formats.problems import Wrong
+from placesim.formats.problems import InvalidValue
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,7 +24,7 @@ _SAMPLES: Mapping[str, tuple[Any, ...]] = {
 """For each type of JSON what may stand for it: a type is taken where one of its values is."""
 
 
-def whole(low: int, high: int) -> Schema:
+def integer_schema(low: int, high: int) -> Schema:
     """Whole numbers within bounds."""
     return {"type": "integer", "minimum": low, "maximum": high}
 
@@ -33,26 +33,26 @@ def one_of_words(words: Iterable[str]) -> Schema:
     return {"enum": list(words)}
 
 
-def either(*schemas: Schema) -> Schema:
+def union_schema(*schemas: Schema) -> Schema:
     return {"anyOf": list(schemas)}
 
 
-def listed(item: Schema) -> Schema:
+def list_schema(item: Schema) -> Schema:
     return {"type": "array", "items": item}
 
 
-def closed(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
+def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
     """A mapping of these keys and no others."""
     found: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return found | ({"required": list(required)} if required else {})
 
 
-def keyed(keys: Iterable[str], known: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
+def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
     """A mapping of these keys, each with what is known of its values; any value where nothing is."""
-    return closed({key: known.get(key, {}) for key in keys}, required)
+    return closed_schema({key: known.get(key, {}) for key in keys}, required)
 
 
-def taken_by(read: Callable[[Any], Any]) -> Schema:
+def accepted_schema(read: Callable[[Any], Any]) -> Schema:
     """The types of JSON that a reader does not refuse; it refuses by Wrong, GraphBuildError, or by giving None."""
     types = [name for name, samples in _SAMPLES.items() if any(_takes(read, sample) for sample in samples)]
     if "number" in types and "integer" in types:
@@ -63,5 +63,5 @@ def taken_by(read: Callable[[Any], Any]) -> Schema:
 def _takes(read: Callable[[Any], Any], sample: Any) -> bool:
     try:
         return read(sample) is not None
-    except (Wrong, GraphBuildError):
+    except (InvalidValue, GraphBuildError):
         return False

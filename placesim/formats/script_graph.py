@@ -17,12 +17,12 @@ from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.formats.recognition import SCRIPT_MAGIC
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
-from placesim.graph.steps import Config, GraphFile, Step
+from placesim.graph.steps import Config, GraphFile, GraphStep
 from placesim.ops.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _RecordedParts:
     """The parts; `locations` are the nodes' in their order, as `Node.location` has them."""
 
     script: str
@@ -31,8 +31,8 @@ class _Recorded:
     graph_def: bytes
     locations: array[int]
     config: Config
-    steps: tuple[Step, ...] | None
-    each_step: tuple[Step, ...] | None
+    steps: tuple[GraphStep, ...] | None
+    each_step: tuple[GraphStep, ...] | None
     inventory: tuple[TaskInventory, ...] | None
     links: MachineLinks
 
@@ -71,7 +71,7 @@ class _Values(pickle.Unpickler):
 
 def write_script_graph(file: GraphFile) -> bytes:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
-    recorded = _Recorded(
+    recorded = _RecordedParts(
         file.graph.file,
         tuple(file.graph.files),
         file.graph.gradients_of,
@@ -92,7 +92,7 @@ def read_script_graph(data: bytes | memoryview, registry: Registry | None = None
         recorded = _Values(io.BytesIO(data[len(SCRIPT_MAGIC) :])).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:
         raise _unreadable(str(error)) from None
-    if not isinstance(recorded, _Recorded):
+    if not isinstance(recorded, _RecordedParts):
         raise _unreadable(f"got a {type(recorded).__name__}")
     file = read_graph_def(recorded.graph_def, recorded.script, registry)
     file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import RESOURCE, DType, OpenType
+from placesim.dtypes import RESOURCE, DataType, OpenType
 from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 from placesim.graph.functions import function_definition
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
@@ -19,22 +19,22 @@ class Operand(NamedTuple):
 
     node: int
     slot: int
-    dtype: DType
+    dtype: DataType
     is_ref: bool
 
 
-class Variable(NamedTuple):
+class VariableNodes(NamedTuple):
     """A variable's nodes: the variable or its handle, the node that holds its value, and the op that initializes it."""
 
     node: int
     value: int
     initializer: int
     kind: str
-    dtype: DType
+    dtype: DataType
     trainable: bool = True
 
 
-class Binding(NamedTuple):
+class OpBinding(NamedTuple):
     """An op's inputs as tensors, and its attrs without those that equal their default."""
 
     operands: tuple[Operand, ...]
@@ -68,16 +68,18 @@ class AttrError(GraphBuildError):
 MAX_TENSORS = 1 << 20
 """The most inputs or outputs that a node may have by one of its numbers (`N`, `num_split`)."""
 
-Converter = Callable[[Any, str, DType | None, DType | None], Operand]
+Converter = Callable[[Any, str, DataType | None, DataType | None], Operand]
 """`(item, argument's name, type it must have, type it would better have)` -> the tensor that an item becomes."""
 
 
-def bind(definition: OpDef | Function, attrs: Attrs, inputs: Sequence[Operand | Variable | Any], convert: Converter) -> Binding:
+def bind(
+    definition: OpDef | LibraryFunction, attrs: Attrs, inputs: Sequence[Operand | VariableNodes | Any], convert: Converter
+) -> OpBinding:
     """Match inputs to arguments, make tensors of literals and variables by `convert`, infer what attrs are not given.
 
     Raises GraphBuildError, in TensorFlow's own words where it has them.
     """
-    if isinstance(definition, Function):
+    if isinstance(definition, LibraryFunction):
         definition = function_definition(definition)
     return _Binder(definition, attrs, inputs, convert).bind()
 
@@ -92,14 +94,14 @@ class _Binder:
         self.convert = convert
         self.inferred_from: dict[str, str] = {}
 
-    def bind(self) -> Binding:
+    def bind(self) -> OpBinding:
         self._check_given()
         counts = self._counts()
         operands: list[Operand] = []
         for arg, count in zip(self.definition.inputs, counts, strict=True):
             operands += self._bind_arg(arg, len(operands), count)
         self._check_complete()
-        return Binding(tuple(operands), self._without_defaults())
+        return OpBinding(tuple(operands), self._without_defaults())
 
     def _check_given(self) -> None:
         for name, value in self.attrs.items():
@@ -125,8 +127,8 @@ class _Binder:
         for element in value if is_list else (value,):
             if _takes(attr, element):
                 continue
-            if isinstance(element, DType):
-                raise AttrError(not_allowed(attr.name, element, attr), attr.name)
+            if isinstance(element, DataType):
+                raise AttrError(type_message(attr.name, element, attr), attr.name)
             allowed = '", "'.join(map(str, attr.allowed))
             raise AttrError(f"Attr '{attr.name}' of '{op}' Op passed string '{element}' not in: \"{allowed}\".", attr.name)
 
@@ -188,10 +190,10 @@ class _Binder:
             self._infer_type(arg, operand.dtype, first)
         return [operand]
 
-    def _tensor(self, item: Any, arg: ArgDef, name: str, dtype: DType | None, index: int) -> Operand:
+    def _tensor(self, item: Any, arg: ArgDef, name: str, dtype: DataType | None, index: int) -> Operand:
         if isinstance(item, Operand):
             return item
-        if isinstance(item, Variable):
+        if isinstance(item, VariableNodes):
             if arg.is_ref or dtype is RESOURCE:
                 is_ref = item.kind == "ref"
                 return Operand(item.node, 0, item.dtype if is_ref else RESOURCE, is_ref)
@@ -202,7 +204,7 @@ class _Binder:
             raise InputError(f"a literal of a type that callers choose: got one of '{dtype.attr}', expected a tensor", index)
         preferred = self.definition.attrs[arg.type_attr].default if arg.type_attr in self.definition.attrs else None
         try:
-            return self.convert(item, name, dtype, preferred if isinstance(preferred, DType) else None)
+            return self.convert(item, name, dtype, preferred if isinstance(preferred, DataType) else None)
         except GraphBuildError as error:
             own = None if dtype is None else _own_type(item)
             if dtype is None or own is None or own is dtype or arg.number_attr or arg.type_list_attr:
@@ -217,7 +219,7 @@ class _Binder:
         op = self.definition.name
         return f"'{op}' Op requires that input '{arg.name}' be a mutable tensor (e.g.: a tf.Variable)"
 
-    def _type_conflict(self, arg: ArgDef, got: DType, wanted: DType) -> str:
+    def _type_conflict(self, arg: ArgDef, got: DataType, wanted: DataType) -> str:
         op = self.definition.name
         prefix = f"Input '{arg.name}' of '{op}' Op has type {got.python_name} that does not match"
         if arg.type_attr is None:
@@ -226,11 +228,11 @@ class _Binder:
         origin = f"attr '{arg.type_attr}'" if source is None else f"argument '{source}'"
         return f"{prefix} type {wanted.python_name} of {origin}."
 
-    def _infer_type(self, arg: ArgDef, dtype: DType, index: int) -> None:
+    def _infer_type(self, arg: ArgDef, dtype: DataType, index: int) -> None:
         assert arg.type_attr is not None
         attr = self.definition.attrs[arg.type_attr]
         if not _takes(attr, dtype):
-            raise InputTypeError(not_allowed(arg.name, dtype, attr), index)
+            raise InputTypeError(type_message(arg.name, dtype, attr), index)
         self.attrs[arg.type_attr] = dtype
         self.inferred_from[arg.type_attr] = arg.name
 
@@ -242,7 +244,7 @@ class _Binder:
             message = f"List argument '{arg.name}' to '{op}' Op with length {len(items)} shorter than minimum length {minimum}."
             raise AttrError(message, number)
         wanted = arg.dtype if arg.type_attr is None else self.attrs.get(arg.type_attr)
-        dtype = wanted or next((item.dtype for item in items if isinstance(item, Operand | Variable)), None)
+        dtype = wanted or next((item.dtype for item in items if isinstance(item, Operand | VariableNodes)), None)
         operands: list[Operand] = []
         for i, item in enumerate(items):
             operands.append(self._tensor(item, arg, f"{arg.name}_{i}", dtype, first + i))
@@ -256,7 +258,7 @@ class _Binder:
             self._infer_type(arg, dtype, first)
         return operands
 
-    def _list_conflict(self, arg: ArgDef, operands: Sequence[Operand], wanted: DType | None) -> str:
+    def _list_conflict(self, arg: ArgDef, operands: Sequence[Operand], wanted: DataType | None) -> str:
         types = ", ".join(operand.dtype.python_name for operand in operands)
         prefix = f"Tensors in list passed to '{arg.name}' of '{self.definition.name}' Op have types [{types}] that"
         if wanted is None:
@@ -280,7 +282,7 @@ class _Binder:
         attr = self.definition.attrs[name]
         odd = next((i for i, dtype in enumerate(types) if not _takes(attr, dtype)), None)
         if odd is not None:
-            raise InputTypeError(not_allowed(arg.name, types[odd], attr), first + odd)
+            raise InputTypeError(type_message(arg.name, types[odd], attr), first + odd)
         if given is None:
             self._check_attr(attr, types)
             self.attrs[name] = types
@@ -301,7 +303,7 @@ class _Binder:
         return {name: value for name, value in self.attrs.items() if not _is_default(definitions.get(name), value)}
 
 
-def _own_type(item: Any) -> DType | None:
+def _own_type(item: Any) -> DataType | None:
     """The type that a literal has where none is asked for; None where it has none."""
     try:
         return make_constant(item).dtype
@@ -320,7 +322,7 @@ def _takes(attr: AttrDef, value: AttrValue) -> bool:
     return attr.allowed is None or value in attr.allowed or isinstance(value, OpenType)
 
 
-def not_allowed(param: str, dtype: DType, attr: AttrDef) -> str:
+def type_message(param: str, dtype: DataType, attr: AttrDef) -> str:
     """What TensorFlow says of a type that an argument can't have."""
     names = ", ".join(allowed.python_name for allowed in attr.allowed or ())
     return f"Value passed to parameter '{param}' has DataType {dtype.python_name} not in list of allowed values: {names}"

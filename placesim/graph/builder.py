@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from placesim.devices.names import ANY, DeviceSpec, enclose, format_spec, parse_python_spec
-from placesim.dtypes import DType
+from placesim.devices.names import ANY, DeviceName, enclose, format_spec, parse_python_spec
+from placesim.dtypes import DataType
 from placesim.errors import GraphBuildError
-from placesim.graph.binding import Binding, Operand, Variable, bind
+from placesim.graph.binding import OpBinding, Operand, VariableNodes, bind
 from placesim.graph.constants import make_constant
 from placesim.graph.functions import result_types
-from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
+from placesim.graph.graph import Graph, LibraryFunction, Node, Signature, TensorRef
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
-from placesim.ops.registry import Registry, said_elsewhere
+from placesim.ops.registry import Registry, describe_other_releases
 
 _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 is_op_name = _OP_NAME.fullmatch
@@ -28,8 +28,8 @@ _SCOPE_PATTERN = r"^[A-Za-z0-9_.\\/>-]*$"
 DeviceFunction = Callable[[Node], str]
 """Gives the device of a node just made, which has what the scopes further in gave it (2.1.4)."""
 
-Input = TensorRef | Node | Variable | Any
-"""An input of `GraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
+Input = TensorRef | Node | VariableNodes | Any
+"""An input of `ScopedGraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
 
 
 AWAITED = "_has_manual_control_dependencies"
@@ -62,7 +62,7 @@ class _Controller(NamedTuple):
     members: set[int]
 
 
-class GraphBuilder:
+class ScopedGraphBuilder:
     """Adds nodes to `graph` in scopes.
 
     Every method that adds a node raises GraphBuildError where TensorFlow's Python would refuse, and then adds nothing.
@@ -71,16 +71,16 @@ class GraphBuilder:
     for them (`mark_awaited`), and the `debug_name` of a variable's handle.
     """
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
+    def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction] | None = None, file: str = "") -> None:
         self.graph = Graph(registry, functions, file)
         self.registry = registry
-        self.variables: dict[int, Variable] = {}
+        self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
         self._names_in_use: dict[str, int] = {}
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
-        self._device_functions: tuple[DeviceSpec | DeviceFunction, ...] = ()
+        self._device_functions: tuple[DeviceName | DeviceFunction, ...] = ()
         self._hidden_devices: tuple[tuple[Any, ...], ...] = ()
         self._colocation: tuple[int, ...] = ()
         self._controllers: tuple[_Controller, ...] = ()
@@ -101,7 +101,7 @@ class GraphBuilder:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def device(self, device: str | DeviceSpec | DeviceFunction | None) -> Iterator[None]:
+    def device(self, device: str | DeviceName | DeviceFunction | None) -> Iterator[None]:
         """`tf.device`: merged into the enclosing device, the inner winning field by field; None clears it (2.1).
 
         A function is asked for every node; it gives the device as a text, which replaces what scopes further in gave (2.1.4).
@@ -110,7 +110,7 @@ class GraphBuilder:
         saved = self._device_scopes
         if spec is None:
             self._set_device(ANY)
-        elif not isinstance(spec, DeviceSpec):
+        elif not isinstance(spec, DeviceName):
             outer = self._device_functions or ((self._device,) if self._device != ANY else ())
             self._set_device(ANY, (spec, *outer))
         elif self._device_functions:
@@ -122,7 +122,7 @@ class GraphBuilder:
         finally:
             self._device_scopes = saved
 
-    def _set_device(self, spec: DeviceSpec, functions: tuple[DeviceSpec | DeviceFunction, ...] = ()) -> None:
+    def _set_device(self, spec: DeviceName, functions: tuple[DeviceName | DeviceFunction, ...] = ()) -> None:
         self._device_scopes = (spec, format_spec(spec), {}, functions)
 
     @property
@@ -307,7 +307,7 @@ class GraphBuilder:
     def constant(
         self,
         value: Any,
-        dtype: DType | None = None,
+        dtype: DataType | None = None,
         shape: Sequence[int] | None = None,
         *,
         name: str | None = None,
@@ -393,7 +393,7 @@ class GraphBuilder:
     def _signature(self, op: str, attrs: Attrs) -> Signature:
         return self.graph.signatures.signature(op, attrs)
 
-    def _operands(self, inputs: Sequence[Input]) -> list[Operand | Variable | Any]:
+    def _operands(self, inputs: Sequence[Input]) -> list[Operand | VariableNodes | Any]:
         return [self._operand(item) for item in inputs]
 
     def _operand(self, item: Input) -> Any:
@@ -410,7 +410,7 @@ class GraphBuilder:
             raise GraphBuildError(message)
         return Operand(node_id, slot, dtypes[slot], node.signature.output_is_ref[slot])
 
-    def _bind(self, op: str, full_name: str, operands: Sequence[Any], attrs: Attrs) -> Binding:
+    def _bind(self, op: str, full_name: str, operands: Sequence[Any], attrs: Attrs) -> OpBinding:
         definition = self._definition(op)
         added = len(self.graph)
         if "Tout" not in attrs and (types := result_types(op, attrs, self.graph.functions)) is not None:
@@ -443,10 +443,10 @@ class GraphBuilder:
             self.variables.pop(node.id, None)
         del self.graph.nodes[count:]
 
-    def _definition(self, op: str) -> OpDef | Function:
+    def _definition(self, op: str) -> OpDef | LibraryFunction:
         definition = self.registry.op(op) or self.graph.functions.get(op)
         if definition is None:
-            elsewhere = said_elsewhere(op, self.registry)
+            elsewhere = describe_other_releases(op, self.registry)
             raise GraphBuildError(f"unknown op: got '{op}', expected an op of TensorFlow {self.registry.release}{elsewhere}")
         return definition
 
@@ -459,9 +459,9 @@ class GraphBuilder:
         finally:
             self.prefix = saved
 
-    def _convert(self, item: Any, arg_name: str, dtype: DType | None, preferred: DType | None) -> Operand:
+    def _convert(self, item: Any, arg_name: str, dtype: DataType | None, preferred: DataType | None) -> Operand:
         """An input that is no tensor yet -> a tensor: a variable's value, or a `Const` named after the argument."""
-        if isinstance(item, Variable):
+        if isinstance(item, VariableNodes):
             return self.operand(self._read(item), 0)
         try:
             tensor = make_constant(item, dtype or preferred)
@@ -471,7 +471,7 @@ class GraphBuilder:
             tensor = make_constant(item)
         return self.operand(self.constant(tensor, name=arg_name).id, 0)
 
-    def _read(self, variable: Variable) -> int:
+    def _read(self, variable: VariableNodes) -> int:
         if variable.kind == "ref":
             return variable.value
         with self.colocate_with((), ignore_existing=True):
@@ -516,7 +516,7 @@ class GraphBuilder:
         """What the scopes give a node where some of them are functions; a node that it is colocated with has the last word."""
         colocated, node.device = node.device, ""
         for scope in self._device_functions:
-            if isinstance(scope, DeviceSpec):
+            if isinstance(scope, DeviceName):
                 node.device = format_spec(enclose(parse_python_spec(node.device), scope))
             else:
                 node.device = scope(node)

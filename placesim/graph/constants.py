@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, COMPLEX128, DTYPES, FLOAT, INT32, STRING, DType
+from placesim.dtypes import BOOL, COMPLEX128, DTYPES, FLOAT, INT32, STRING, DataType
 from placesim.errors import GraphBuildError
 from placesim.ops.attributes import TensorValue
 
@@ -26,7 +26,7 @@ _MOST_BITS_SHOWN = 14000
 _SINGLE = np.dtype(np.float32)
 
 
-def make_constant(value: Any, dtype: DType | None = None, shape: Sequence[int] | None = None) -> TensorValue:
+def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int] | None = None) -> TensorValue:
     """A number, boolean, text, nested list or array as a tensor.
 
     A value shorter than `shape` is repeated from its last element; a complex number is a pair.  Raises GraphBuildError.
@@ -43,7 +43,7 @@ def make_constant(value: Any, dtype: DType | None = None, shape: Sequence[int] |
     return TensorValue(found, array if shape is None else _fit(array, tuple(shape)))
 
 
-def check_size(shape: Sequence[int], dtype: DType) -> None:
+def check_size(shape: Sequence[int], dtype: DataType) -> None:
     """GraphBuildError for a shape that is no shape or needs more than 2 GiB."""
     if any(dim < 0 for dim in shape):
         raise GraphBuildError(
@@ -57,12 +57,12 @@ def check_size(shape: Sequence[int], dtype: DType) -> None:
 
 
 @cache
-def _by_numpy_name() -> dict[str, DType]:
+def _by_numpy_name() -> dict[str, DataType]:
     """By name, so that the packages of rare types are not imported; a quantized type is never meant by its integers."""
     return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
 
 
-def dtype_of(array: np.ndarray[Any, Any]) -> DType:
+def dtype_of(array: np.ndarray[Any, Any]) -> DataType:
     """TensorFlow's type of a numpy array; texts are strings.  Raises GraphBuildError for a type that it does not have."""
     if array.dtype.kind in "USO":
         return STRING
@@ -72,7 +72,7 @@ def dtype_of(array: np.ndarray[Any, Any]) -> DType:
     return found
 
 
-def _convert_array(array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarray[Any, Any]:
+def _convert_array(array: np.ndarray[Any, Any], dtype: DataType | None) -> np.ndarray[Any, Any]:
     own = dtype_of(array)
     if dtype is None or dtype is own:
         return _encoded(array) if own is STRING else array
@@ -109,7 +109,7 @@ def _fit(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any,
 # --- literals -------------------------------------------------------------------------------------------------------
 
 
-def _convert_literal(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+def _convert_literal(value: Any, dtype: DataType | None) -> np.ndarray[Any, Any]:
     is_complex = dtype is not None and dtype.is_complex
     shape = _dense_shape(value, is_complex)
     flat: list[Any] = []
@@ -154,7 +154,7 @@ def _flatten(value: Any, shape: tuple[int, ...], axis: int, flat: list[Any]) -> 
         _flatten(part, shape, axis + 1, flat)
 
 
-def _infer(flat: list[Any]) -> DType:
+def _infer(flat: list[Any]) -> DataType:
     kinds = set(map(type, flat))
     if kinds <= {float, int}:
         return INT32 if kinds == {int} else FLOAT
@@ -177,7 +177,7 @@ def _shown(value: Any) -> str:
     return "null" if value is None else repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
-def _checked(flat: list[Any], dtype: DType) -> list[Any]:
+def _checked(flat: list[Any], dtype: DataType) -> list[Any]:
     """The elements as numpy takes them; GraphBuildError for the first that is not of the type."""
     if dtype is STRING:
         return [leaf.encode() if leaf.__class__ is str else _expect(leaf, dtype, bytes) for leaf in flat]
@@ -194,13 +194,13 @@ def _checked(flat: list[Any], dtype: DType) -> list[Any]:
     raise GraphBuildError(f"no constant of that type: got {dtype.python_name}, expected numbers, booleans or strings")
 
 
-def _expect(leaf: Any, dtype: DType, kind: type) -> Any:
+def _expect(leaf: Any, dtype: DataType, kind: type) -> Any:
     if type(leaf) is not kind:
-        raise mismatch(leaf, dtype)
+        raise mismatch_error(leaf, dtype)
     return leaf
 
 
-def mismatch(leaf: Any, dtype: DType) -> GraphBuildError:
+def mismatch_error(leaf: Any, dtype: DataType) -> GraphBuildError:
     """TensorFlow's words for a value of another type."""
     return GraphBuildError(f"Expected {dtype.python_name}, but got {leaf!r} of type '{_type_name(leaf)}'.")
 
@@ -209,7 +209,7 @@ def _type_name(leaf: Any) -> str:
     return "list" if isinstance(leaf, list) else "dict" if isinstance(leaf, dict) else type(leaf).__name__
 
 
-def _as_float(leaf: Any, dtype: DType = FLOAT) -> float:
+def _as_float(leaf: Any, dtype: DataType = FLOAT) -> float:
     if type(leaf) in (int, float):
         try:
             return float(leaf)
@@ -220,10 +220,10 @@ def _as_float(leaf: Any, dtype: DType = FLOAT) -> float:
             raise GraphBuildError(f"number out of range: got {sign}{shown}, expected a number that a double holds") from None
     if isinstance(leaf, str) and leaf.lower() in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[leaf.lower()]
-    raise mismatch(leaf, dtype)
+    raise mismatch_error(leaf, dtype)
 
 
-def _as_complex(leaf: Any, dtype: DType | None) -> complex:
+def _as_complex(leaf: Any, dtype: DataType | None) -> complex:
     if isinstance(leaf, list | tuple):
         if len(leaf) != 2:
             raise GraphBuildError(f"no complex number: got {len(leaf)} numbers, expected a pair [real, imaginary]")
@@ -232,7 +232,7 @@ def _as_complex(leaf: Any, dtype: DType | None) -> complex:
 
 
 @cache
-def _integer_bounds(dtype: DType) -> tuple[int, int]:
+def _integer_bounds(dtype: DataType) -> tuple[int, int]:
     digits = "".join(filter(str.isdigit, dtype.name))
     bits = int(digits)
     return (0, 2**bits - 1) if dtype.name.lstrip("q").startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from placesim.dtypes import DType, OpenType
+from placesim.dtypes import DataType, OpenType
 from placesim.errors import GraphBuildError
-from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, TensorRef
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, TensorRef
 from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 
 
@@ -26,7 +26,7 @@ def write_function(
     controls: Mapping[str, int],
     attrs: Attrs,
     names: Mapping[int, str] | None = None,
-) -> Function:
+) -> LibraryFunction:
     """The function of a body's graph.
 
     `arguments` are the nodes that stand for its arguments, each with its name, in order; `results` what it gives;
@@ -36,7 +36,7 @@ def write_function(
     """
     known = names or {node.id: node.name for node in graph.nodes}
     writer = _Writer(graph, arguments, known)
-    return Function(
+    return LibraryFunction(
         name,
         tuple(_argument(text, graph.nodes[node].signature.output_dtypes[0]) for node, text in arguments.items()),
         tuple(
@@ -48,7 +48,7 @@ def write_function(
     )
 
 
-def _argument(name: str, dtype: DType, value: str = "") -> FunctionArg:
+def _argument(name: str, dtype: DataType, value: str = "") -> FunctionArg:
     return FunctionArg(name, None, dtype.attr, value) if isinstance(dtype, OpenType) else FunctionArg(name, dtype, None, value)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DType, OpenType
+from placesim.dtypes import DataType, OpenType
 from placesim.errors import InvalidArgumentError
 from placesim.graph.graph import (
     MAX_SLOT_DIGITS,
-    Function,
     FunctionArg,
     Graph,
+    LibraryFunction,
     NodeDef,
     Signature,
     SignatureTable,
@@ -37,7 +37,7 @@ def path_of_body(call: str, function: str) -> str:
     return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
 
 
-def find_function(graph: Graph, name: str, caller: str | None = None) -> Function:
+def find_function(graph: Graph, name: str, caller: str | None = None) -> LibraryFunction:
     """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
     found = graph.functions.get(name)
     if found is None:
@@ -46,7 +46,7 @@ def find_function(graph: Graph, name: str, caller: str | None = None) -> Functio
     return found
 
 
-def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
+def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> FunctionBody:
     """The body of a function of the graph's library, with the caller's attrs put in for `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body as TensorFlow's importer numbers it, results last.
@@ -89,7 +89,7 @@ class OpenBody(NamedTuple):
     controls: tuple[int, ...]
 
 
-def open_body(graph: Graph, function: Function) -> OpenBody:
+def open_body(graph: Graph, function: LibraryFunction) -> OpenBody:
     """The body of a function of the graph's library, in which types that callers choose are OpenTypes.
 
     Raises InvalidArgumentError as `instantiate`.
@@ -112,7 +112,7 @@ def open_body(graph: Graph, function: Function) -> OpenBody:
     )
 
 
-def function_definition(function: Function) -> OpDef:
+def function_definition(function: LibraryFunction) -> OpDef:
     """A function as the definition of an op of its name: its arguments and results, and the attrs that give their types."""
     inputs, outputs = (
         tuple(ArgDef(arg.name, arg.dtype, arg.type_attr) for arg in args) for args in (function.inputs, function.outputs)
@@ -126,7 +126,7 @@ _CALLED_BY |= dict.fromkeys(("If", "StatelessIf"), "then_branch") | dict.fromkey
 """The attr that names what a call runs, for calls whose attr `Tout` has the types of its results."""
 
 
-def result_types(op: str, attrs: Attrs, functions: Mapping[str, Function]) -> tuple[DType, ...] | None:
+def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]) -> tuple[DataType, ...] | None:
     """What `Tout` of a call has to be, where the function that it names settles it; else None."""
     called = attrs.get(_CALLED_BY.get(op, ""))
     if isinstance(called, tuple) and not isinstance(called, FunctionName):
@@ -136,20 +136,20 @@ def result_types(op: str, attrs: Attrs, functions: Mapping[str, Function]) -> tu
         return None
     given = dict(called.attrs)
     types = [result.dtype if result.type_attr is None else given.get(result.type_attr) for result in function.outputs]
-    known = tuple(dtype for dtype in types if isinstance(dtype, DType))
+    known = tuple(dtype for dtype in types if isinstance(dtype, DataType))
     return known if len(known) == len(types) else None
 
 
-def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:
+def argument_types(function: LibraryFunction, attrs: Attrs) -> tuple[DataType, ...]:
     """The types of a function's arguments, where it is called with these attrs."""
     return tuple(_dtype(arg, attrs) for arg in function.inputs)
 
 
-def _dtype(arg: FunctionArg, attrs: Attrs) -> DType:
+def _dtype(arg: FunctionArg, attrs: Attrs) -> DataType:
     if arg.dtype is not None:
         return arg.dtype
     found = attrs.get(arg.type_attr or "")
-    if not isinstance(found, DType):
+    if not isinstance(found, DataType):
         raise InvalidArgumentError(f"type attr not found: {arg.type_attr}")
     return found
 
@@ -166,7 +166,7 @@ def _substitute(node_attrs: Attrs, attrs: Attrs) -> Mapping[str, AttrValue]:
 class _TensorNames:
     """Turns a body's `node:output_arg:index` into `node:slot`."""
 
-    def __init__(self, graph: Graph, function: Function, attrs: Attrs) -> None:
+    def __init__(self, graph: Graph, function: LibraryFunction, attrs: Attrs) -> None:
         self._function = function
         self._functions = graph.functions
         self._attrs = attrs
@@ -253,7 +253,7 @@ class _TensorNames:
             raise _body_error(f"input {text} is not found: {node_tag(node.name)}", node)
         return (found,)
 
-    def _type(self, tensor: str) -> DType | None:
+    def _type(self, tensor: str) -> DataType | None:
         """What a tensor of the body carries; None where there is no such output."""
         name, _, slot = tensor.partition(":")
         outputs = (self._args[name],) if name in self._args else self._signatures[name].output_dtypes

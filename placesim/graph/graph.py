@@ -13,7 +13,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from placesim.dtypes import RESOURCE, DType
+from placesim.dtypes import RESOURCE, DataType
 from placesim.errors import Location
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
@@ -62,8 +62,8 @@ class Signature:
         op: str,
         definition: OpDef | None,
         attrs: Attrs,
-        inputs: Sequence[tuple[DType, bool]],
-        outputs: Sequence[tuple[DType, bool]],
+        inputs: Sequence[tuple[DataType, bool]],
+        outputs: Sequence[tuple[DataType, bool]],
     ) -> None:
         self.op = op
         self.definition = definition
@@ -136,13 +136,13 @@ class FunctionArg(NamedTuple):
     """An argument or result of a function: one tensor of a type that is given or an attr of the function."""
 
     name: str
-    dtype: DType | None = None
+    dtype: DataType | None = None
     type_attr: str | None = None
     value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class LibraryFunction:
     """An entry of the function library; a result's `value` names a tensor of the body (`node:output_arg:index`)."""
 
     name: str
@@ -165,7 +165,7 @@ class DeviceScope(NamedTuple):
 class SignatureTable:
     """Makes each distinct signature once.  `functions` gives the types of ops that are calls by a function's name."""
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function]) -> None:
+    def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction]) -> None:
         self._registry = registry
         self._functions = functions
         self._key_attrs: dict[str, tuple[str, ...]] = {}
@@ -213,11 +213,11 @@ class SignatureTable:
         return Signature(op, definition, deciding, inputs, outputs)
 
 
-def _arg_types(args: Sequence[ArgDef], attrs: Attrs) -> list[tuple[DType, bool]]:
+def _arg_types(args: Sequence[ArgDef], attrs: Attrs) -> list[tuple[DataType, bool]]:
     return [(dtype, arg.is_ref) for arg in args for dtype in arg.dtypes(attrs)]
 
 
-def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DType, bool]]:
+def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DataType, bool]]:
     return [(arg.dtype or attrs[arg.type_attr or ""], False) for arg in args]
 
 
@@ -244,7 +244,7 @@ class Graph:
     reads its value.  `origins` tells of nodes that lowering made what they are made of.
     """
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
+    def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction] | None = None, file: str = "") -> None:
         self.registry = registry
         self.functions = dict(functions or {})
         self.file = file

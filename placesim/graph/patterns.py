@@ -28,7 +28,7 @@ def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = Mapp
     return matches
 
 
-def matching(pattern: str, graph: Graph) -> Sequence[str]:
+def find_matching_names(pattern: str, graph: Graph) -> Sequence[str]:
     """The names of a graph's nodes that a name, an id or a pattern stands for, in the graph's order."""
     if is_pattern(pattern) or pattern.endswith("/"):
         return list(filter(matcher((pattern,), graph.handles), graph.ids))

@@ -15,20 +15,20 @@ from placesim.graph.graph import Graph, NodeDef
 
 
 class Feed(NamedTuple):
-    """A tensor that a step is given: `value` is a literal, an array, or a `Generated` or `FromFile` value."""
+    """A tensor that a step is given: `value` is a literal, an array, or a `GeneratedFeed` or `FileFeed` value."""
 
     tensor: str
     value: Any
     location: int = 0
 
 
-class FromFile(NamedTuple):
+class FileFeed(NamedTuple):
     """A feed read from a `.npy` file, relative to the graph file."""
 
     path: str
 
 
-class Generated(NamedTuple):
+class GeneratedFeed(NamedTuple):
     """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
 
     `figures` are `mean` and `stddev` of the one, `minval` and `maxval` of the other, as far as they were given.
@@ -52,7 +52,7 @@ class Fetch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GraphStep:
     """One session step; `nodes` are added to the graph before it (extending the session)."""
 
     fetches: tuple[Fetch, ...] = ()
@@ -116,9 +116,9 @@ class GraphFile:
     inventory: tuple[TaskInventory, ...] | None = None
     links: MachineLinks = NO_LINKS
     config: Config = field(default_factory=Config)
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[GraphStep, ...] | None = None
     initial_values: dict[str, Any] = field(default_factory=dict)
     is_raw: bool = False
     rest: bytes = b""
-    each_step: tuple[Step, ...] | None = None
+    each_step: tuple[GraphStep, ...] | None = None
     doubts: tuple[str, ...] = ()

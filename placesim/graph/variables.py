@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from placesim.dtypes import BOOL, INT32, STRING, DType
+from placesim.dtypes import BOOL, INT32, STRING, DataType
 from placesim.errors import GraphBuildError
-from placesim.graph.binding import Variable
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.binding import VariableNodes
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import Shape
@@ -21,7 +21,7 @@ _CONST_ELEMENTS = 1000
 """`zeros` and `ones` of fewer elements are one Const, of more a Fill."""
 
 
-class Initializer(NamedTuple):
+class InitializerSpec(NamedTuple):
     """`zeros`, `ones`, `glorot_uniform`, `constant`, `random_uniform`, `random_normal`, `truncated_normal` or `value`.
 
     As `tf.Variable` makes its initial value: `initial_value` of what a constant is made of, `tensor` of a TensorRef.
@@ -43,20 +43,20 @@ INITIALIZER_FIELDS = {
 }
 
 
-def default_initializer(dtype: DType) -> Initializer:
+def default_initializer(dtype: DataType) -> InitializerSpec:
     """What `get_variable` takes where it is given none: glorot_uniform, or zeros for a type that is not floating."""
-    return Initializer("glorot_uniform" if dtype.is_floating else "zeros")
+    return InitializerSpec("glorot_uniform" if dtype.is_floating else "zeros")
 
 
 def add_variable(
-    builder: GraphBuilder,
+    builder: ScopedGraphBuilder,
     name: str,
     shape: Sequence[int] | None,
-    dtype: DType,
-    initializer: Initializer | None = None,
+    dtype: DataType,
+    initializer: InitializerSpec | None = None,
     kind: str = "ref",
     location: int = 0,
-) -> Variable:
+) -> VariableNodes:
     """The nodes of a variable; `shape` None takes the shape of an initial value that is given.  Raises GraphBuildError."""
     initializer = initializer or default_initializer(dtype)
     first = len(builder.graph)
@@ -69,8 +69,13 @@ def add_variable(
 
 
 def _add_parts(
-    builder: GraphBuilder, name: str, shape: Sequence[int] | None, dtype: DType, initializer: Initializer, kind: str
-) -> Variable:
+    builder: ScopedGraphBuilder,
+    name: str,
+    shape: Sequence[int] | None,
+    dtype: DataType,
+    initializer: InitializerSpec,
+    kind: str,
+) -> VariableNodes:
     value: Node | TensorRef | None = None
     is_constant = initializer.kind == "initial_value"
     if initializer.kind in VALUE_KINDS:
@@ -105,26 +110,30 @@ def _add_parts(
         return (_finish_resource if kind == "resource" else _finish_ref)(builder, scope, handle, value, dtype)
 
 
-def _finish_ref(builder: GraphBuilder, scope: str, variable: Node, value: Node | TensorRef, dtype: DType) -> Variable:
+def _finish_ref(
+    builder: ScopedGraphBuilder, scope: str, variable: Node, value: Node | TensorRef, dtype: DataType
+) -> VariableNodes:
     assign = builder.add("Assign", [variable, value], name=scope + "Assign/")
     with builder.colocate_with([variable]):
         read = builder.add("Identity", [variable], name=scope + "read/")
-    return Variable(variable.id, read.id, assign.id, "ref", dtype)
+    return VariableNodes(variable.id, read.id, assign.id, "ref", dtype)
 
 
-def _finish_resource(builder: GraphBuilder, scope: str, handle: Node, value: Node | TensorRef, dtype: DType) -> Variable:
+def _finish_resource(
+    builder: ScopedGraphBuilder, scope: str, handle: Node, value: Node | TensorRef, dtype: DataType
+) -> VariableNodes:
     builder.add("VarIsInitializedOp", [handle], name=scope + "IsInitialized/VarIsInitializedOp/")
     with builder.colocate_with((), ignore_existing=True), builder.device(handle.device):
         assign = builder.add("AssignVariableOp", [handle, value], name=scope + "Assign/", attrs={"dtype": dtype})
     with builder.device(handle.device):
         read = builder.add("ReadVariableOp", [handle], name=scope + "Read/ReadVariableOp/", attrs={"dtype": dtype})
-    return Variable(handle.id, read.id, assign.id, "resource", dtype)
+    return VariableNodes(handle.id, read.id, assign.id, "resource", dtype)
 
 
 # --- initial values -------------------------------------------------------------------------------------------------
 
 
-def add_initial_value(builder: GraphBuilder, shape: Sequence[int], dtype: DType, initializer: Initializer) -> Node:
+def add_initial_value(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: DataType, initializer: InitializerSpec) -> Node:
     """The nodes that make a variable's initial value, inside the current scope; gives the last."""
     kind, values = initializer
     if kind == "constant":
@@ -142,12 +151,12 @@ def add_initial_value(builder: GraphBuilder, shape: Sequence[int], dtype: DType,
     return _add_normal(builder, kind, op, shape, dtype, values)
 
 
-def _require_floating(dtype: DType) -> None:
+def _require_floating(dtype: DataType) -> None:
     if not dtype.is_floating:
         raise GraphBuildError(f"Expected floating point type, got <dtype: '{dtype.python_name}'>.")
 
 
-def fans(shape: Sequence[int]) -> tuple[float, float]:
+def fan_in_and_out(shape: Sequence[int]) -> tuple[float, float]:
     """Inputs and outputs of a unit of a weight of this shape: a vector's size, a kernel's channels times its window."""
     if len(shape) < 2:
         size = float(shape[0]) if shape else 1.0
@@ -158,10 +167,10 @@ def fans(shape: Sequence[int]) -> tuple[float, float]:
 
 def glorot_limit(shape: Sequence[int]) -> float:
     """The bound of Glorot's uniform initializer: sqrt(3 / max(1, (fan_in + fan_out) / 2))."""
-    return math.sqrt(3.0 / max(1.0, sum(fans(shape)) / 2.0))
+    return math.sqrt(3.0 / max(1.0, sum(fan_in_and_out(shape)) / 2.0))
 
 
-def _add_filled(builder: GraphBuilder, kind: str, shape: Sequence[int], dtype: DType) -> Node:
+def _add_filled(builder: ScopedGraphBuilder, kind: str, shape: Sequence[int], dtype: DataType) -> Node:
     value = _filling(kind, dtype)
     if math.prod(shape) < _CONST_ELEMENTS:
         return builder.constant(value, dtype, shape, name=kind)
@@ -171,7 +180,7 @@ def _add_filled(builder: GraphBuilder, kind: str, shape: Sequence[int], dtype: D
         return builder.add("Fill", [dims, element], name=scope)
 
 
-def _filling(kind: str, dtype: DType) -> Any:
+def _filling(kind: str, dtype: DataType) -> Any:
     if dtype is STRING:
         if kind == "ones":
             raise GraphBuildError("Expected numeric or boolean dtype, got <dtype: 'string'>.")
@@ -179,7 +188,7 @@ def _filling(kind: str, dtype: DType) -> Any:
     return kind == "ones" if dtype is BOOL else int(kind == "ones")
 
 
-def _add_uniform(builder: GraphBuilder, shape: Sequence[int], dtype: DType, values: Mapping[str, Any]) -> Node:
+def _add_uniform(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: DataType, values: Mapping[str, Any]) -> Node:
     low, high = values["minval"], values.get("maxval", 1.0 if dtype.is_floating else None)
     if high is None:
         raise GraphBuildError(f"Must specify maxval for integer dtype {dtype.python_name}")
@@ -195,7 +204,7 @@ def _add_uniform(builder: GraphBuilder, shape: Sequence[int], dtype: DType, valu
 
 
 def _add_normal(
-    builder: GraphBuilder, kind: str, op: str, shape: Sequence[int], dtype: DType, values: Mapping[str, Any]
+    builder: ScopedGraphBuilder, kind: str, op: str, shape: Sequence[int], dtype: DataType, values: Mapping[str, Any]
 ) -> Node:
     with builder.name_scope(kind) as scope:
         dims = _add_shape(builder, shape)
@@ -206,7 +215,7 @@ def _add_normal(
         return builder.add("AddV2", [scaled, mean], name=scope)
 
 
-def _add_shape(builder: GraphBuilder, shape: Sequence[int]) -> Node:
+def _add_shape(builder: ScopedGraphBuilder, shape: Sequence[int]) -> Node:
     return builder.constant(list(shape), INT32, (len(shape),), name="shape")
 
 
@@ -222,7 +231,7 @@ def _seeds(values: Mapping[str, Any]) -> dict[str, int]:
 # --- initializers ---------------------------------------------------------------------------------------------------
 
 
-def add_global_initializer(builder: GraphBuilder, name: str = "init", location: int = 0) -> Node:
+def add_global_initializer(builder: ScopedGraphBuilder, name: str = "init", location: int = 0) -> Node:
     """`tf.compat.v1.global_variables_initializer`: a NoOp after the initializers of all variables so far (12.1.3)."""
     by_device: dict[str, list[int]] = {}
     for variable in builder.variables.values():
@@ -238,6 +247,6 @@ def add_global_initializer(builder: GraphBuilder, name: str = "init", location: 
             return builder.add("NoOp", name=scope, location=location)
 
 
-def _add_group(builder: GraphBuilder, device: str, targets: Sequence[int], name: str | None, location: int) -> Node:
+def _add_group(builder: ScopedGraphBuilder, device: str, targets: Sequence[int], name: str | None, location: int) -> Node:
     with builder.device(device), builder.control_dependencies(targets):
         return builder.add("NoOp", name=name, location=location)

@@ -9,10 +9,10 @@ from placesim.placement.session_placer import SessionPlacer
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
-    from placesim.graph_plans.drawing import Drawn
+    from placesim.graph_plans.drawing import GraphProblem
 
 
-def planned_places(drawn: Drawn, devices: Sequence[int]) -> dict[str, str]:
+def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, str]:
     """The device of each node that can be moved, by name."""
     found: dict[str, str] = {}
     for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
@@ -20,7 +20,7 @@ def planned_places(drawn: Drawn, devices: Sequence[int]) -> dict[str, str]:
     return found
 
 
-def assignment_of(drawn: Drawn, file: GraphFile) -> tuple[int, ...] | None:
+def assignment_of(drawn: GraphProblem, file: GraphFile) -> tuple[int, ...] | None:
     """How TensorFlow places a graph, as an assignment; None where it refuses to, or where a group may not be there."""
     placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
     if placement.error is not None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from placesim.graph_plans.drawing import Drawn
+from placesim.graph_plans.drawing import GraphProblem
 
 
-def one_device(drawn: Drawn, device: int) -> tuple[int, ...]:
+def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
     """Everything on a device that may be there; the rest where it is preferred."""
     return _by_group(drawn, lambda number: device)
 
 
-def round_robin(drawn: Drawn) -> tuple[int, ...]:
+def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
     """Group after group to the next GPU; without GPUs to the next device."""
     paying = [number for number, device in enumerate(drawn.problem.devices) if device.pays]
     turn = paying or list(range(len(drawn.problem.devices)))
@@ -23,7 +23,7 @@ def round_robin(drawn: Drawn) -> tuple[int, ...]:
     return _by_group(drawn, lambda number: of_group.get(number, turn[0]))
 
 
-def named_baselines(drawn: Drawn) -> Iterator[tuple[str, tuple[int, ...]]]:
+def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
     """One device of each kind, and round robin."""
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):
@@ -33,7 +33,7 @@ def named_baselines(drawn: Drawn) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "round robin", round_robin(drawn)
 
 
-def _by_group(drawn: Drawn, choose: Callable[[int], int]) -> tuple[int, ...]:
+def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, ...]:
     found = [0] * len(drawn.problem.tasks)
     for number, (tasks, group) in enumerate(zip(drawn.problem.groups, drawn.groups, strict=True)):
         wanted = choose(number)
@@ -43,6 +43,6 @@ def _by_group(drawn: Drawn, choose: Callable[[int], int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _usual(choices: Sequence[int], drawn: Drawn) -> int:
+def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
     """A GPU where one is left, as TensorFlow prefers."""
     return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
 from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import DeviceSpec, format_spec, parse_runtime_name
-from placesim.formats.graph_file.entry_texts import EntryTexts
+from placesim.devices.names import DeviceName, format_spec, parse_runtime_name
+from placesim.formats.graph_file.entry_texts import EditableText
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.steps import GraphFile
-from placesim.graph_plans.writing import misplaced
+from placesim.graph_plans.writing import find_misplaced_nodes
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 
@@ -19,7 +19,7 @@ _MAX_DEPTH = 64
 """Scopes further in are not asked for as one."""
 
 
-def request(name: str, device_set: DeviceSet) -> DeviceSpec:
+def request(name: str, device_set: DeviceSet) -> DeviceName:
     """What is asked for to get a device: where there is one task alone, no more than its type and number."""
     full = parse_runtime_name(name)
     assert full is not None
@@ -27,7 +27,7 @@ def request(name: str, device_set: DeviceSet) -> DeviceSpec:
     return full._replace(job=None, replica=None, task=None) if len(tasks) == 1 else full._replace(replica=None)
 
 
-def request_text(spec: DeviceSpec) -> str:
+def request_text(spec: DeviceName) -> str:
     """A request as people write it."""
     if spec.job is None and spec.task is None and spec.type in ("CPU", "GPU"):
         return f"/{spec.type.lower()}:{spec.id}"
@@ -47,12 +47,12 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
     for _ in range(_ROUNDS):
         graph = read_graph_file(written, base.graph.file, base.graph.registry).graph
         found = SessionPlacer(planned.device_set, soft).place(graph)
-        wrong = set(where if found.error is not None else misplaced(found, where)) - moved
+        wrong = set(where if found.error is not None else find_misplaced_nodes(found, where)) - moved
         if not wrong:
             return None if found.error is not None else written
         moved |= wrong
         rows = placement_rows(moved, where)
-        written = EntryTexts(text).with_placement({name: words[device] for name, device in rows.items()})
+        written = EditableText(text).with_placement({name: words[device] for name, device in rows.items()})
     return None
 
 

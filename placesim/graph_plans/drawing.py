@@ -18,28 +18,28 @@ from placesim.errors import UsageError
 from placesim.graph.graph import Graph
 from placesim.graph.patterns import matcher
 from placesim.graph_plans.held import (
-    Held,
-    Order,
-    Step,
+    MemoryLifetimes,
+    StepOrder,
+    StepTasks,
     add_scratch,
-    find_held,
-    least_of_any_order,
-    recorded_steps,
+    bound_peak,
+    find_lifetimes,
+    group_by_step,
     scratch_sizes,
 )
 from placesim.graph_plans.step_nodes import StepNode, find_nodes, merge_steps
-from placesim.graph_plans.study import Sought
+from placesim.graph_plans.study import PlanMeasure
 from placesim.ops.categories import VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
 from placesim.planning.bounds import Bound
-from placesim.planning.problem import UNSURE, Device, Layout, Objective, Problem, Task, Way
-from placesim.prediction.machines import Place, SimulatedMachine
+from placesim.planning.problem import UNSURE, DeviceLink, MachineLayout, Objective, PlanningProblem, ProblemDevice, ProblemTask
+from placesim.prediction.machines import DevicePlace, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.runtime.memory_types import MemoryTypes, memory_types
 from placesim.runtime.prepared import PreparedStep
-from placesim.runtime.recording import Execution, Recorder
+from placesim.runtime.recording import Execution, ExecutionRecorder
 from placesim.timelines.links import byte_seconds, route_latency
 
 CONSTANTS = frozenset(("Const", "HostConst"))
@@ -49,7 +49,7 @@ GRADIENTS = "gradients"
 """The scope that `tf.gradients` makes where it is given no other name."""
 
 
-class Movable(NamedTuple):
+class NodeGroup(NamedTuple):
     """Nodes of the graph that are placed together, by name, and the devices that they may be on, by number."""
 
     nodes: tuple[str, ...]
@@ -57,15 +57,15 @@ class Movable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GraphProblem:
     """A problem, and what its groups are: `groups[n]` is its group n, without nodes where nothing can move it.
 
     `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
     what the highest peak of any device can't be below.
     """
 
-    problem: Problem
-    groups: tuple[Movable, ...]
+    problem: PlanningProblem
+    groups: tuple[NodeGroup, ...]
     devices: tuple[RealDevice, ...]
     start: tuple[int, ...]
     device_set: DeviceSet
@@ -73,7 +73,7 @@ class Drawn:
     least_peak: Bound
 
 
-def possible_devices(placement: Placement) -> list[Movable]:
+def possible_devices(placement: Placement) -> list[NodeGroup]:
     """The groups of a placed graph, each with the devices that are left for it; numbers are those of the device set."""
     graph, device_set = placement.graph, placement.device_set
     groups = ColocationGraph(graph, placement.order, device_set, placement.groups.soft)
@@ -87,12 +87,12 @@ def possible_devices(placement: Placement) -> list[Movable]:
         seen.add(root)
         members = groups.groups.get(root, (node_id,))
         choices = tuple(numbers[device.name] for device in groups.candidates(node_id).candidates)
-        found.append(Movable(tuple(graph.nodes[member].name for member in members), choices))
+        found.append(NodeGroup(tuple(graph.nodes[member].name for member in members), choices))
     return found
 
 
 class _Part(NamedTuple):
-    """What a task takes on a kind of device: see `Task`; `alone` is the sum of its kernels' times."""
+    """What a task takes on a kind of device: see `ProblemTask`; `alone` is the sum of its kernels' times."""
 
     alone: float
     seconds: float
@@ -112,41 +112,41 @@ class _Draft(NamedTuple):
     is_divided: bool = False
 
 
-class Wanted(NamedTuple):
+class ProblemRequest(NamedTuple):
     """What is sought; `peak` bytes were held at once by all devices together, where the step was walked.
 
     Where the least memory is sought, `recorder` knows what all steps held, and `on_host` what they did with all of it on a CPU.
     """
 
-    sought: Sought
+    sought: PlanMeasure
     peak: float = 0.0
     needs_contiguous: bool = False
-    recorder: Recorder | None = None
-    on_host: Recorder | None = None
+    recorder: ExecutionRecorder | None = None
+    on_host: ExecutionRecorder | None = None
 
 
-def draw_problem(
-    graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
-) -> Drawn:
+def build_problem(
+    graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
+) -> GraphProblem:
     """The problem of a step; `graph` is the one that annotations can be written to.
 
     What lives as long as the session is held whole, and of what a step makes the share that was held at once.  Where the least
     memory is sought, nothing takes any time, and all steps of the `recorder` count, with their tensors.
     """
-    return _Drawing(graph, prepared, step, machine, wanted).draw()
+    return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
 
 
 OBJECTIVES = {
-    Sought.LATENCY: Objective.MAKESPAN,
-    Sought.THROUGHPUT: Objective.LOAD,
-    Sought.MEMORY: Objective.PEAK,
+    PlanMeasure.LATENCY: Objective.MAKESPAN,
+    PlanMeasure.THROUGHPUT: Objective.LOAD,
+    PlanMeasure.MEMORY: Objective.PEAK,
 }
 AT_ONCE = "what is there at one moment, shared out over the devices"
 
 
-class _Drawing:
+class _ProblemBuilder:
     def __init__(
-        self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
+        self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
     ) -> None:
         self._wanted = wanted
         self._graph = graph
@@ -163,14 +163,14 @@ class _Drawing:
         self._steps = [find_nodes(prepared, step)]
         recorder = wanted.recorder
         if recorder is not None:
-            self._recorded = recorded_steps(recorder)
+            self._recorded = group_by_step(recorder)
             walked = zip(recorder.prepared, self._recorded.values(), strict=True)
             self._steps = [find_nodes(*pair) for pair in walked]
         found, self._numbers_of = merge_steps(self._steps)
         self._nodes, self._inputs, self._controls, _ = found
         self._task_of = found.joined()
 
-    def draw(self) -> Drawn:
+    def draw(self) -> GraphProblem:
         """The problem."""
         joined = self._task_of
         count = 1 + max(joined, default=-1)
@@ -194,23 +194,23 @@ class _Drawing:
         tasks = [self._task(draft, share)._replace(sends=sent) for draft, sent in zip(drafts, self._sent(members), strict=True)]
         self._mark_backward(tasks, members, inputs, groups, movable)
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
-        is_latency = self._wanted.sought is Sought.LATENCY
+        is_latency = self._wanted.sought is PlanMeasure.LATENCY
         choices = _choice_kinds(self._kinds, movable)
         held = self._held()
         if held is not None:
             tasks = [task._replace(holds=held.kept.get(number, 0.0)) for number, task in enumerate(tasks)]
-        problem = Problem(
+        problem = PlanningProblem(
             OBJECTIVES[self._wanted.sought],
             tuple(self._restricted(tasks, groups, movable, choices)),
             tuple(tuple(sorted(row)) for row in inputs),
             tuple(map(tuple, groups)),
             tuple(self._problem_devices(choices)),
-            ways=self._ways() if self._wanted.sought is Sought.THROUGHPUT else None,
+            ways=self._ways() if self._wanted.sought is PlanMeasure.THROUGHPUT else None,
             needs_contiguous=self._wanted.needs_contiguous,
             layout=self._layout() if is_latency else None,
             tensors=() if held is None else tuple(held.tensors),
         )
-        problem = with_room(problem, movable)
+        problem = relax_capacities(problem, movable)
         start = [0] * len(tasks)
         for group in groups:
             device = next((devices_of[task] for task in group if task < count), 0)
@@ -218,7 +218,7 @@ class _Drawing:
                 start[task] = device
         placement = self._prepared.placement
         least = 0.0 if held is None else self._least_peak(held, problem, movable)
-        return Drawn(
+        return GraphProblem(
             problem,
             tuple(movable),
             self._devices,
@@ -230,7 +230,7 @@ class _Drawing:
 
     # --- memory
 
-    def _held(self) -> Held | None:
+    def _held(self) -> MemoryLifetimes | None:
         """What all steps hold, where the least memory is sought."""
         if self._wanted.recorder is None:
             return None
@@ -240,26 +240,26 @@ class _Drawing:
             if node.is_own and node.op in CONSTANTS
         }
         recorder, steps = self._wanted.recorder, self._walked_steps()
-        held = find_held(recorder, steps, constants)
+        held = find_lifetimes(recorder, steps, constants)
         if self._wanted.on_host is not None:
             cpus = frozenset(number for number, place in enumerate(self._places) if place.gpu is None)
             add_scratch(held, steps, self._scratch(self._wanted.on_host), self._scratch(recorder), cpus)
         return held
 
-    def _scratch(self, recorder: Recorder) -> dict[int, Counter[int]]:
+    def _scratch(self, recorder: ExecutionRecorder) -> dict[int, Counter[int]]:
         """By task; what runs several times takes it once."""
         found, tasks = scratch_sizes(recorder), zip(self._nodes, self._task_of, strict=True)
         return {task: found[node.name] for node, task in tasks if node.is_own and node.name in found}
 
-    def _walked_steps(self) -> list[Step]:
+    def _walked_steps(self) -> list[StepTasks]:
         rows = zip(self._recorded.items(), self._steps, self._numbers_of, strict=True)
         return [
-            Step(first, executions, [tuple(self._task_of[own[node]] for node in nodes) for nodes in step.of_execution])
+            StepTasks(first, executions, [tuple(self._task_of[own[node]] for node in nodes) for nodes in step.of_execution])
             for (first, executions), step, own in rows
         ]
 
-    def _least_peak(self, held: Held, problem: Problem, movable: Sequence[Movable]) -> float:
-        """What no placement has less of; see `least_of_any_order`."""
+    def _least_peak(self, held: MemoryLifetimes, problem: PlanningProblem, movable: Sequence[NodeGroup]) -> float:
+        """What no placement has less of; see `bound_peak`."""
         reads, makes = [True] * len(problem.tasks), [True] * len(problem.tasks)
         for node, task in enumerate(self._task_of):
             on_host = self._on_host(self._nodes[node])
@@ -272,9 +272,9 @@ class _Drawing:
                 task = self._task_of[own[node]]
                 found = {self._task_of[own[source]] for row in sources for source in row}
                 waits.setdefault(task, set()).update(found - {task})
-            orders.append(Order(walked, waits, reads, makes))
+            orders.append(StepOrder(walked, waits, reads, makes))
         homes = [frozenset(group.choices) for group in movable]
-        return least_of_any_order(held, orders, problem.group_of, homes)
+        return bound_peak(held, orders, problem.group_of, homes)
 
     def _on_host(self, node: StepNode) -> MemoryTypes:
         """What a node would read and make in its host's memory if it were on a GPU; of what is not the graph's all."""
@@ -289,7 +289,7 @@ class _Drawing:
         nodes = [self._nodes[row] for row in rows]
         sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
         kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if node.op in HELD)
-        is_of_memory = self._wanted.sought is Sought.MEMORY
+        is_of_memory = self._wanted.sought is PlanMeasure.MEMORY
         parts = () if is_of_memory else self._parts(nodes)
         is_divided = sum(len(node.executions) for node in nodes) > 1
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
@@ -310,15 +310,15 @@ class _Drawing:
                 self._known[key] = found
         return found
 
-    def _task(self, draft: _Draft, share: float) -> Task:
+    def _task(self, draft: _Draft, share: float) -> ProblemTask:
         """What is made counts by the share of it that is held at once."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
-            case Sought.MEMORY:
-                return Task(draft.name, (0.0,) * len(self._examples), holds)
-            case Sought.THROUGHPUT:
-                return Task(draft.name, tuple(part.alone for part in parts), holds, draft.made)
-        return Task(
+            case PlanMeasure.MEMORY:
+                return ProblemTask(draft.name, (0.0,) * len(self._examples), holds)
+            case PlanMeasure.THROUGHPUT:
+                return ProblemTask(draft.name, tuple(part.alone for part in parts), holds, draft.made)
+        return ProblemTask(
             draft.name,
             tuple(part.seconds for part in parts),
             holds,
@@ -331,11 +331,11 @@ class _Drawing:
         )
 
     def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
-        """What of each task is certainly moved to whichever other device reads it; see `Task.sends`.
+        """What of each task is certainly moved to whichever other device reads it; see `ProblemTask.sends`.
 
         Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
         """
-        if self._wanted.sought is Sought.MEMORY:
+        if self._wanted.sought is PlanMeasure.MEMORY:
             return [UNSURE] * len(members)
         found = [math.inf] * len(self._nodes)
         for number, sources in enumerate(self._inputs):
@@ -367,11 +367,11 @@ class _Drawing:
 
     def _mark_backward(
         self,
-        tasks: list[Task],
+        tasks: list[ProblemTask],
         members: Sequence[Sequence[int]],
         inputs: Sequence[set[int]],
         groups: Sequence[Sequence[int]],
-        movable: Sequence[Movable],
+        movable: Sequence[NodeGroup],
     ) -> None:
         """Where parts must be contiguous: not counted are gradients and what reads them, and what nothing can move."""
         if not self._wanted.needs_contiguous:
@@ -390,7 +390,7 @@ class _Drawing:
         for task in backward | fixed:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
-    def _on(self, nodes: Iterable[StepNode], place: Place) -> _Part:
+    def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
         """All that nodes do, as if at this place."""
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
@@ -407,7 +407,7 @@ class _Drawing:
             math.fsum(seconds), together, first, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
         )
 
-    def _kernel(self, node: StepNode, execution: Execution, place: Place) -> PlacedKernel:
+    def _kernel(self, node: StepNode, execution: Execution, place: DevicePlace) -> PlacedKernel:
         site = execution.site
         assert site is not None
         on_host = site.output_on_host
@@ -418,7 +418,7 @@ class _Drawing:
 
     # --- groups
 
-    def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[Movable]]:
+    def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
         """Groups of tasks, joined where one task has nodes of several; what can't be annotated keeps its device."""
         of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
@@ -459,18 +459,18 @@ class _Drawing:
                 # where a body's nodes go follows from who calls it: both stay where they are
                 choices &= {callers[number]} if number in callers else set(placed[number].choices)
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
-                movable.append(Movable((), (devices_of[found[key][0]],)))
+                movable.append(NodeGroup((), (devices_of[found[key][0]],)))
             else:
-                movable.append(Movable(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
+                movable.append(NodeGroup(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
         return list(found.values()), movable
 
     def _restricted(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[ProblemTask],
         groups: Sequence[Sequence[int]],
-        movable: Sequence[Movable],
+        movable: Sequence[NodeGroup],
         choices: Sequence[tuple[int, frozenset[int]]],
-    ) -> Iterable[Task]:
+    ) -> Iterable[ProblemTask]:
         """Tasks with endless times on the devices that their groups may not be on; see `_choice_kinds`."""
         of_task = [0] * len(tasks)
         for number, group in enumerate(groups):
@@ -487,22 +487,22 @@ class _Drawing:
             cores = tuple(task.cores[kind] for kind, _ in allowing) if task.cores else ()
             yield task._replace(seconds=seconds, path=path, work=work, launches=launches, cores=cores)
 
-    def _problem_devices(self, choices: Sequence[tuple[int, frozenset[int]]]) -> Iterable[Device]:
+    def _problem_devices(self, choices: Sequence[tuple[int, frozenset[int]]]) -> Iterable[ProblemDevice]:
         for number, device in enumerate(self._devices):
             kind = next(place for place, (_, members) in enumerate(choices) if number in members)
             limit = device.allocation_limit
-            pays = device.gpu is not None or self._wanted.sought is Sought.MEMORY
-            yield Device(device.name, kind, math.inf if limit is None else float(limit), pays)
+            pays = device.gpu is not None or self._wanted.sought is PlanMeasure.MEMORY
+            yield ProblemDevice(device.name, kind, math.inf if limit is None else float(limit), pays)
 
-    def _ways(self) -> tuple[tuple[Way, ...], ...]:
+    def _ways(self) -> tuple[tuple[DeviceLink, ...], ...]:
         """Each transfer alone on its route."""
         layout = self._layout()
         return tuple(
-            tuple(Way(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
+            tuple(DeviceLink(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
             for row in layout.routes
         )
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> MachineLayout:
         places, machine = self._places, self._machine
         routes = []
         for sender in places:
@@ -512,10 +512,10 @@ class _Drawing:
                 row.append((route.links, route.streams))
             routes.append(tuple(row))
         runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
-        return Layout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+        return MachineLayout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
 
 
-def keep_apart(drawn: Drawn, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> Drawn:
+def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
     """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node.
 
     `handles` are the graph file's ids.
@@ -540,7 +540,7 @@ def _is_gradient(name: str) -> bool:
     return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
 
 
-def with_room(problem: Problem, movable: Sequence[Movable]) -> Problem:
+def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:
     """What groups hold is an estimate: one that would have room nowhere is judged by its simulation, and not left out here."""
     tasks = list(problem.tasks)
     for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
@@ -551,7 +551,7 @@ def with_room(problem: Problem, movable: Sequence[Movable]) -> Problem:
     return replace(problem, tasks=tuple(tasks))
 
 
-def _choice_kinds(kinds: Sequence[int], movable: Sequence[Movable]) -> list[tuple[int, frozenset[int]]]:
+def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
     """Devices of a kind, divided until each group may be on all of a part or on none."""
     parts: list[tuple[int, frozenset[int]]] = [
         (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
@@ -565,8 +565,8 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[Movable]) -> list[tupl
 
 
 def _with_signals(
-    tasks: list[Task], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
-) -> tuple[list[Task], list[set[int]], list[list[int]]]:
+    tasks: list[ProblemTask], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
+) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
     """A task of nothing for each that others only wait for: to wait costs a message, and no tensor is moved for it."""
     group_of = {task: number for number, group in enumerate(groups) for task in group}
     signals: dict[int, int] = {}
@@ -578,7 +578,7 @@ def _with_signals(
             if source not in signals:
                 signals[source] = len(tasks)
                 nothing = (0.0,) * len(tasks[source].seconds)
-                signal = Task(tasks[source].name, nothing, is_backward=tasks[source].is_backward, sends=UNSURE)
+                signal = ProblemTask(tasks[source].name, nothing, is_backward=tasks[source].is_backward, sends=UNSURE)
                 if tasks[source].launches:
                     signal = signal._replace(launches=nothing, cores=(1,) * len(nothing), path=nothing, work=nothing)
                 tasks.append(signal)

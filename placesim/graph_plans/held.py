@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from placesim.ops.categories import ASSIGNMENTS, RECEIVES, SENDS
-from placesim.planning.peaks import Piece, shared_peak
-from placesim.planning.problem import Tensor
-from placesim.runtime.recording import Execution, Recorder
+from placesim.planning.peaks import MemoryPiece, shared_peak
+from placesim.planning.problem import ProblemTensor
+from placesim.runtime.recording import Execution, ExecutionRecorder
 
 if TYPE_CHECKING:
     from placesim.memory.buffers import Buffer
-    from placesim.memory.sources import Entry
+    from placesim.memory.sources import JournalEntry
 
 ROUNDING = 256
 """Bytes: what a GPU's allocator gives is a multiple of that (`memory/allocator`)."""
@@ -30,7 +30,7 @@ MAX_ORDERED = 4000
 _Array = np.ndarray
 
 
-class Step(NamedTuple):
+class StepTasks(NamedTuple):
     """A step that was walked through: when it began, what it executed, and the tasks of each execution."""
 
     first: int
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Held:
+class MemoryLifetimes:
     """What tasks hold from before the first step on, in bytes by task, and the tensors of all steps; moments are the session's.
 
     `kept_since` has for each task that keeps something the moments at which it began to, and the bytes that were asked for;
@@ -52,21 +52,21 @@ class Held:
 
     kept: dict[int, float] = field(default_factory=dict)
     kept_since: list[tuple[int, int, int]] = field(default_factory=list)
-    tensors: list[Tensor] = field(default_factory=list)
+    tensors: list[ProblemTensor] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
 
-def recorded_steps(recorder: Recorder) -> dict[int, list[Execution]]:
+def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
     """The steps that were walked through, by the moment at which each began."""
     return dict(zip(recorder.moments, recorder.steps, strict=True))
 
 
-def find_held(recorder: Recorder, steps: Sequence[Step], constants: Mapping[str, int]) -> Held:
+def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
     """What the steps held; `constants` are the tasks of constants by their names, whose buffers are made before any step."""
     return _Finder(recorder, steps, constants).find()
 
 
-def scratch_sizes(recorder: Recorder) -> dict[str, Counter[int]]:
+def scratch_sizes(recorder: ExecutionRecorder) -> dict[str, Counter[int]]:
     """By node the sizes of what it took for as long as it ran, and nobody else held."""
     read = {buffer for buffer, _, _ in recorder.reads}
     found: dict[str, Counter[int]] = {}
@@ -80,8 +80,8 @@ def scratch_sizes(recorder: Recorder) -> dict[str, Counter[int]]:
 
 
 def add_scratch(
-    held: Held,
-    steps: Sequence[Step],
+    held: MemoryLifetimes,
+    steps: Sequence[StepTasks],
     sizes: Mapping[int, Counter[int]],
     known: Mapping[int, Counter[int]],
     only_on: frozenset[int],
@@ -92,7 +92,7 @@ def add_scratch(
         more = found - known.get(task, Counter())
         if more and task in runs:
             total = sum(size * count for size, count in more.items())
-            held.tensors.append(Tensor(_rounded(total), task, runs[task], only_on=only_on))
+            held.tensors.append(ProblemTensor(_rounded(total), task, runs[task], only_on=only_on))
             held.asked.append(total)
 
 
@@ -104,12 +104,12 @@ class _Place(NamedTuple):
 
 
 class _Finder:
-    def __init__(self, recorder: Recorder, steps: Sequence[Step], constants: Mapping[str, int]) -> None:
+    def __init__(self, recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> None:
         self._constants = constants
         self._recorder = recorder
         self._steps = steps
         self._firsts = [step.first for step in steps]
-        self._found = Held()
+        self._found = MemoryLifetimes()
         self._first_runs: list[dict[int, int]] = []
         for step in steps:
             runs: dict[int, int] = {}
@@ -123,7 +123,7 @@ class _Finder:
         # which tensors a transfer may be of
         self._sent: dict[_Place, list[int]] = {}
 
-    def find(self) -> Held:
+    def find(self) -> MemoryLifetimes:
         """First what is no copy, then the copies."""
         copies = []
         for device, journal in self._recorder.journals.items():
@@ -173,18 +173,18 @@ class _Finder:
     def _moment(self, place: _Place) -> int:
         return self._firsts[place.step] + place.number
 
-    def _holders(self, buffer: Buffer, end: Entry | None) -> list[_Place]:
+    def _holders(self, buffer: Buffer, end: JournalEntry | None) -> list[_Place]:
         held = [self._place(node, moment) for node, moment in self._reads.get(buffer, ())]
         if end is not None and not self._is_over(end):
             held.append(self._place(end.node, end.moment))
         return list(dict.fromkeys(place for place in held if place is not None))
 
-    def _is_over(self, end: Entry) -> bool:
+    def _is_over(self, end: JournalEntry) -> bool:
         """Whether it was let go because the step had ended."""
         step = bisect_right(self._firsts, end.moment) - 1
         return end.moment >= self._steps[step].end
 
-    def _is_kept(self, made: _Place, end: Entry | None) -> bool:
+    def _is_kept(self, made: _Place, end: JournalEntry | None) -> bool:
         # the moment after the last is that in which a step gives back all that is left
         return end is None or end.moment > self._steps[made.step].end + 1
 
@@ -198,7 +198,7 @@ class _Finder:
                 found.append((task, self._moment(place)))
         return found
 
-    def _add(self, entry: Entry, made: _Place, end: Entry | None) -> None:
+    def _add(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
         task = self._task(made)
         if task is None or not entry.buffer.size:
             return
@@ -233,10 +233,10 @@ class _Finder:
                 self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
 
     def _append(self, buffer: Buffer, task: int, made: int, reads: Sequence[tuple[int, int]], *, is_kept: bool = False) -> None:
-        self._found.tensors.append(Tensor(_rounded(buffer.size), task, made, tuple(dict.fromkeys(reads)), is_kept))
+        self._found.tensors.append(ProblemTensor(_rounded(buffer.size), task, made, tuple(dict.fromkeys(reads)), is_kept))
         self._found.asked.append(buffer.size)
 
-    def _add_copy(self, entry: Entry, made: _Place, end: Entry | None) -> None:
+    def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
         """Its readers are the tensor's; what was sent was made anew, or is kept where it comes from."""
         reads = self._readers(self._holders(entry.buffer, end), None)
         for number in self._sent.get(made, ()):
@@ -256,16 +256,18 @@ def _rounded(size: int) -> float:
 # --- what no order could have less of
 
 
-class Order(NamedTuple):
+class StepOrder(NamedTuple):
     """A step's tasks with those that each waits for; whether all that a task reads, and all it makes, is on its device."""
 
-    step: Step
+    step: StepTasks
     waits: Mapping[int, set[int]]
     reads: Sequence[bool]
     makes: Sequence[bool]
 
 
-def least_of_any_order(held: Held, orders: Sequence[Order], groups: Sequence[int], homes: Sequence[frozenset[int]]) -> float:
+def bound_peak(
+    held: MemoryLifetimes, orders: Sequence[StepOrder], groups: Sequence[int], homes: Sequence[frozenset[int]]
+) -> float:
     """A highest peak that no placement has less than, in whatever order it runs its tasks; `groups` are those of tasks.
 
     While a task runs, all is there that was made before it in any order and is read by it or behind it.  What it makes may lie
@@ -274,7 +276,7 @@ def least_of_any_order(held: Held, orders: Sequence[Order], groups: Sequence[int
     return max((_of_step(held, order, groups, homes) for order in orders), default=0.0)
 
 
-def _of_step(held: Held, order: Order, groups: Sequence[int], homes: Sequence[frozenset[int]]) -> float:
+def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], homes: Sequence[frozenset[int]]) -> float:
     step, count = order.step, len(frozenset().union(*homes)) if homes else 1
     tasks = sorted(order.waits)
     place = {task: number for number, task in enumerate(tasks)}
@@ -291,7 +293,7 @@ def _of_step(held: Held, order: Order, groups: Sequence[int], homes: Sequence[fr
     if not tasks or len(tasks) > MAX_ORDERED:
         return best
     behind = _behind(order, tasks, place)
-    pieces = [Piece(size, homes[group]) for group, size in before.items()]
+    pieces = [MemoryPiece(size, homes[group]) for group, size in before.items()]
     rows = [np.ones(len(tasks), bool) for _ in pieces]
     for size, tensor in own:
         readers = [task for task, at in tensor.reads if task in place and order.reads[task] and at < step.end]
@@ -304,12 +306,14 @@ def _of_step(held: Held, order: Order, groups: Sequence[int], homes: Sequence[fr
         needed &= behind[place[tensor.task]]
         # a copy may be all that is left of it
         where = frozenset().union(homes[groups[tensor.task]], *(homes[groups[task]] for task, _ in tensor.reads))
-        pieces.append(Piece(float(size), where))
+        pieces.append(MemoryPiece(float(size), where))
         rows.append(needed)
     return max(best, shared_peak(count, pieces, rows))
 
 
-def _alone(own: Sequence[tuple[int, Tensor]], order: Order, groups: Sequence[int], before: Mapping[int, float]) -> list[float]:
+def _alone(
+    own: Sequence[tuple[int, ProblemTensor]], order: StepOrder, groups: Sequence[int], before: Mapping[int, float]
+) -> list[float]:
     """What each task has on its device as it runs."""
     read: dict[int, list[int]] = {}
     made: dict[int, list[int]] = {}
@@ -332,7 +336,7 @@ def _alone(own: Sequence[tuple[int, Tensor]], order: Order, groups: Sequence[int
     return found
 
 
-def _behind(order: Order, tasks: Sequence[int], place: Mapping[int, int]) -> _Array:
+def _behind(order: StepOrder, tasks: Sequence[int], place: Mapping[int, int]) -> _Array:
     """A matrix: which tasks run after each, in any order."""
     found = np.zeros((len(tasks), len(tasks)), bool)
     readers: dict[int, list[int]] = {task: [] for task in tasks}

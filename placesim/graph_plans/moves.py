@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from placesim.graph_plans.drawing import Drawn
-from placesim.graph_plans.study import Move, Placed, Sought
+from placesim.graph_plans.drawing import GraphProblem
+from placesim.graph_plans.study import PlanMeasure, PlanMove, SimulatedPlacement
 from placesim.inspection.device_names import short_names
 from placesim.planning.measuring import measure
 
@@ -15,13 +15,13 @@ MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
 
 
 def find_moves(
-    drawn: Drawn,
+    drawn: GraphProblem,
     before: Sequence[int],
     devices: Sequence[int],
     value: float,
-    sought: Sought,
-    simulate: Callable[[tuple[int, ...]], Placed] | None,
-) -> list[Move]:
+    sought: PlanMeasure,
+    simulate: Callable[[tuple[int, ...]], SimulatedPlacement] | None,
+) -> list[PlanMove]:
     """The groups that go elsewhere than now, those first whose move gains most, and then the largest.
 
     `value` is what the plan comes to; with `simulate` it is told of some how much more it is where they alone stay.
@@ -37,18 +37,18 @@ def find_moves(
     for number in moved:
         task = drawn.problem.groups[number][0]
         places = names[before[task]], names[devices[task]]
-        found.append(Move(drawn.groups[number].nodes, *places, losses.get(number)))
+        found.append(PlanMove(drawn.groups[number].nodes, *places, losses.get(number)))
     return sorted(found, key=lambda move: (-(-math.inf if move.loss is None else move.loss), -len(move.nodes)))
 
 
 def _losses(
-    drawn: Drawn,
+    drawn: GraphProblem,
     devices: Sequence[int],
     before: Sequence[int],
     moved: Sequence[int],
     value: float,
-    sought: Sought,
-    simulate: Callable[[tuple[int, ...]], Placed],
+    sought: PlanMeasure,
+    simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
     """How much more the plan comes to with a group put back: simulated as a graph, for those where that is likely most."""
     problem, measured = drawn.problem, measure(drawn.problem)

@@ -12,17 +12,26 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
-from placesim.dtypes import DType
+from placesim.devices.names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
+from placesim.dtypes import DataType
 from placesim.errors import PlacesimError
 from placesim.formats.annotations import assign_devices
-from placesim.formats.graph_file.entry_texts import ABSENT, Entry, EntryTexts, Literals, Own, Run, Unclear, wrapped
+from placesim.formats.graph_file.entry_texts import (
+    ABSENT,
+    EditableText,
+    EntryRun,
+    Literals,
+    NodeEntry,
+    Own,
+    UneditableText,
+    wrap_runs,
+)
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Graph, Node
 from placesim.graph.steps import GraphFile
 from placesim.graph_plans.by_name import request, request_text
 from placesim.graph_plans.drawing import possible_devices
-from placesim.graph_plans.writing import misplaced
+from placesim.graph_plans.writing import find_misplaced_nodes
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 
@@ -34,7 +43,7 @@ _CHANGED, _DEEPER = 1e-4, 1e-7
 _WRAP = 1 + 3 * _CHANGED
 """A new scope is one more device."""
 _NEVER = 1e6
-_Context = DeviceSpec | None
+_Context = DeviceName | None
 """What the scopes around an entry ask for; None inside of colocation, where other nodes' devices count."""
 
 
@@ -47,8 +56,8 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
     if base.is_raw or len(text) > MAX_CHARACTERS:
         return None
     try:
-        return _Scoping(text, base, asked, device_set, soft).written()
-    except (Unclear, PlacesimError):
+        return _ScopeEditor(text, base, asked, device_set, soft).written()
+    except (UneditableText, PlacesimError):
         return None
 
 
@@ -67,7 +76,7 @@ class _Use:
 
     __slots__ = ("copies", "depth", "entry", "nodes", "wanted")
 
-    def __init__(self, entry: Entry, nodes: tuple[Node, ...], copies: list[list[_Use]], depth: int) -> None:
+    def __init__(self, entry: NodeEntry, nodes: tuple[Node, ...], copies: list[list[_Use]], depth: int) -> None:
         self.entry = entry
         self.nodes = nodes
         self.copies = copies
@@ -82,14 +91,14 @@ class _Rules(NamedTuple):
     """
 
     target: Mapping[str, str]
-    held: Mapping[str, DeviceSpec]
+    held: Mapping[str, DeviceName]
     required: frozenset[str]
     default: Mapping[str, str] | None
     choices: Mapping[str, frozenset[str]]
-    specs: Mapping[str, DeviceSpec]
+    specs: Mapping[str, DeviceName]
 
 
-class _Scoping:
+class _ScopeEditor:
     def __init__(self, text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, soft: bool) -> None:
         self._text = text
         self._base = base
@@ -105,7 +114,7 @@ class _Scoping:
             raise planned.error
         self._planned = planned
         # where they wait is of no account, and follows from the variables
-        initializers = EntryTexts(text).initializers
+        initializers = EditableText(text).initializers
         waits = {node.name for node in self._graph.nodes if node.location in initializers}
         self._target = {name: device for name, device in _devices(planned).items() if name not in waits}
         self._default = _devices(own) if own.error is None and soft else None
@@ -147,7 +156,7 @@ class _Scoping:
 
     def _wrong(self, placement: Placement) -> list[str] | None:
         """The nodes that are elsewhere than planned; None where nothing is placed."""
-        return None if placement.error is not None else misplaced(placement, self._target)
+        return None if placement.error is not None else find_misplaced_nodes(placement, self._target)
 
     def _require(self, wrong: Sequence[str]) -> bool:
         """Have more asked for: of each group with a node that is elsewhere the first node, and then all."""
@@ -160,10 +169,10 @@ class _Scoping:
     # --- graphs
 
     def _read(self, text: str) -> Graph:
-        """The text's graph.  Raises Unclear where it is another one than that which is planned."""
+        """The text's graph.  Raises UneditableText where it is another one than that which is planned."""
         graph = read_graph_file(text, self._file, self._base.graph.registry).graph
         if _differ(graph, self._base.graph):
-            raise Unclear
+            raise UneditableText
         return graph
 
     def _place(self, graph: Graph) -> Placement:
@@ -178,52 +187,52 @@ class _Scoping:
     def _edited(self) -> str:
         """The text with the fewest devices, by what is known of what has to be asked for."""
         for _ in range(_ROUNDS):
-            texts = EntryTexts(self._text)
+            texts = EditableText(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
             choice = _Choice(texts, self._graph, rules, wraps=self._wraps)
             clashes = choice.settle()
             if not clashes:
-                return wrapped(texts.with_devices(choice.devices), choice.runs)
+                return wrap_runs(texts.with_devices(choice.devices), choice.runs)
             scopes = list(dict.fromkeys(scope for clash in clashes for scope in choice.clashing_scopes(clash)))
             self._text = texts.expanded(scopes) if scopes else texts.with_constants(list(map(_literals, clashes)))
             self._graph = self._read(self._text)
-        raise Unclear
+        raise UneditableText
 
 
 class _Clash(NamedTuple):
     """An entry that can't be given one device: its uses, in the list where it stands."""
 
-    entries: list[Entry]
-    entry: Entry
+    entries: list[NodeEntry]
+    entry: NodeEntry
     uses: list[_Use]
 
 
 class _Choice:
     """Which entries ask for which device, and which runs of entries get a scope that does."""
 
-    def __init__(self, texts: EntryTexts, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
+    def __init__(self, texts: EditableText, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
         self._texts = texts
         self._rules = rules
         self._nodes = graph.nodes
         self._wraps = wraps
         self._next = 0
         self._times: Counter[int] = Counter()
-        self._scopes_of: dict[int, list[Entry]] = {}
+        self._scopes_of: dict[int, list[NodeEntry]] = {}
         self._uses = self._used(texts.entries, 0)
         if self._next != len(self._nodes):
-            raise Unclear
-        self.devices: dict[Entry, Own] = {}
-        self.runs: list[Run] = []
+            raise UneditableText
+        self.devices: dict[NodeEntry, Own] = {}
+        self.runs: list[EntryRun] = []
         self._waiting: dict[int, list[_Copy]] = {}
         self._known: dict[tuple[int, _Context], float] = {}
 
     # --- which entry makes which nodes
 
-    def _used(self, entries: list[Entry], depth: int) -> list[_Use]:
+    def _used(self, entries: list[NodeEntry], depth: int) -> list[_Use]:
         self._times[id(entries)] += 1
         return [self._use(entry, depth) for entry in entries]
 
-    def _use(self, entry: Entry, depth: int) -> _Use:
+    def _use(self, entry: NodeEntry, depth: int) -> _Use:
         if entry.children is None:
             nodes = tuple(node for node in self._made(entry) if node.name in self._rules.target)
             use = _Use(entry, nodes, [], depth)
@@ -237,7 +246,7 @@ class _Choice:
         use.wanted = frozenset(device for copy in use.copies for below in copy for device in below.wanted)
         return use
 
-    def _made(self, entry: Entry) -> tuple[Node, ...]:
+    def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
         """The nodes of an entry: what it reads as a literal or a variable comes before it, and has its place or none."""
         start = end = self._next
         while end < len(self._nodes) and self._nodes[end].location in (0, entry.position):
@@ -248,7 +257,7 @@ class _Choice:
         while end > start and not self._nodes[end - 1].location:
             end -= 1
         if end == start:
-            raise Unclear
+            raise UneditableText
         self._next = end
         return tuple(self._nodes[start:end])
 
@@ -260,10 +269,10 @@ class _Choice:
         self._settle_list(self._texts.entries, [_Copy(self._uses, ANY)], clashes)
         return clashes
 
-    def _settle_list(self, entries: list[Entry], copies: list[_Copy], clashes: list[_Clash]) -> None:
+    def _settle_list(self, entries: list[NodeEntry], copies: list[_Copy], clashes: list[_Clash]) -> None:
         wraps = self._chosen_wraps(entries, copies)
         for first, last, word in _runs(wraps):
-            self.runs.append(Run(self._texts.number(entries), first, last, word))
+            self.runs.append(EntryRun(self._texts.number(entries), first, last, word))
         for number, entry in enumerate(entries):
             uses = [(copy.uses[number], _within(wraps[number], copy.context)) for copy in copies]
             best, own = min(((self._cost_of(uses, own), own) for own in self._options(entry, uses)), key=lambda found: found[0])
@@ -279,7 +288,7 @@ class _Choice:
             if len(waiting) == self._times[id(entry.children)]:
                 self._settle_list(entry.children, waiting, clashes)
 
-    def _chosen_wraps(self, entries: list[Entry], copies: list[_Copy]) -> list[str]:
+    def _chosen_wraps(self, entries: list[NodeEntry], copies: list[_Copy]) -> list[str]:
         """For each entry of a list the device of a new scope around it, ABSENT where there is none."""
         words = self._wrapping(entries, copies)
         if len(words) == 1:
@@ -301,7 +310,7 @@ class _Choice:
             place = row[place]
         return found[::-1]
 
-    def _wrapping(self, entries: list[Entry], copies: Sequence[_Copy]) -> list[str]:
+    def _wrapping(self, entries: list[NodeEntry], copies: Sequence[_Copy]) -> list[str]:
         """The devices that a new scope around some of a list's entries could have; the first is that there is none."""
         if not self._wraps or any(copy.context is None for copy in copies) or not self._texts.can_wrap(entries):
             return [ABSENT]
@@ -310,7 +319,7 @@ class _Choice:
     def _word(self, device: str) -> str:
         return request_text(self._rules.specs[device])
 
-    def clashing_scopes(self, clash: _Clash) -> list[Entry]:
+    def clashing_scopes(self, clash: _Clash) -> list[NodeEntry]:
         """The scopes to be written out so that an entry, or those around it, stand for fewer nodes; none if that is no help."""
         scopes = self._scopes_of.get(id(clash.entries), [])
         if len(scopes) > 1:
@@ -319,7 +328,7 @@ class _Choice:
             return []
         return next((scopes[1:] for scopes in self._scopes_of.values() if len(scopes) > 1), [])
 
-    def _options(self, entry: Entry, uses: Sequence[tuple[_Use, _Context]]) -> Iterator[Own]:
+    def _options(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Iterator[Own]:
         """What an entry may ask for: what it does, nothing, or a device that one of its nodes wants."""
         yield entry.own
         if entry.is_colocated or any(context is None for _, context in uses):
@@ -334,7 +343,7 @@ class _Choice:
             if word != entry.own:
                 yield word
 
-    def _listed(self, entry: Entry, uses: Sequence[tuple[_Use, _Context]]) -> Own:
+    def _listed(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Own:
         """The best device of each copy."""
         assert isinstance(entry.own, list)
         words = [self._word(device) for device in sorted({device for use, _ in uses for device in use.wanted})]
@@ -382,10 +391,10 @@ class _Choice:
             found = self._known[key] = min(costs)
         return found
 
-    def _list_of(self, copy: list[_Use]) -> list[Entry]:
+    def _list_of(self, copy: list[_Use]) -> list[NodeEntry]:
         return self._texts.list_with(copy[0].entry)
 
-    def _inner(self, entry: Entry, context: _Context, own: Own) -> list[_Context]:
+    def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
         """What is asked for inside of an entry, for each of its copies."""
         if entry.is_colocated:
             context = None
@@ -414,14 +423,14 @@ class _Choice:
 
 
 def _literals(clash: _Clash) -> Literals:
-    """What an entry whose nodes go to several devices reads as literals.  Raises Unclear where those are not all."""
+    """What an entry whose nodes go to several devices reads as literals.  Raises UneditableText where those are not all."""
     if len(clash.uses) != 1 or clash.entry.op is None:
-        raise Unclear
+        raise UneditableText
     *literals, node = clash.uses[0].nodes
     types = [literal.attrs.get("dtype") for literal in literals if literal.op == "Const"]
-    names = [(literal.name, dtype.name) for literal, dtype in zip(literals, types, strict=False) if isinstance(dtype, DType)]
+    names = [(literal.name, dtype.name) for literal, dtype in zip(literals, types, strict=False) if isinstance(dtype, DataType)]
     if not names or len(names) != len(literals):
-        raise Unclear
+        raise UneditableText
     return Literals(clash.entry, node.name, tuple(names))
 
 
@@ -441,7 +450,7 @@ def _within(own: str | None, context: _Context) -> _Context:
     return ANY if own is None else enclose(parse_python_spec(own), context)
 
 
-def _fits(asked: DeviceSpec, device: str) -> bool:
+def _fits(asked: DeviceName, device: str) -> bool:
     full = parse_runtime_name(device)
     assert full is not None
     return all(mine is None or mine == own for mine, own in zip(asked, full, strict=True))

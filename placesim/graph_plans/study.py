@@ -17,7 +17,7 @@ DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 """The labels of TensorFlow's own placement, of the graph's, and of what a search finds."""
 
 
-class Sought(Enum):
+class PlanMeasure(Enum):
     """What a plan of a graph is measured by; less is better."""
 
     LATENCY = "latency"
@@ -35,14 +35,14 @@ class Aim(NamedTuple):
     Of groups with nodes whose names fit one pattern of `apart` no two share a device.
     """
 
-    sought: Sought = Sought.LATENCY
+    sought: PlanMeasure = PlanMeasure.LATENCY
     needs_contiguous: bool = False
     explains: bool = False
     is_traced: bool = False
     apart: tuple[str, ...] = ()
 
 
-class Placed(NamedTuple):
+class SimulatedPlacement(NamedTuple):
     """A placement that was simulated as a graph.
 
     `study` is None where TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
@@ -66,16 +66,16 @@ class Placed(NamedTuple):
         """A step's; endless where it does not run."""
         return self.study.step.seconds if self.study is not None else math.inf
 
-    def value(self, sought: Sought) -> float:
+    def value(self, sought: PlanMeasure) -> float:
         """What is sought, of this placement; endless where it does not run."""
         if self.study is None:
             return math.inf
         match sought:
-            case Sought.LATENCY:
+            case PlanMeasure.LATENCY:
                 return self.seconds
-            case Sought.THROUGHPUT:
+            case PlanMeasure.THROUGHPUT:
                 return max(device_loads(self.study).values(), default=0.0)
-            case Sought.MEMORY:
+            case PlanMeasure.MEMORY:
                 return float(max((device.peak or 0 for device in self.study.devices), default=0))
 
 
@@ -96,7 +96,7 @@ def is_gpu(device: str) -> bool:
     return "/device:GPU:" in device
 
 
-class Move(NamedTuple):
+class PlanMove(NamedTuple):
     """Nodes that are placed together and that the plan puts elsewhere.
 
     `loss` is how much more the plan would come to where they alone stay, simulated as a graph, in what is planned; None where
@@ -120,14 +120,14 @@ class PlanStudy:
     """
 
     name: str
-    placements: tuple[Placed, ...]
-    plan: Placed | None
+    placements: tuple[SimulatedPlacement, ...]
+    plan: SimulatedPlacement | None
     bound: Bound
     method: str
     asked: Mapping[str, str]
-    moves: tuple[Move, ...]
+    moves: tuple[PlanMove, ...]
     is_interrupted: bool
-    sought: Sought = Sought.LATENCY
+    sought: PlanMeasure = PlanMeasure.LATENCY
     movable: int = 0
     ways_out: tuple[str, ...] = ()
     is_held: bool = False
@@ -138,7 +138,7 @@ class PlanStudy:
         return math.inf if self.plan is None else self.plan.value(self.sought)
 
     @property
-    def before(self) -> Placed | None:
+    def before(self) -> SimulatedPlacement | None:
         """What the graph's placement is now, as far as it runs; where nothing better was found, the best of the others."""
         runs = [placed for placed in self.placements if placed.study is not None]
         for label in (ANNOTATED, DEFAULT):

@@ -15,7 +15,7 @@ from placesim.placement.session_placer import SessionPlacer
 MAX_ROUNDS = 20
 
 
-def freed(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
+def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
     """The graph without the devices that nodes of such names ask for; `*` is all of them."""
     fits = matcher(patterns, file.graph.handles)
     return assign_devices(file, {node.name: "" for node in file.graph.nodes if node.device and fits(node.name)})
@@ -30,7 +30,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):
         placement = _place(assign_devices(file, asked), device_set, soft=soft)
-        wrong = [name for name in misplaced(placement, planned) if name in file.graph.ids]
+        wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
         if not wrong:
             return asked
         # whatever the placer prefers, a node that asks for its device by itself has it
@@ -46,7 +46,7 @@ def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:
     return placement
 
 
-def misplaced(placement: Placement, planned: Mapping[str, str]) -> list[str]:
+def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> list[str]:
     """The planned nodes that are elsewhere, in the graph's order."""
     found = []
     for node, device in zip(placement.graph.nodes, placement.devices, strict=True):

@@ -36,7 +36,7 @@ def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
     return found
 
 
-def summed(amounts: Iterable[Amount]) -> Amount:
+def sum_amounts(amounts: Iterable[Amount]) -> Amount:
     """All of them together."""
     found = Amount()
     for amount in amounts:
@@ -44,7 +44,7 @@ def summed(amounts: Iterable[Amount]) -> Amount:
     return found
 
 
-def amounts_together(parts: Iterable[Mapping[Key, Amount]]) -> dict[Key, Amount]:
+def merge_amounts(parts: Iterable[Mapping[Key, Amount]]) -> dict[Key, Amount]:
     """The amount of each key in all of the parts."""
     found: dict[Key, Amount] = {}
     for part in parts:

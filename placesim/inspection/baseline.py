@@ -8,7 +8,7 @@ from typing import Any
 from placesim.devices.inventory import Device
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.escapes import escape_line
-from placesim.inspection.snapshot import Failure, PlacedNode, Snapshot
+from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
 from placesim.inspection.written import (
     BYTES,
     BYTES_OR_NONE,
@@ -94,7 +94,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
         transfers = tuple(TransferRow(**row) for row in checked_rows(document, "transfers", _SCHEMA["transfers"]))
         _check_listed({device.name for device in devices}, placements, transfers)
         error = document.get("error")
-        failure = None if error is None else Failure(**checked(error, _SCHEMA["error"], "error"))
+        failure = None if error is None else ReportedError(**checked(error, _SCHEMA["error"], "error"))
         warnings = _warnings(document)
     except WrongPartError as problem:
         message = f"not a report as `place --format json` writes it: {problem}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
-from placesim.marked import Marked, device
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
+from placesim.marked import StyledText, device
 
 _LOCAL = "/job:localhost/replica:0/task:0/device:"
 
 
-def short_device(name: str) -> Marked:
+def short_device(name: str) -> StyledText:
     """`GPU:0` for a device of a single machine; any other in full."""
     return device(name.removeprefix(_LOCAL))
 
@@ -22,5 +22,5 @@ def short_names(devices: Sequence[str]) -> list[str]:
     return [f"{spec.job}:{spec.task}/{_kind(spec)}" if several else _kind(spec) for spec in specs]
 
 
-def _kind(spec: DeviceSpec) -> str:
+def _kind(spec: DeviceName) -> str:
     return f"{spec.type}:{spec.id}"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.inspection.amounts import Amount
 from placesim.inspection.device_names import short_device
-from placesim.inspection.snapshot import Failure, Snapshot
+from placesim.inspection.snapshot import ReportedError, Snapshot
 from placesim.inspection.summary import transfers_by_pair
-from placesim.marked import Marked, filled
+from placesim.marked import StyledText, fill_template
 
 if TYPE_CHECKING:
     from placesim.inspection.time_difference import StepDifference
 
 
-class Move(NamedTuple):
+class NodeMove(NamedTuple):
     """A node that is elsewhere."""
 
     name: str
@@ -42,11 +42,11 @@ class TransferChange(NamedTuple):
     after: Amount
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The change in words."""
         count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
         counts = f"{self.after.number} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
-        return filled("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
+        return fill_template("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 
 class PeakChange(NamedTuple):
@@ -57,9 +57,9 @@ class PeakChange(NamedTuple):
     after: int
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The change in words."""
-        return filled(
+        return fill_template(
             "{}: {}", short_device(self.device), f"{self.before} -> {self.after} bytes ({self.after - self.before:+d})"
         )
 
@@ -72,15 +72,15 @@ class Difference:
     not differ.
     """
 
-    moved: tuple[Move, ...]
+    moved: tuple[NodeMove, ...]
     folded: tuple[ScopeMove, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
     transfers: tuple[TransferChange, ...]
     memory: tuple[PeakChange, ...] | None = None
     time: StepDifference | None = None
-    error_before: Failure | None = None
-    error_after: Failure | None = None
+    error_before: ReportedError | None = None
+    error_after: ReportedError | None = None
 
     def __bool__(self) -> bool:
         found = (
@@ -103,7 +103,7 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
         return Difference((), (), (), (), (), time=time)
     old, new = ({node.name: node for node in snapshot.nodes} for snapshot in (before, after))
     common = [name for name in old if name in new]
-    moved = tuple(Move(n, old[n].device, new[n].device) for n in common if old[n].device != new[n].device)
+    moved = tuple(NodeMove(n, old[n].device, new[n].device) for n in common if old[n].device != new[n].device)
     is_same_error = _key(before.error) == _key(after.error)
     return Difference(
         moved,
@@ -126,7 +126,7 @@ def _compare_times(before: Snapshot, after: Snapshot) -> StepDifference | None:
     return compare_steps(before.step, after.step)
 
 
-def _key(error: Failure | None) -> tuple[str, str] | None:
+def _key(error: ReportedError | None) -> tuple[str, str] | None:
     return None if error is None else (error.type, error.message)
 
 
@@ -149,7 +149,7 @@ def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:
 # --- folding --------------------------------------------------------------------------------------------------------
 
 
-def _fold(moved: Sequence[Move], common: Iterable[str]) -> Iterator[ScopeMove]:
+def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMove]:
     """Moves by the largest name scopes all of whose nodes went the same way; a scope of one node is not folded."""
     ways = {move.name: (move.before, move.after) for move in moved}
     sizes = _uniform_scopes(common, ways)

@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placesim.dtypes import DTYPES, NAMES, DType, parse_dtype
+from placesim.dtypes import DTYPES, NAMES, DataType, parse_dtype
 from placesim.graph.patterns import matcher
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef
 from placesim.ops.kernels import COMPILE_ONLY
-from placesim.ops.registry import Registry, load_registry, said_elsewhere
+from placesim.ops.registry import Registry, describe_other_releases, load_registry
 from placesim.runtime.kernels.op_families import OP_FAMILIES
 
-__all__ = ["DEVICE_TYPES", "DTYPE_NAMES", "OpFacts", "OpFilter", "facts_of", "load_registry", "matching_ops", "said_elsewhere"]
+__all__ = [
+    "DEVICE_TYPES",
+    "DTYPE_NAMES",
+    "OpFacts",
+    "OpFilter",
+    "describe_other_releases",
+    "facts_of",
+    "load_registry",
+    "matching_ops",
+]
 
 DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
 """What kernels are registered for; `DEFAULT` stands for every device type that runs kernels and has none of its own."""
@@ -51,7 +60,7 @@ class OpFilter(NamedTuple):
     has_numpy: bool | None = None
 
     @property
-    def dtype(self) -> DType | None:
+    def dtype(self) -> DataType | None:
         """The element type that a kernel takes or gives; the name is one of `DTYPE_NAMES`."""
         return None if self.dtype_name is None else parse_dtype(self.dtype_name)
 
@@ -74,12 +83,12 @@ def _serves(kernel: KernelDef, device_type: str) -> bool:
     return kernel.device_type in (device_type, "DEFAULT" if device_type not in COMPILE_ONLY else device_type)
 
 
-def _takes(op: OpDef, kernel: KernelDef, dtype: DType) -> bool:
+def _takes(op: OpDef, kernel: KernelDef, dtype: DataType) -> bool:
     """Whether a tensor of a type may be an input or an output of a kernel."""
     return any(_may_be(arg, op, kernel, dtype) for arg in (*op.inputs, *op.outputs))
 
 
-def _may_be(arg: ArgDef, op: OpDef, kernel: KernelDef, dtype: DType) -> bool:
+def _may_be(arg: ArgDef, op: OpDef, kernel: KernelDef, dtype: DataType) -> bool:
     if arg.dtype is not None:
         return arg.dtype is dtype
     attr = arg.type_attr or arg.type_list_attr or ""

@@ -12,7 +12,7 @@ from placesim.inspection.written import (
     DEVICE,
     SECONDS,
     TEXT,
-    Kind,
+    PartKind,
     WrongPartError,
     checked,
     checked_rows,
@@ -22,7 +22,7 @@ from placesim.prediction.study import PathPart, TimeStudy, path_by_scope
 
 _KEYS = ("critical_path", "seconds", "low", "high", "devices", "links", "nodes", "transfers")
 _STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}
-_SCHEMA: Mapping[str, Mapping[str, Kind]] = {
+_SCHEMA: Mapping[str, Mapping[str, PartKind]] = {
     # part, the kinds of a row's keys; keys that are not read are not looked at
     "devices": {"device": DEVICE, "busy_seconds": SECONDS},
     "links": {"name": TEXT, "bytes": AMOUNT, "busy_seconds": SECONDS},
@@ -40,15 +40,15 @@ class NodeTime(NamedTuple):
     seconds: float
 
 
-class Carried(NamedTuple):
+class CarriedBytes(NamedTuple):
     """What a link or a tensor's way carried, and the seconds that this took."""
 
     bytes: float = 0.0
     seconds: float = 0.0
 
-    def plus(self, size: float, seconds: float) -> Carried:
+    def plus(self, size: float, seconds: float) -> CarriedBytes:
         """With one more."""
-        return Carried(self.bytes + size, self.seconds + seconds)
+        return CarriedBytes(self.bytes + size, self.seconds + seconds)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class PredictedStep:
     high: float
     devices: Mapping[str, float]
     nodes: Mapping[str, NodeTime]
-    transfers: Mapping[tuple[str, str, str], Carried]
-    links: Mapping[str, Carried]
+    transfers: Mapping[tuple[str, str, str], CarriedBytes]
+    links: Mapping[str, CarriedBytes]
     path: Mapping[tuple[str, str], float]
 
 
@@ -78,7 +78,7 @@ def predicted_step(study: TimeStudy) -> PredictedStep:
         {device.device: device.busy for device in study.devices},
         [(run.node, NodeTime(run.op, run.device, run.seconds)) for run in study.nodes],
         [((run.tensor, run.sender, run.receiver), (float(run.bytes), run.end - run.start)) for run in study.transfers],
-        {link.name: Carried(link.bytes, link.busy) for link in study.links},
+        {link.name: CarriedBytes(link.bytes, link.busy) for link in study.links},
         study.critical_path,
     )
 
@@ -104,7 +104,7 @@ def read_prediction(data: bytes, name: str) -> PredictedStep | None:
         {row["device"]: row["busy_seconds"] for row in rows["devices"]},
         [(row["node"], NodeTime(row["op"], row["device"], row["seconds"])) for row in rows["nodes"]],
         [(_way(row), (row["bytes"], max(0.0, row["end"] - row["start"]))) for row in rows["transfers"]],
-        {row["name"]: Carried(row["bytes"], row["busy_seconds"]) for row in rows["links"]},
+        {row["name"]: CarriedBytes(row["bytes"], row["busy_seconds"]) for row in rows["links"]},
         [PathPart(**row) for row in rows["critical_path"]],
     )
 
@@ -120,15 +120,15 @@ def _summed(
     devices: Mapping[str, float],
     runs: list[tuple[str, NodeTime]],
     ways: list[tuple[tuple[str, str, str], tuple[float, float]]],
-    links: Mapping[str, Carried],
+    links: Mapping[str, CarriedBytes],
     path: Any,
 ) -> PredictedStep:
     nodes: dict[str, NodeTime] = {}
     for name, run in runs:
         known = nodes.get(name)
         nodes[name] = run if known is None else known._replace(seconds=known.seconds + run.seconds)
-    transfers: dict[tuple[str, str, str], Carried] = {}
+    transfers: dict[tuple[str, str, str], CarriedBytes] = {}
     for way, (size, taken) in ways:
-        transfers[way] = transfers.get(way, Carried()).plus(size, taken)
+        transfers[way] = transfers.get(way, CarriedBytes()).plus(size, taken)
     scopes = {(row.scope, row.kind): row.seconds for row in path_by_scope(path)}
     return PredictedStep(seconds, low, high, devices, nodes, transfers, links, scopes)

@@ -15,8 +15,8 @@ from placesim.graph.graph import Graph
 from placesim.graph.node_text import replace_tags
 from placesim.graph.patterns import matcher
 from placesim.graph.steps import GraphFile
-from placesim.marked import Marked, Role, quoted
-from placesim.placement.bodies import NO_BODIES, Bodies, Body, bodies_of, logged_nodes
+from placesim.marked import Role, StyledText, quote
+from placesim.placement.bodies import NO_BODIES, Bodies, CalledBody, bodies_of, logged_nodes
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
@@ -44,7 +44,7 @@ class PlacedNode(NamedTuple):
     lowered_from: str = ""
 
 
-class Failure(NamedTuple):
+class ReportedError(NamedTuple):
     """An error as a report has it: class, TensorFlow's text, the node to blame and its place."""
 
     type: str
@@ -53,15 +53,15 @@ class Failure(NamedTuple):
     location: str | None = None
 
     @property
-    def summary(self) -> Marked:
+    def summary(self) -> StyledText:
         """The class and the text's first line, with nodes by their plain names."""
         first, *_ = (*self.message.strip().split("\n"), "")
         readable = replace_tags(first, "node {}".format, ("node", "colocation_node"))
-        return Marked(Marked(f"{self.type}:", role=Role.ERROR), " ", quoted(readable))
+        return StyledText(StyledText(f"{self.type}:", role=Role.ERROR), " ", quote(readable))
 
 
 @dataclass(frozen=True)
-class Live:
+class SimulationState:
     """What only a simulation has: the graph as it was written, its placements, the partitions of its steps, and bodies.
 
     `sizes` gives how many of the graph's nodes each placement had: steps may have added some.  `is_raw` says that the nodes are
@@ -101,8 +101,8 @@ class Snapshot:
     nodes: tuple[PlacedNode, ...] = ()
     transfers: tuple[TransferRow, ...] = ()
     warnings: tuple[str, ...] = ()
-    error: Failure | None = None
-    live: Live | None = field(default=None, compare=False)
+    error: ReportedError | None = None
+    live: SimulationState | None = field(default=None, compare=False)
     memory: tuple[DeviceUsage, ...] = field(default=(), compare=False)
     memory_note: str = field(default="", compare=False)
     time: TimeStudy | None = field(default=None, compare=False)
@@ -111,7 +111,7 @@ class Snapshot:
     cost_note: str = field(default="", compare=False)
     step: PredictedStep | None = field(default=None, compare=False)
     holds_placement: bool = True
-    complaint: Marked = field(default_factory=Marked, compare=False)
+    complaint: StyledText = field(default_factory=StyledText, compare=False)
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
@@ -141,14 +141,14 @@ def snapshot_of(name: str, outcome: Outcome, file: GraphFile | None) -> Snapshot
     live = None
     if file is not None:
         sizes = _sizes(file, len(outcome.placed_graphs))
-        live = Live(file.graph, outcome.placed_graphs, outcome.prepared, sizes, file.is_raw)
+        live = SimulationState(file.graph, outcome.placed_graphs, outcome.prepared, sizes, file.is_raw)
     rows = {row.name: row for placement in outcome.placed_graphs for row in _rows(placement)}
     failure = None if outcome.error is None else failure_of(outcome.error)
     warnings = (*outcome.warnings, *_body_warnings(outcome.bodies))
     return Snapshot(name, outcome.devices, tuple(rows.values()), outcome.transfers, warnings, failure, live)
 
 
-def body_failure(body: Body) -> str:
+def body_failure(body: CalledBody) -> str:
     """Why a body can't be placed, in one line."""
     assert body.error is not None
     return f"{body.path}, which {body.call} calls, cannot be placed: {failure_of(body.error).summary}"
@@ -159,9 +159,9 @@ def _body_warnings(bodies: Bodies) -> Iterator[str]:
     yield from (f"{path} is nested too deep in calls to be looked into" for path in bodies.deeper)
 
 
-def failure_of(error: PlacesimError) -> Failure:
+def failure_of(error: PlacesimError) -> ReportedError:
     """An error as data."""
-    return Failure(error.type_name, error.message, error.node, None if error.location is None else str(error.location))
+    return ReportedError(error.type_name, error.message, error.node, None if error.location is None else str(error.location))
 
 
 def _rows(placement: Placement) -> list[PlacedNode]:

@@ -68,7 +68,7 @@ def summarise(
         counts[name] = counts.get(name, 0) + 1
     variables = None if placement is None else held_amounts(placement, VARIABLES)
     constants = None if placement is None else held_amounts(placement, ("Const",))
-    sent, received = transferred(transfers)
+    sent, received = sum_transfers(transfers)
     return tuple(
         DeviceSummary(
             name,
@@ -82,7 +82,7 @@ def summarise(
     )
 
 
-def transferred(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
+def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
     """What each device sends to others, and what it gets from them."""
     sent: dict[str, Amount] = {}
     received: dict[str, Amount] = {}

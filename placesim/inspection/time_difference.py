@@ -15,7 +15,7 @@ _SAME = 1e-9
 """Relative: what differs by less differs by the order in which numbers were added up."""
 
 
-class Took(NamedTuple):
+class Duration(NamedTuple):
     """How long something took; `where` is a node's device, or a transfer's way, `bytes` what was carried."""
 
     seconds: float
@@ -32,8 +32,8 @@ class TimeChange(NamedTuple):
     what: str
     name: str
     kind: str
-    before: Took | None
-    after: Took | None
+    before: Duration | None
+    after: Duration | None
 
     @property
     def seconds(self) -> float:
@@ -91,7 +91,7 @@ def _largest_first(changes: Iterable[TimeChange]) -> list[TimeChange]:
     return sorted(changes, key=lambda change: -abs(change.seconds))
 
 
-def _changes(what: str, pairs: Iterable[tuple[str, str, Took | None, Took | None]]) -> Iterator[TimeChange]:
+def _changes(what: str, pairs: Iterable[tuple[str, str, Duration | None, Duration | None]]) -> Iterator[TimeChange]:
     """Those that took longer or less, or took place elsewhere."""
     for name, kind, before, after in pairs:
         one, other = (0.0 if took is None else took.seconds for took in (before, after))
@@ -112,14 +112,14 @@ def _path(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
     return _changes("path", pairs)
 
 
-def _took(seconds: Mapping[Key, float], key: Key) -> Took | None:
-    return Took(seconds[key]) if key in seconds else None
+def _took(seconds: Mapping[Key, float], key: Key) -> Duration | None:
+    return Duration(seconds[key]) if key in seconds else None
 
 
 def _nodes(before: Mapping[str, NodeTime], after: Mapping[str, NodeTime]) -> Iterator[TimeChange]:
-    def took(nodes: Mapping[str, NodeTime], name: str) -> Took | None:
+    def took(nodes: Mapping[str, NodeTime], name: str) -> Duration | None:
         node = nodes.get(name)
-        return None if node is None else Took(node.seconds, node.device)
+        return None if node is None else Duration(node.seconds, node.device)
 
     pairs = (
         (name, (after.get(name) or before[name]).op, took(before, name), took(after, name)) for name in _either(before, after)
@@ -145,17 +145,17 @@ def _ways_by_tensor(keys: Iterable[Way]) -> dict[str, list[Way]]:
     return found
 
 
-def _on_way(step: PredictedStep, key: Way | None) -> Took | None:
+def _on_way(step: PredictedStep, key: Way | None) -> Duration | None:
     if key is None:
         return None
     carried = step.transfers[key]
-    return Took(carried.seconds, f"{key[1]} -> {key[2]}", carried.bytes)
+    return Duration(carried.seconds, f"{key[1]} -> {key[2]}", carried.bytes)
 
 
 def _links(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
-    def took(step: PredictedStep, name: str) -> Took | None:
+    def took(step: PredictedStep, name: str) -> Duration | None:
         carried = step.links.get(name)
-        return None if carried is None else Took(carried.seconds, "", carried.bytes)
+        return None if carried is None else Duration(carried.seconds, "", carried.bytes)
 
     pairs = ((name, "", took(before, name), took(after, name)) for name in _either(before.links, after.links))
     return _changes("link", pairs)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from placesim.graph.graph import Graph, Node
-from placesim.inspection.explaining.annotations import copied, with_nodes
+from placesim.inspection.explaining.annotations import copy_node, replace_nodes
 
 MIN_NODES = 3
 """A scope with fewer nodes is no tower."""
@@ -17,7 +17,7 @@ MAX_EDGES = 1 << 16
 _COUNTER = re.compile(r"_?\d+$")
 
 
-def towers_on(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
+def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
     """The scopes, in graph order, that are copies of each other as far as they run on this device.
 
     `devices` are those of the nodes that take part, by name.  Of several such series it is the one with the most nodes, of
@@ -57,9 +57,9 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
         if len(ends) * len(starts) > MAX_EDGES or _needs(graph, ends, after):
             return None
         for start in starts:
-            node = changed.setdefault(start.id, copied(start))
+            node = changed.setdefault(start.id, copy_node(start))
             node.control_inputs = (*node.control_inputs, *(end for end in ends if end not in node.control_inputs))
-    return with_nodes(graph, changed.values())
+    return replace_nodes(graph, changed.values())
 
 
 def _scopes(name: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and all(key in document for key in keys) else None
 
 
-class Kind(NamedTuple):
+class PartKind(NamedTuple):
     """What a part may be, and how that is said."""
 
     expected: str
@@ -48,14 +48,14 @@ def _is_device(value: Any) -> bool:
     return spec is not None and None not in spec
 
 
-TEXT = Kind("text", lambda value: isinstance(value, str))
-TEXT_OR_NONE = Kind("text or null", lambda value: value is None or isinstance(value, str))
-BYTES = Kind("a number of bytes", _is_number)
-BYTES_OR_NONE = Kind("a number of bytes or null", lambda value: value is None or _is_number(value))
-SECONDS = Kind("a number of seconds", _is_amount)
-AMOUNT = Kind("a number from 0", _is_amount)
-DEVICE = Kind("a full device name", _is_device)
-Kinds = Mapping[str, Kind]
+TEXT = PartKind("text", lambda value: isinstance(value, str))
+TEXT_OR_NONE = PartKind("text or null", lambda value: value is None or isinstance(value, str))
+BYTES = PartKind("a number of bytes", _is_number)
+BYTES_OR_NONE = PartKind("a number of bytes or null", lambda value: value is None or _is_number(value))
+SECONDS = PartKind("a number of seconds", _is_amount)
+AMOUNT = PartKind("a number from 0", _is_amount)
+DEVICE = PartKind("a full device name", _is_device)
+Kinds = Mapping[str, PartKind]
 
 
 class WrongPartError(Exception):

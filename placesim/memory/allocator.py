@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from placesim.errors import DefectError, InvalidArgumentError
 from placesim.memory.chunk_table import ChunkTable
-from placesim.memory.dump import LogLine, collection_line, failure_lines, out_of_memory_line
+from placesim.memory.dump import DumpLine, collection_line, failure_lines, out_of_memory_line
 from placesim.memory.pool import FREE, Chunk, Pool, Region, Statistics, rounded_down, rounded_up
 from placesim.memory.settings import BfcOptions, FailureLog, TimingCounter, max_waste_bytes
 from placesim.memory.sub_allocator import SubAllocator
@@ -83,7 +83,7 @@ class BfcAllocator:
         options: BfcOptions | None = None,
         *,
         failures: FailureLog | None = None,
-        log: Callable[[LogLine], object] | None = None,
+        log: Callable[[DumpLine], object] | None = None,
         wait_for_memory: Callable[[], bool] | None = None,
         timing_counter: TimingCounter | None = None,
     ) -> None:

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 class OutOfMemory(Exception):
     """A source has no room for so many bytes."""
 
-    def __init__(self, size: int, source: Source | None = None) -> None:
+    def __init__(self, size: int, source: BufferSource | None = None) -> None:
         super().__init__(size)
         self.size = size
         self.source = source
 
 
-class Source(Protocol):
+class BufferSource(Protocol):
     """Memory that buffers come from."""
 
     def allocate(self, size: int, owner: str) -> Buffer:
@@ -38,7 +38,7 @@ class Buffer:
 
     __slots__ = ("allocated", "contents", "holders", "owner", "place", "root", "size", "source")
 
-    def __init__(self, source: Source | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
+    def __init__(self, source: BufferSource | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
         self.source = source
         self.size = size
         self.allocated = allocated
@@ -85,6 +85,6 @@ class Buffer:
             self.source.free(self)
 
 
-def foreign(size: int) -> Buffer:
+def foreign_buffer(size: int) -> Buffer:
     """Memory of a client's, held by the client: never written to by a kernel, never freed here."""
     return Buffer(None, size)

@@ -18,7 +18,7 @@ _NO_HANDLE = (1 << 64) - 1
 _OCCUPANCY_COLUMNS = 100
 
 
-class LogLine(NamedTuple):
+class DumpLine(NamedTuple):
     """One line of the log: `severity` is I or W; `file` and `line` say where TensorFlow writes it."""
 
     severity: str
@@ -27,7 +27,7 @@ class LogLine(NamedTuple):
     text: str
 
 
-def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[LogLine]:
+def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[DumpLine]:
     """All that is logged when `num_bytes` for an operation find no room: what was asked for, the dump, the picture."""
     yield _warning(
         502,
@@ -42,7 +42,7 @@ def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name
     yield _warning(513, occupancy(pool))
 
 
-def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[LogLine]:
+def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[DumpLine]:
     """The dump of a pool in which so many bytes were looked for."""
     yield _info(1049, f"BFCAllocator dump for {pool.name}")
     yield from _bin_lines(pool, bin_of(rounded_bytes), rounded_bytes)
@@ -50,7 +50,7 @@ def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[LogLine]:
     yield from _summary_lines(pool)
 
 
-def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: bool) -> LogLine:
+def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: bool) -> DumpLine:
     """The warning of each failure; one that is not important has another way to go on."""
     asked = human_readable_bytes(num_bytes)
     text = f"Allocator ({name}) ran out of memory trying to allocate {asked} with freed_by_count={freed_by}."
@@ -62,7 +62,7 @@ def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: b
     return _warning(311, text)
 
 
-def collection_line() -> LogLine:
+def collection_line() -> DumpLine:
     """The warning when regions in which all is free go back to the driver."""
     return _warning(
         383,
@@ -110,7 +110,7 @@ def occupancy(pool: Pool) -> str:
     return "".join(columns)
 
 
-def _bin_lines(pool: Pool, bin_num: int, rounded_bytes: int) -> Iterator[LogLine]:
+def _bin_lines(pool: Pool, bin_num: int, rounded_bytes: int) -> Iterator[DumpLine]:
     for index, figures in enumerate(pool.bins()):
         yield _info(
             1056,
@@ -134,7 +134,7 @@ def _chunk_text(chunk: Chunk) -> str:
     )
 
 
-def _region_lines(pool: Pool) -> Iterator[LogLine]:
+def _region_lines(pool: Pool) -> Iterator[DumpLine]:
     for region in pool.regions:
         yield _info(1085, f"Next region of size {region.size}")
         for chunk in region.chunks():
@@ -143,7 +143,7 @@ def _region_lines(pool: Pool) -> Iterator[LogLine]:
             yield _info(1105, f"{text} freed_at_count {chunk.freed_at_count}" if pool.timed else text)
 
 
-def _summary_lines(pool: Pool) -> Iterator[LogLine]:
+def _summary_lines(pool: Pool) -> Iterator[DumpLine]:
     counts = Counter(chunk.size for chunk in pool.chunks() if chunk.in_use)
     yield _info(1110, "     Summary of in-use Chunks by size: ")
     for size, count in sorted(counts.items()):
@@ -160,9 +160,9 @@ def _summary_lines(pool: Pool) -> Iterator[LogLine]:
     yield _info(1128, f"Stats: \n{statistics_text(pool.statistics)}")
 
 
-def _info(line: int, text: str) -> LogLine:
-    return LogLine("I", FILE, line, text)
+def _info(line: int, text: str) -> DumpLine:
+    return DumpLine("I", FILE, line, text)
 
 
-def _warning(line: int, text: str) -> LogLine:
-    return LogLine("W", FILE, line, text)
+def _warning(line: int, text: str) -> DumpLine:
+    return DumpLine("W", FILE, line, text)

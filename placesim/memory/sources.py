@@ -8,7 +8,7 @@ from typing import NamedTuple
 from placesim.errors import InvalidArgumentError
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer, OutOfMemory
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 
 MAX_BYTES = (1 << 63) - 1
 """Sizes are signed numbers of 64 bits."""
@@ -28,7 +28,7 @@ class Clock:
         return self.moment
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A buffer was made, or freed, while a node ran, at a moment of its clock's."""
 
     buffer: Buffer
@@ -56,7 +56,7 @@ class DeviceSource:
         self.handed_out = 0
         self.live: dict[Buffer, None] = {}
         self.clock = Clock()
-        self.journal: list[Entry] | None = None
+        self.journal: list[JournalEntry] | None = None
 
     def allocate(self, size: int, owner: str) -> Buffer:
         """A new buffer, held once.  Raises OutOfMemory, and InvalidArgumentError for a size that no process can name."""
@@ -67,7 +67,7 @@ class DeviceSource:
         del self.live[buffer]
         self.in_use -= buffer.allocated
         if self.journal is not None:
-            self.journal.append(Entry(buffer, False, self.clock.node, self.clock.now()))
+            self.journal.append(JournalEntry(buffer, False, self.clock.node, self.clock.now()))
 
     def _made(self, buffer: Buffer) -> Buffer:
         self.live[buffer] = None
@@ -76,14 +76,14 @@ class DeviceSource:
         if self.in_use > self.peak:
             self.peak = self.in_use
         if self.journal is not None:
-            self.journal.append(Entry(buffer, True, self.clock.node, self.clock.now()))
+            self.journal.append(JournalEntry(buffer, True, self.clock.node, self.clock.now()))
         return buffer
 
     def forget_peak(self) -> None:
         """From now on the peak is that of what comes."""
         self.peak = self.in_use
 
-    def start_session(self, log: Callable[[LogLine], object] | None) -> None:
+    def start_session(self, log: Callable[[DumpLine], object] | None) -> None:
         """Another session uses it from here on: `log` is told what its allocator logs."""
         self.forget_peak()
         self.journal = None
@@ -115,7 +115,7 @@ class AllocatedMemory(DeviceSource):
             raise OutOfMemory(size, self)
         return self._made(Buffer(self, size, chunk.size, owner, chunk))
 
-    def start_session(self, log: Callable[[LogLine], object] | None) -> None:
+    def start_session(self, log: Callable[[DumpLine], object] | None) -> None:
         super().start_session(log)
         self.allocator.log = log
 

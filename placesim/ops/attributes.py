@@ -4,7 +4,7 @@
 |---|---|
 | string | `str`, or `bytes` where it is not UTF-8 |
 | int, float, bool | `int`, `float`, `bool` |
-| type | `DType` |
+| type | `DataType` |
 | shape | `Shape`: a `PartialShape` of dimensions (-1 unknown); `UNKNOWN_RANK` where the rank is unknown |
 | tensor | `TensorValue` |
 | func | `FunctionName` |
@@ -18,7 +18,7 @@ import struct
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.dtypes import BOOL, DOUBLE, STRING, DType, parse_dtype
+from placesim.dtypes import BOOL, DOUBLE, STRING, DataType, parse_dtype
 from placesim.ops.farmhash import fingerprint64
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ UNKNOWN_RANK = Shape(None)
 class TensorValue(NamedTuple):
     """A constant tensor: TensorFlow's element type and the array that holds it (strings: an object array of bytes)."""
 
-    dtype: DType
+    dtype: DataType
     array: np.ndarray[Any, Any]
 
 
@@ -127,7 +127,7 @@ def format_attr_value(value: AttrValue) -> str:
         return f'"{escaped}"' if len(escaped) < 80 else f'"{escaped[:10]}...{escaped[-10:]}"'
     if isinstance(value, float):
         return format_float(value)
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return value.enum_name
     if isinstance(value, TensorValue):
         return format_tensor(value)
@@ -205,7 +205,7 @@ def _format_nested(flat: list[str], shape: tuple[int, ...]) -> str:
     return "".join(f"[{_format_nested(flat[start : start + step], shape[1:])}]" for start in starts)
 
 
-def _format_element(value: Any, dtype: DType) -> str:
+def _format_element(value: Any, dtype: DataType) -> str:
     if dtype is STRING:
         return c_escape(value)
     if dtype is BOOL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
 
 
@@ -13,17 +13,17 @@ class ArgDef(NamedTuple):
     """An input or output of an op: one tensor, `number_attr` tensors of one type, or one for each type of `type_list_attr`."""
 
     name: str
-    dtype: DType | None = None
+    dtype: DataType | None = None
     type_attr: str | None = None
     number_attr: str | None = None
     type_list_attr: str | None = None
     is_ref: bool = False
 
-    def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DType, ...]:
+    def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DataType, ...]:
         """The types of the tensors that this argument stands for."""
         if self.type_list_attr is not None:
             return tuple(attrs[self.type_list_attr])
-        dtype: DType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype
+        dtype: DataType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype
         return (dtype,) if self.number_attr is None else (dtype,) * int(attrs[self.number_attr])
 
 
@@ -148,4 +148,4 @@ def value_problem(attr: AttrDef, value: AttrValue) -> str | None:
 
 
 def _plain(value: AttrValue) -> str:
-    return value.name if isinstance(value, DType) else format_attr_value(value)
+    return value.name if isinstance(value, DataType) else format_attr_value(value)

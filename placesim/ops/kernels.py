@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
 from placesim.ops.definitions import KernelDef
@@ -58,7 +58,7 @@ def format_kernel(kernel: KernelDef) -> str:
 
 
 def _format_allowed(value: AttrValue) -> str:
-    kind = "type" if isinstance(value, DType) else "s" if isinstance(value, str) else "b" if isinstance(value, bool) else "i"
+    kind = "type" if isinstance(value, DataType) else "s" if isinstance(value, str) else "b" if isinstance(value, bool) else "i"
     return f"{kind}: {format_attr_value(value)}"
 
 
@@ -75,7 +75,7 @@ def _format_line(kernel: KernelDef) -> str:
     if kernel.label:
         text += f"; label='{kernel.label}'"
     for attr, allowed in kernel.constraint.items():
-        values = ", ".join(v.enum_name if isinstance(v, DType) else format_attr_value(v) for v in allowed)
+        values = ", ".join(v.enum_name if isinstance(v, DataType) else format_attr_value(v) for v in allowed)
         text += f"; {attr} in [{values}]"
     return text + "\n"
 

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 
@@ -130,7 +130,7 @@ def format_value(value: AttrValue) -> str:
         return f"func({json.dumps(value.name)})"
     if isinstance(value, tuple):
         return f"[{', '.join(map(format_value, value))}]"
-    assert isinstance(value, int | DType), value
+    assert isinstance(value, int | DataType), value
     return str(value)
 
 

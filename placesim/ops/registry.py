@@ -130,7 +130,7 @@ def load_registry(release: str = CURRENT.name) -> Registry:
     return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2), rules)
 
 
-def said_elsewhere(op: str, registry: Registry) -> str:
+def describe_other_releases(op: str, registry: Registry) -> str:
     """What to say behind an op that a release has not, where another has it; else nothing."""
     others = [r for r in RELEASES.values() if r is not registry.rules and load_registry(r.name).op(op) is not None]
     return "".join(f"; TensorFlow {release.name} has it (--tensorflow {release.name})" for release in others)

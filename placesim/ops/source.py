@@ -23,7 +23,7 @@ from placesim.dtypes import DTYPES
 from placesim.errors import GraphFileError
 from placesim.ops.notation import FLAGS, as_single, format_op
 from placesim.ops.registry import Registry
-from placesim.ops.source_lines import Problems, SourceLine, paragraphs
+from placesim.ops.source_lines import SourceLine, SourceProblems, paragraphs
 
 Facts = dict[str, Any]
 _ATTR_TYPES = ("string", "int", "float", "bool", "type", "shape", "tensor", "func")
@@ -46,7 +46,7 @@ def format_source(registry: Registry) -> str:
 
 def read_source(text: str, file: str) -> SourceFacts:
     """The facts of a source; GraphFileError with everything that is wrong with it, each where it stands."""
-    problems = Problems()
+    problems = SourceProblems()
     head, *groups = list(paragraphs(text, file)) or [[SourceLine(file, 1, "")]]
     found = SourceFacts(problems.attempt(_read_release, head) or "", {}, {})
     previous = ""
@@ -79,7 +79,7 @@ def _read_name(line: SourceLine, previous: str) -> str:
     return token.text
 
 
-def _read_op(lines: list[SourceLine], problems: Problems) -> tuple[Facts, list[Facts]]:
+def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, list[Facts]]:
     """The definition and the kernels.  What leans on a line with a problem is not looked at: attrs, signature, kernels."""
     signature, *rest = lines
     told = [(problems.attempt(_read_keyword, line), line) for line in rest]

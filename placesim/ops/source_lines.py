@@ -103,7 +103,7 @@ class SourceLine:
         return SourceError(Location(self._file, self._number, (token or self.token).column), message)
 
 
-class Problems(list[Problem]):
+class SourceProblems(list[Problem]):
     """What was found wrong so far."""
 
     def attempt(self, read: Callable[..., Found], *args: Any) -> Found | None:

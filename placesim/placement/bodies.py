@@ -24,7 +24,7 @@ from placesim.ops.categories import CALLS, SINGLE_DEVICE_CALLS, WITHOUT_DEFAULT_
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.constraints import Constraints
 from placesim.placement.placer import Placement
-from placesim.placement.reasons import Choice, Reasons
+from placesim.placement.reasons import DeviceChoice, Reasons
 from placesim.placement.session_placer import SessionPlacer
 
 MAX_DEPTH = 32
@@ -93,7 +93,7 @@ def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> P
     held = Constraints(device.spec, device.spec, ANY, ((device.type, 0),))
     held.candidates = (device,)
     groups.constraints = [held] * len(graph)
-    choices = bytearray([Choice.ASSIGNED]) * len(graph)
+    choices = bytearray([DeviceChoice.ASSIGNED]) * len(graph)
     return Placement(graph, devices, order, [device] * len(graph), list(order), choices, groups, Reasons(groups), is_body=True)
 
 
@@ -110,7 +110,7 @@ def body_node(graph: Graph, name: str) -> NodeDef | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class CalledBody:
     """The body of a function where a node calls it; its nodes are called by `path`, a slash, and their names.
 
     `path` is that of the calling node and the function's name.  `placed` is None, and `error` says why, where it can't be
@@ -152,7 +152,7 @@ class Bodies:
     are the paths of those that are nested too deep.
     """
 
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[CalledBody, ...] = ()
     repeats: tuple[Repeat, ...] = ()
     deeper: tuple[str, ...] = ()
 
@@ -203,7 +203,7 @@ def device_at(placement: Placement, path: str) -> Device | None:
     return None
 
 
-def _logged(placement: Placement, body: Body | None) -> Iterator[LoggedNode]:
+def _logged(placement: Placement, body: CalledBody | None) -> Iterator[LoggedNode]:
     graph, devices = placement.graph, placement.devices
     nodes, origins = graph.nodes, graph.origins
     path, prefix = ("", "") if body is None else (body.path, f"{body.path}/")
@@ -244,7 +244,7 @@ class _Finder:
         self._placement = placement
         self._known: dict[Hashable, str] = {}
         self._taken: set[str] = set()
-        self._bodies: list[Body] = []
+        self._bodies: list[CalledBody] = []
         self._repeats: list[Repeat] = []
         self._deeper: list[str] = []
 
@@ -257,7 +257,7 @@ class _Finder:
                 waiting += list(self._calls(found.placement, f"{found.path}/", call.depth + 1))[::-1]
         return Bodies(tuple(self._bodies), tuple(self._repeats), tuple(self._deeper))
 
-    def _look_into(self, call: _Call) -> Body | None:
+    def _look_into(self, call: _Call) -> CalledBody | None:
         """The body, where it is none that is known."""
         how = instantiation_of(call.node)
         key = (call.function.key, how, call.device, call.homes)
@@ -271,7 +271,7 @@ class _Finder:
             return None
         path = self._known[key] = self._free(call.path)
         placed, error = self._place(call, how)
-        made = Body(path, call.caller, call.node.op, call.function.name, how, call.device, call.depth, placed, error)
+        made = CalledBody(path, call.caller, call.node.op, call.function.name, how, call.device, call.depth, placed, error)
         self._bodies.append(made)
         return made
 

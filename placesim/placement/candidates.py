@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import DeviceSpec
-from placesim.placement.constraints import COMPOSITE, Constraints, SoftStep, SpecFields, SupportedTypes, softened
+from placesim.devices.names import DeviceName
+from placesim.placement.constraints import COMPOSITE, Constraints, SoftStep, SpecFields, SupportedTypes, soften
 
 _SOFT_STEPS = (SoftStep.WITHOUT_TYPE_AND_ID, SoftStep.WITHOUT_RESOURCE)
 
@@ -43,10 +43,10 @@ class CandidateSearch:
         """7.2c: without the requested type and id, and then without those of resources."""
         for step in _SOFT_STEPS:
             # Type and id go together (7.4): a GPU that is not there may leave a CPU, not another GPU.
-            key = (softened(found, step), found.types)
+            key = (soften(found, step), found.types)
             known = self._soft_matches.get(key)
             if known is None:
-                known = self._soft_matches[key] = self._filter(self._devices.matching(DeviceSpec(*key[0])), found.types)
+                known = self._soft_matches[key] = self._filter(self._devices.matching(DeviceName(*key[0])), found.types)
             if known:
                 return known, step
         return (), SoftStep.NONE

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import ANY, DeviceSpec, MergeConflict, merge_specs
+from placesim.devices.names import ANY, DeviceName, MergeConflict, merge_specs
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import colocation_tag
 from placesim.placement.candidates import CandidateSearch
@@ -71,8 +71,8 @@ class OverriddenRequest(NamedTuple):
     """A request that lost against an edge from `source`: what was asked for, and what was taken instead (5.6)."""
 
     source: int
-    ignored: DeviceSpec
-    taken: DeviceSpec
+    ignored: DeviceName
+    taken: DeviceName
 
 
 class IgnoredLabel(NamedTuple):
@@ -139,7 +139,7 @@ class ColocationGraph:
         self.bodies: dict[Hashable, Any] = {}
         self._search = CandidateSearch(devices, soft, default_device)
 
-    def _local_address(self) -> DeviceSpec:
+    def _local_address(self) -> DeviceName:
         if self.devices.local == ANY and self.default_device is not None:
             return self.default_device.spec.address_space
         return self.devices.local
@@ -207,7 +207,7 @@ class ColocationGraph:
 
     # --- what a group may be placed on
 
-    def limit(self, node_id: int, requested: DeviceSpec, resource: DeviceSpec, types: SupportedTypes) -> None:
+    def limit(self, node_id: int, requested: DeviceName, resource: DeviceName, types: SupportedTypes) -> None:
         """Narrow a node's group to what a function's body asks for; types that leave nothing are passed over (5.8).
 
         Raises MergeConflict where the devices contradict each other.

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from placesim.devices.inventory import Device
-from placesim.devices.names import ANY, DeviceSpec, merge_specs
+from placesim.devices.names import ANY, DeviceName, merge_specs
 
 SupportedTypes = tuple[tuple[str, int], ...]
 """Device types with the priority of their kernel, the preferred one first."""
 
 SpecFields = tuple[str | None, int | None, int | None, str | None, int | None]
-"""The fields of a `DeviceSpec`."""
+"""The fields of a `DeviceName`."""
 
 COMPOSITE = "COMPOSITE"
 """The type of a device that stands for several; it takes any op that one of them could take (5.6)."""
@@ -52,9 +52,9 @@ class Constraints:
 
     def __init__(
         self,
-        requested: DeviceSpec,
-        assigned: DeviceSpec,
-        resource: DeviceSpec,
+        requested: DeviceName,
+        assigned: DeviceName,
+        resource: DeviceName,
         types: SupportedTypes,
         origin: Constraints | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class Constraints:
         self._names: frozenset[str] | None = None
 
     @property
-    def specs(self) -> tuple[DeviceSpec, DeviceSpec, DeviceSpec]:
+    def specs(self) -> tuple[DeviceName, DeviceName, DeviceName]:
         """The requested, the assigned and the resource device."""
         return self.requested, self.assigned, self.resource
 
@@ -141,7 +141,7 @@ def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]
-    agree = DeviceSpec.is_nested_with if nested else DeviceSpec.is_compatible_with
+    agree = DeviceName.is_nested_with if nested else DeviceName.is_compatible_with
     for kind, one, two in (("assigned", theirs.assigned, mine.assigned), ("resource", theirs.resource, mine.resource)):
         if not agree(one, two):
             raise TieConflict(kind, one, two)
@@ -156,13 +156,13 @@ def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False
 class TieConflict(Exception):  # never seen outside: it becomes TensorFlow's sentence
     """Two devices that nothing may change, of a group and of one that it refers to; `kind` says which of theirs."""
 
-    def __init__(self, kind: str, one: DeviceSpec, two: DeviceSpec) -> None:
+    def __init__(self, kind: str, one: DeviceName, two: DeviceName) -> None:
         super().__init__(kind)
         self.kind = kind
         self.ends = (one, two)
 
 
-def _shared(specs: tuple[DeviceSpec, DeviceSpec, DeviceSpec], types: SupportedTypes, *known: Constraints) -> Constraints:
+def _shared(specs: tuple[DeviceName, DeviceName, DeviceName], types: SupportedTypes, *known: Constraints) -> Constraints:
     """One of the known constraints where it says just this, else new ones."""
     for found in known:
         if found.types == types and found.specs == specs:
@@ -201,7 +201,7 @@ def is_from_composite(theirs: Constraints, mine: Constraints) -> bool:
     )
 
 
-def softened(found: Constraints, step: SoftStep) -> SpecFields:
+def soften(found: Constraints, step: SoftStep) -> SpecFields:
     """What is left of a request after a step of soft placement: never less than what is assigned (7.2c)."""
     job, replica, task, kind, index = found.requested
     fixed, resource = found.assigned, ANY if step == SoftStep.WITHOUT_RESOURCE else found.resource

@@ -152,25 +152,25 @@ def _readers(groups: ColocationGraph, calls: Mapping[int, Node]) -> dict[int, li
     return found
 
 
-class _Attached(NamedTuple):
+class _OutsideMember(NamedTuple):
     """A node outside that belongs to a group of the body; `reader` where it reads a resource from the call."""
 
     node: int
     reader: Node | None
 
 
-def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_Attached]]:
+def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_OutsideMember]]:
     """For each group of the body its nodes outside: those that feed it, and then those that read it."""
     group_of_output = {output: number for number, group in enumerate(found) for output in group.outputs}
-    attached = [[_Attached(call.input_nodes[i], None) for i in group.inputs] for group in found]
+    attached = [[_OutsideMember(call.input_nodes[i], None) for i in group.inputs] for group in found]
     for node, slot in readers:
         reads_resource = node.signature.input_dtypes[slot] is RESOURCE
         number = group_of_output[node.input_slots[slot]]
-        attached[number].append(_Attached(node.id, node if reads_resource else None))
+        attached[number].append(_OutsideMember(node.id, node if reads_resource else None))
     return attached
 
 
-def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_Attached]) -> None:
+def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_OutsideMember]) -> None:
     for other in nodes[1:]:
         if other.reader is not None:
             join_edge(groups, nodes[0].node, other.reader, Cause.FUNCTION, call.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Origin, Signature
 from placesim.ops.attributes import Attrs
@@ -46,7 +46,7 @@ class EditableNode:
         self.origin: Origin | None = None
         self.removed = False
 
-    def output_dtype(self, slot: int) -> DType:
+    def output_dtype(self, slot: int) -> DataType:
         """The type of an output that the node is known to have."""
         return self.signature.output_dtypes[slot]
 

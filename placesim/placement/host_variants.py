@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from placesim.devices.names import ANY
-from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
+from placesim.dtypes import RESOURCE, STRING, VARIANT, DataType
 from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import KEEPING_FULL_TYPE, TENSOR_LISTS, WITHOUT_HOST_MEMORY
 from placesim.placement.colocation import ColocationGraph
@@ -86,9 +86,9 @@ def _variant_sources(graph: Graph, node: Node) -> list[int]:
     return [i for i, slot in pairs if graph.nodes[i].signature.output_dtypes[slot] is VARIANT]
 
 
-def _element_dtype(node: Node) -> DType | None:
+def _element_dtype(node: Node) -> DataType | None:
     """The element type of a tensor list op; None for other ops, and for lists of variants, whose own elements decide."""
     if node.op not in TENSOR_LISTS:
         return None
-    element: DType | None = node.attrs.get("element_dtype")
+    element: DataType | None = node.attrs.get("element_dtype")
     return None if element is VARIANT else element

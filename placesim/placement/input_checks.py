@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError, OutOfRangeError
 from placesim.graph.functions import find_function, function_definition
 from placesim.graph.graph import Graph, Signature
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from placesim.placement.editable_graph import EditableNode
 
 
-def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DType:
+def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
     """The type of a node's output; InvalidArgumentError where it has no such output for a new `reader_op` to read."""
     problem = _slot_problem(source, slot, reader_op)
     if problem is not None:
@@ -57,7 +57,7 @@ def _slot_problem(source: EditableNode, slot: int, reader_op: str) -> str | None
     return f"Attempt to add output {slot} of {source.name} {where}"
 
 
-def _build_problem(graph: Graph, name: str, signature: Signature, given: Sequence[DType]) -> str:
+def _build_problem(graph: Graph, name: str, signature: Signature, given: Sequence[DataType]) -> str:
     definition = signature.definition or function_definition(find_function(graph, signature.op))
     wanted = signature.input_dtypes
     problems = [

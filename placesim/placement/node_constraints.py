@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.errors import InternalError
 from placesim.graph.graph import Graph, Node, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
@@ -31,7 +31,7 @@ class NodeConstraints:
     """
 
     def __init__(
-        self, graph: Graph, order: Sequence[int], devices: DeviceSet, local: DeviceSpec, assigned: Mapping[int, str]
+        self, graph: Graph, order: Sequence[int], devices: DeviceSet, local: DeviceName, assigned: Mapping[int, str]
     ) -> None:
         self.graph = graph
         self.order = order

@@ -17,8 +17,8 @@ from placesim.placement.colocation import ColocationGraph, NoCandidates
 from placesim.placement.constraints import Constraints
 from placesim.placement.group_messages import log_lines, no_candidates
 from placesim.placement.grouping import build_groups
-from placesim.placement.reasons import Choice, Reason, Reasons
-from placesim.watching import doing
+from placesim.placement.reasons import DeviceChoice, Reason, Reasons
+from placesim.watching import report_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Placement(PlacedGraph):
 
     def reason(self, node_id: int) -> Reason:
         """Why a node is where it is; KeyError where an error came before anything was known of it."""
-        return self.reasons.explain(node_id, self.devices[node_id], Choice(self.choices[node_id]))
+        return self.reasons.explain(node_id, self.devices[node_id], DeviceChoice(self.choices[node_id]))
 
 
 class _Kind(IntEnum):
@@ -90,7 +90,7 @@ def place_graph(
     try:
         if not devices.devices:
             raise FailedPreconditionError("No devices are registered")
-        with collector_paused(), doing("placing nodes", lambda: (len(placer.log), len(graph))):
+        with collector_paused(), report_stage("placing nodes", lambda: (len(placer.log), len(graph))):
             build_groups(groups)
             placer.place()
     except NoCandidates as found:
@@ -164,7 +164,7 @@ class _Placer:
         for node_id in self.order:
             kind = kinds[node_id]
             if assigned and node_id in assigned:
-                self._choose(node_id, groups.devices.by_name[str(parse_runtime_name(assigned[node_id]))], Choice.ASSIGNED)
+                self._choose(node_id, groups.devices.by_name[str(parse_runtime_name(assigned[node_id]))], DeviceChoice.ASSIGNED)
             elif kind == _GENERATOR:
                 generators.append(node_id)
             elif kind or is_grouped[node_id]:
@@ -181,7 +181,7 @@ class _Placer:
             # A generator has no device yet, so a Shape does not follow its Placeholder (6.3 B1).
             followed = self.chosen[(*node.input_nodes, *node.control_inputs)[0]]
             if followed is not None and found.allows(followed):
-                choice = Choice.METADATA_FOLLOWS_INPUT if kind == _Kind.METADATA else Choice.IDENTITY_FOLLOWS_INPUT
+                choice = DeviceChoice.METADATA_FOLLOWS_INPUT if kind == _Kind.METADATA else DeviceChoice.IDENTITY_FOLLOWS_INPUT
                 self._choose(node.id, followed, choice)
                 return
         self._take_first(node.id, found)
@@ -193,14 +193,14 @@ class _Placer:
             found = self.groups.candidates(node_id)
             device = followed.get(node_id)
             if device is not None and found.origin is None and found.allows(device):
-                self._choose(node_id, device, Choice.GENERATOR_FOLLOWS_CONSUMERS)
+                self._choose(node_id, device, DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS)
             else:
                 self._take_first(node_id, found)
 
     def _take_first(self, node_id: int, found: Constraints) -> None:
         """The preferred candidate; the only one where the node's group has been placed."""
         if found.origin is None:
-            self._choose(node_id, found.candidates[0], Choice.DEFAULT)
+            self._choose(node_id, found.candidates[0], DeviceChoice.DEFAULT)
         else:
             self.chosen[node_id] = found.candidates[0]
             self.log.append(node_id)
@@ -219,7 +219,7 @@ class _Placer:
                     found[i] = None
         return found
 
-    def _choose(self, node_id: int, device: Device, choice: Choice) -> None:
+    def _choose(self, node_id: int, device: Device, choice: DeviceChoice) -> None:
         self.chosen[node_id] = device
         if choice:
             self.choices[node_id] = choice

@@ -7,13 +7,13 @@ from enum import IntEnum
 from functools import cached_property
 
 from placesim.devices.inventory import Device
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.graph.graph import Node
 from placesim.placement.colocation import ColocationGraph, IgnoredLabel, OverriddenRequest, Union
 from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
 
 
-class Choice(IntEnum):
+class DeviceChoice(IntEnum):
     """How the device of a node was chosen among its group's candidates."""
 
     DEFAULT = 0
@@ -40,18 +40,18 @@ class Reason:
     """
 
     node: int
-    requested: DeviceSpec
+    requested: DeviceName
     own_types: SupportedTypes
     members: tuple[int, ...]
     unions: tuple[Union, ...]
-    group_requested: DeviceSpec
-    group_assigned: DeviceSpec
-    group_resource: DeviceSpec
+    group_requested: DeviceName
+    group_assigned: DeviceName
+    group_resource: DeviceName
     types: SupportedTypes
     candidates: tuple[Device, ...]
     soft_step: SoftStep
     device: Device | None
-    choice: Choice
+    choice: DeviceChoice
     followed: int | None
     overridden: OverriddenRequest | None
     ignored: tuple[IgnoredLabel, ...]
@@ -63,7 +63,7 @@ class Reasons:
     def __init__(self, groups: ColocationGraph) -> None:
         self._groups = groups
 
-    def explain(self, node_id: int, device: Device | None, choice: Choice) -> Reason:
+    def explain(self, node_id: int, device: Device | None, choice: DeviceChoice) -> Reason:
         """The reason for a node's device; KeyError where an error came before the node's constraints were known."""
         groups = self._groups
         node, root = groups.graph.nodes[node_id], groups.root(node_id)
@@ -89,13 +89,13 @@ class Reasons:
             tuple(groups.ignored.get(node_id, ())),
         )
 
-    def _followed(self, node: Node, root: int, choice: Choice) -> int | None:
-        if choice in (Choice.METADATA_FOLLOWS_INPUT, Choice.IDENTITY_FOLLOWS_INPUT):
+    def _followed(self, node: Node, root: int, choice: DeviceChoice) -> int | None:
+        if choice in (DeviceChoice.METADATA_FOLLOWS_INPUT, DeviceChoice.IDENTITY_FOLLOWS_INPUT):
             return (*node.input_nodes, *node.control_inputs)[0]
         leader = self._placed_first.get(root)
         if leader not in (None, node.id):
-            return None if choice == Choice.ASSIGNED else leader
-        return self._first_consumers.get(node.id) if choice == Choice.GENERATOR_FOLLOWS_CONSUMERS else None
+            return None if choice == DeviceChoice.ASSIGNED else leader
+        return self._first_consumers.get(node.id) if choice == DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS else None
 
     @cached_property
     def _unions(self) -> dict[int, tuple[Union, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from placesim.planning.peaks import least_peak
-from placesim.planning.problem import Objective, Problem
+from placesim.planning.problem import Objective, PlanningProblem
 from placesim.planning.schedules import heads, tails
 from placesim.planning.windows import MAX_TASKS as MAX_WINDOWS
 from placesim.planning.windows import Windows
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
     why: str
 
 
-def lower_bounds(problem: Problem) -> Iterator[Bound]:
+def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
     """The bounds of a problem, cheap ones first; all of them hold."""
     if not problem.tasks:
         return
@@ -64,17 +64,17 @@ def lower_bounds(problem: Problem) -> Iterator[Bound]:
         yield Bound(interval_bound(before, least, after, slots, floor), "the work that must lie in some interval")
 
 
-def best_bound(problem: Problem) -> Bound:
+def best_bound(problem: PlanningProblem) -> Bound:
     """The highest of the bounds."""
     return max(lower_bounds(problem), key=lambda bound: bound.value, default=Bound(0.0, "nothing to do"))
 
 
-def shared_work(problem: Problem) -> float:
+def shared_work(problem: PlanningProblem) -> float:
     """The linear relaxation: groups may be divided among kinds of devices, whose number of slots works at once."""
     return relaxed_work(problem)[0]
 
 
-def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
+def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
     """The value of that relaxation, and what a second of a slot of each kind is worth; all slots together are worth 1.
 
     What devices of a kind hold together is within their capacity.  Solved by HiGHS; the dual value is what is certain.
@@ -138,7 +138,7 @@ def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
     return value, {kind: float(price / total) if total else 1 / sum(slots) for kind, price in zip(of_kind, worth, strict=True)}
 
 
-def window_bound(problem: Problem, windows: Windows, prices: Mapping[int, float]) -> float:
+def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
     """What must lie behind some path and before another takes at least its work, shared out over all slots.
 
     Of kinds of devices a second counts what it is worth: whatever these prices, together they are worth what passes.
@@ -190,7 +190,7 @@ def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndar
     return worth(best) * (1 - _SLACK), best / slots
 
 
-def _slots(problem: Problem, kind: int) -> int:
+def _slots(problem: PlanningProblem, kind: int) -> int:
     """How many tasks the devices of a kind run at once; where there is a layout, some may share their cores."""
     devices = problem.kinds[kind]
     if problem.layout is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 
 ALONE = -1
 """The call of a task that runs for itself, on a device that doesn't pay."""
@@ -22,7 +22,7 @@ class Calls:
     That a part is contiguous need not be asked: where it isn't, calls wait for each other in a circle.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self.paying = [number for number, device in enumerate(problem.devices) if device.pays]
         self.free = next((number for number, device in enumerate(problem.devices) if not device.pays), ALONE)

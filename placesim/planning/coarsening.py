@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from placesim.planning.methods.contiguous import group_order
-from placesim.planning.problem import Problem, Task, Tensor
+from placesim.planning.problem import PlanningProblem, ProblemTask, ProblemTensor
 
 FEW = 100
 """Fewer tasks than that are planned as they are."""
@@ -20,10 +20,10 @@ CUTS = (40, 150, 600, 2000)
 
 
 @dataclass(frozen=True)
-class Coarse:
+class CoarseProblem:
     """A problem of clusters, and the cluster of each task of the finer one."""
 
-    problem: Problem
+    problem: PlanningProblem
     cluster_of: tuple[int, ...]
 
     def expand(self, devices: Sequence[int]) -> tuple[int, ...]:
@@ -38,17 +38,17 @@ class Coarse:
         return tuple(first[group] for group in self.problem.group_of)
 
 
-def coarsen(problem: Problem, most: int) -> Coarse:
+def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
     """A problem of about so many tasks at most; itself where it has no more."""
     if len(problem.tasks) <= most:
-        return itself(problem)
+        return identity_problem(problem)
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
         if len(set(joined)) <= most:
             return _contract(problem, joined)
     return _contract(problem, _cut_order(problem, most))
 
 
-def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
+def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
     """A problem ever finer: whole chains, about so many tasks at most, and itself where it has no more than `finest`.
 
     A plan of a coarse one says at once what moves of single tasks would need many steps for.
@@ -64,11 +64,11 @@ def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
     # what was joined may be too large for any device, or have to be apart
     found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
     if not found or len(problem.tasks) <= finest:
-        found.append(itself(problem))
+        found.append(identity_problem(problem))
     return found
 
 
-def clusterings(problem: Problem) -> Iterator[list[int]]:
+def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
     """The cluster of each task, in one way after another: each for itself, chains, single readers, and cuts of an order."""
     yield list(range(len(problem.tasks)))
     yield _join_chains(problem, 1)
@@ -78,12 +78,12 @@ def clusterings(problem: Problem) -> Iterator[list[int]]:
             yield _cut_order(problem, most)
 
 
-def itself(problem: Problem) -> Coarse:
+def identity_problem(problem: PlanningProblem) -> CoarseProblem:
     """A problem whose clusters are its tasks."""
-    return Coarse(problem, tuple(range(len(problem.tasks))))
+    return CoarseProblem(problem, tuple(range(len(problem.tasks))))
 
 
-def _join_single_readers(problem: Problem) -> list[int]:
+def _join_single_readers(problem: PlanningProblem) -> list[int]:
     """For each task the one that it joined: its only reader's, where both can run on the same kinds of devices."""
     leader = list(range(len(problem.tasks)))
     for task, reader in _only_readers(problem):
@@ -91,7 +91,7 @@ def _join_single_readers(problem: Problem) -> list[int]:
     return leader
 
 
-def _join_chains(problem: Problem, parts: int) -> list[int]:
+def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
     """As single readers, where nothing has to wait for it: what has inputs doesn't join one that reads another such.
 
     No chain has more than one of so many parts of all work.
@@ -108,7 +108,7 @@ def _join_chains(problem: Problem, parts: int) -> list[int]:
     return leader
 
 
-def _only_readers(problem: Problem) -> Iterator[tuple[int, int]]:
+def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
     """Tasks that are read by a single one, which can run on the same kinds of devices, with that one; the last task first."""
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
@@ -117,7 +117,7 @@ def _only_readers(problem: Problem) -> Iterator[tuple[int, int]]:
             yield task, readers[0]
 
 
-def _cut_order(problem: Problem, most: int) -> list[int]:
+def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
     """Runs of about the same work in one order."""
     place = {group: at for at, group in enumerate(group_order(problem))}
     # an order of all tasks in which none comes before what it reads, near that of the groups
@@ -141,7 +141,7 @@ def _cut_order(problem: Problem, most: int) -> list[int]:
     return found
 
 
-def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
+def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
     clusters: dict[int, int] = {}
     cluster_of = tuple(clusters.setdefault(own, len(clusters)) for own in leader)
     members: list[list[int]] = [[] for _ in clusters]
@@ -158,7 +158,7 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
         if leaves:
             makes[own] += problem.tasks[task].makes
     tasks = tuple(
-        Task(
+        ProblemTask(
             problem.tasks[rows[-1]].name,
             _seconds([problem.tasks[task] for task in rows]),
             math.fsum(problem.tasks[task].holds for task in rows),
@@ -169,8 +169,8 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
         for cluster, rows in enumerate(members)
     )
     groups = _joined_groups(problem, cluster_of, len(clusters))
-    return Coarse(
-        Problem(
+    return CoarseProblem(
+        PlanningProblem(
             problem.objective,
             tasks,
             tuple(tuple(sorted(row)) for row in inputs),
@@ -186,17 +186,17 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
     )
 
 
-def _apart(problem: Problem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """What must be apart; two that were joined stand there twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 
 
-def _is_apart(problem: Problem) -> bool:
+def _is_apart(problem: PlanningProblem) -> bool:
     return all(len(set(row)) == len(row) for row in problem.apart)
 
 
-def _tensors(problem: Problem, cluster_of: Sequence[int]) -> tuple[Tensor, ...]:
+def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[ProblemTensor, ...]:
     return tuple(
         tensor._replace(
             task=cluster_of[tensor.task], reads=tuple(dict.fromkeys((cluster_of[task], at) for task, at in tensor.reads))
@@ -205,21 +205,21 @@ def _tensors(problem: Problem, cluster_of: Sequence[int]) -> tuple[Tensor, ...]:
     )
 
 
-def _seconds(tasks: Sequence[Task]) -> tuple[float, ...]:
+def _seconds(tasks: Sequence[ProblemTask]) -> tuple[float, ...]:
     """One after another, on each kind; no faster than they are launched."""
     found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
     launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
     return tuple(max(pair) for pair in zip(found, launching, strict=True))
 
 
-def _host_work(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def _host_work(tasks: Sequence[ProblemTask]) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """The launch of the first, since those of the others go on while the device works; and the most cores."""
     if not tasks[0].launches:
         return (), ()
     return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
 
 
-def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
+def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
     """Groups that share a cluster are one."""
     unit_of = join_groups(problem, cluster_of)
     found: dict[int, dict[int, None]] = {}
@@ -228,7 +228,7 @@ def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> t
     return tuple(map(tuple, found.values()))
 
 
-def join_groups(problem: Problem, cluster_of: Sequence[int]) -> list[int]:
+def join_groups(problem: PlanningProblem, cluster_of: Sequence[int]) -> list[int]:
     """A number for each task, the same for tasks of one group and of one cluster."""
     parent = list(range(1 + max(cluster_of, default=-1)))
 

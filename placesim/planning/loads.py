@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 
 
 class Loads:
     """The loads of an assignment, kept while groups move; all groups of the problem have a device from the beginning."""
 
-    def __init__(self, problem: Problem, devices: Sequence[int]) -> None:
+    def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
         self.devices = list(devices)
         count = len(problem.devices)
@@ -95,7 +95,7 @@ class Loads:
         self.held[device] += problem.held[group]
 
 
-def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
+def is_contiguous(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Whether no path of forward tasks leaves a device and comes back to it."""
     tasks = problem.tasks
     # bit n: a path to the task left device n
@@ -112,6 +112,6 @@ def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
     return True
 
 
-def load_plan(problem: Problem, devices: Sequence[int]) -> Plan:
+def load_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
     """The plan that an assignment is: the highest load, from scratch."""
     return Plan(max(Loads(problem, devices).loads, default=0.0), tuple(devices))

@@ -7,19 +7,19 @@ from typing import Protocol
 
 from placesim.planning.loads import load_plan
 from placesim.planning.peaks import peak_plan
-from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.problem import Objective, Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 
 
-class Measured(Protocol):
+class PlanEvaluator(Protocol):
     """Gives the plan that an assignment is."""
 
     def plan(self, devices: Sequence[int]) -> Plan:
         """Its value with its times, where it has any."""
 
 
-class _Summed:
-    def __init__(self, problem: Problem, sums: Callable[[Problem, Sequence[int]], Plan]) -> None:
+class _SumEvaluator:
+    def __init__(self, problem: PlanningProblem, sums: Callable[[PlanningProblem, Sequence[int]], Plan]) -> None:
         self._problem = problem
         self._sums = sums
 
@@ -27,11 +27,11 @@ class _Summed:
         return self._sums(self._problem, devices)
 
 
-def measure(problem: Problem) -> Measured:
+def measure(problem: PlanningProblem) -> PlanEvaluator:
     """What evaluates assignments of a makespan, of loads or of peaks."""
     match problem.objective:
         case Objective.LOAD:
-            return _Summed(problem, load_plan)
+            return _SumEvaluator(problem, load_plan)
         case Objective.PEAK:
-            return _Summed(problem, peak_plan)
+            return _SumEvaluator(problem, peak_plan)
     return assignments(problem)

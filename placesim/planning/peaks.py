@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 
 _Array = np.ndarray
 
@@ -14,7 +14,7 @@ _Array = np.ndarray
 class Peaks:
     """The peaks of an assignment, kept while groups move; all groups of the problem have a device from the beginning."""
 
-    def __init__(self, problem: Problem, devices: Sequence[int]) -> None:
+    def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
         self.devices = list(devices)
         self.of_group = [self.devices[members[0]] if members else 0 for members in problem.groups]
@@ -82,12 +82,12 @@ class Peaks:
         return found
 
 
-def peak_plan(problem: Problem, devices: Sequence[int]) -> Plan:
+def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
     """The plan that an assignment is: the highest peak, from scratch."""
     return Plan(float(max(Peaks(problem, devices).peaks, default=0.0)), tuple(devices))
 
 
-def least_peak(problem: Problem) -> float:
+def least_peak(problem: PlanningProblem) -> float:
     """What no assignment's highest peak is below: whatever is held at a moment is on some device.
 
     It is shared out evenly at best, over the devices on which it may be; and where pieces are more than devices, two of them
@@ -96,14 +96,14 @@ def least_peak(problem: Problem) -> float:
     tensors = problem.tensors
     moments = sorted({moment for tensor in tensors for moment in (tensor.made, *(at for _, at in tensor.reads))}) or [0]
     place = {moment: number for number, moment in enumerate(moments)}
-    pieces = [Piece(held, problem.homes[group]) for group, held in enumerate(problem.held) if held]
+    pieces = [MemoryPiece(held, problem.homes[group]) for group, held in enumerate(problem.held) if held]
     rows = [np.ones(len(moments), bool) for _ in pieces]
     for tensor in tensors:
         if not tensor.is_kept and not tensor.only_on:
             row = np.zeros(len(moments), bool)
             row[place[tensor.made] : place[max([tensor.made, *(at for _, at in tensor.reads)])] + 1] = True
             rows.append(row)
-            pieces.append(Piece(tensor.size, tensor_homes(problem, tensor.task, [task for task, _ in tensor.reads])))
+            pieces.append(MemoryPiece(tensor.size, tensor_homes(problem, tensor.task, [task for task, _ in tensor.reads])))
     together: dict[tuple[int, int], float] = {}
     for tensor in tensors:
         own = problem.group_of[tensor.task]
@@ -116,7 +116,7 @@ def least_peak(problem: Problem) -> float:
     return max([*alone, *problem.held, shared_peak(len(problem.devices), pieces, rows)], default=0.0)
 
 
-class Piece:
+class MemoryPiece:
     """Something of a size that is on one of some devices."""
 
     __slots__ = ("homes", "size")
@@ -126,13 +126,13 @@ class Piece:
         self.homes = homes
 
 
-def tensor_homes(problem: Problem, task: int, readers: Sequence[int]) -> frozenset[int]:
+def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:
     """The devices of which one has what a tensor says, as long as it is needed: its maker's, or a reader's."""
     groups = {problem.group_of[task], *(problem.group_of[reader] for reader in readers)}
     return frozenset().union(*(problem.homes[group] for group in groups))
 
 
-def shared_peak(count: int, pieces: Sequence[Piece], rows: Sequence[_Array]) -> float:
+def shared_peak(count: int, pieces: Sequence[MemoryPiece], rows: Sequence[_Array]) -> float:
     """The least highest peak of so many devices, where each row says at which points its piece is there."""
     if not pieces:
         return 0.0

@@ -24,7 +24,7 @@ from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
-from placesim.planning.problem import Objective, Plan, Problem, are_apart
+from placesim.planning.problem import Objective, Plan, PlanningProblem, are_apart
 from placesim.planning.search import Method, Search
 from placesim.processes import DONE, Process, Worker
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
@@ -38,7 +38,7 @@ _GRACE = 0.5
 """Seconds that a lane gets beyond its deadline before it is ended."""
 
 
-class Planned(NamedTuple):
+class PlanResult(NamedTuple):
     """The best plan, None where none was found; the bound and why it holds; which method found the plan, and after how long."""
 
     plan: Plan | None
@@ -87,7 +87,7 @@ class Effort:
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
-class Lane(NamedTuple):
+class SearchLane(NamedTuple):
     """What one lane does, one method after another, each with a share of what is left."""
 
     methods: tuple[tuple[str, float], ...]
@@ -106,7 +106,7 @@ METHODS: dict[str, Method] = {
     "dispatch": dispatch_ready,
     "move": anneal_moves,
 }
-"""Every method by its name; `fitting` says which of them fit a problem."""
+"""Every method by its name; `find_methods` says which of them fit a problem."""
 SOLVED = frozenset(("exact", "exact-schedule"))
 """Those that need a solver."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
@@ -117,33 +117,33 @@ MANY_TASKS = 200_000
 """Larger problems are not handed to other processes: that would take as long as a search, and as much memory again."""
 
 
-def lanes(problem: Problem) -> tuple[Lane, ...]:
+def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     """What is done side by side for a problem."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
-        return Lane((("anneal", 1.0),)), Lane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
+        return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.LOAD:
         return (
-            Lane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
-            Lane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
+            SearchLane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
+            SearchLane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
         )
     if problem.objective is Objective.CALLS:
-        return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
+        return SearchLane((("calls", 1.0),)), SearchLane((("calls", 1.0),))
     if _is_scheduling(problem):
-        return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
+        return SearchLane((("anneal-ranks", 1.0),)), SearchLane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
     # a move costs a simulation, and a pass that decides on all tasks not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
-        Lane((("dispatch", first), ("move", 1.0))),
-        Lane((("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0))),
+        SearchLane((("dispatch", first), ("move", 1.0))),
+        SearchLane((("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0))),
     )
 
 
-def fitting(problem: Problem) -> tuple[str, ...]:
+def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
     """The methods that fit a problem, by name."""
-    return tuple(dict.fromkeys([*quick(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
+    return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
 
 
-def check_method(name: str, problem: Problem | None = None) -> None:
+def check_method(name: str, problem: PlanningProblem | None = None) -> None:
     """Raises UsageError where there is no method of that name, or where it doesn't fit the problem."""
     if name == AUTO:
         return
@@ -152,13 +152,15 @@ def check_method(name: str, problem: Problem | None = None) -> None:
         raise UsageError(
             f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
         )
-    if problem is not None and name not in fitting(problem):
-        raise UsageError(f"wrong method: got '{name}', expected one that fits the objective: {', '.join(fitting(problem))}")
+    if problem is not None and name not in find_methods(problem):
+        raise UsageError(
+            f"wrong method: got '{name}', expected one that fits the objective: {', '.join(find_methods(problem))}"
+        )
     if name in SOLVED and not has_solver():
         raise UsageError(f"method '{name}' needs OR-tools: `pip install 'placesim[plan]'`")
 
 
-def _is_scheduling(problem: Problem) -> bool:
+def _is_scheduling(problem: PlanningProblem) -> bool:
     """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
     if problem.layout is not None or problem.apart:
         return False
@@ -166,7 +168,7 @@ def _is_scheduling(problem: Problem) -> bool:
     return is_free and problem.are_devices_alike and len(problem.groups) == len(problem.tasks)
 
 
-def quick(problem: Problem) -> tuple[str, ...]:
+def find_quick_methods(problem: PlanningProblem) -> tuple[str, ...]:
     """What is tried before anything is started beside it."""
     if problem.objective is not Objective.MAKESPAN:
         return ()
@@ -176,21 +178,24 @@ def quick(problem: Problem) -> tuple[str, ...]:
 
 
 def plan_problem(
-    problem: Problem, effort: Effort, tell: Callable[[Planned], None] = lambda planned: None, start: Plan | None = None
-) -> Planned:
+    problem: PlanningProblem,
+    effort: Effort,
+    tell: Callable[[PlanResult], None] = lambda planned: None,
+    start: Plan | None = None,
+) -> PlanResult:
     """The best plan that the effort finds, no worse than `start`; `tell` is called with each better one.
 
-    Raises what `Problem.check` raises.
+    Raises what `PlanningProblem.check` raises.
     """
     problem.check()
     check_method(effort.method, problem)
     began = time.monotonic()
-    best = _Best(problem, best_bound(problem), began, tell)
+    best = _Incumbent(problem, best_bound(problem), began, tell)
     if start is not None:
         best.take(start, "start")
     search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
     try:
-        for name in quick(problem) if effort.method == AUTO else ():
+        for name in find_quick_methods(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
         if not best.is_met:
@@ -200,10 +205,10 @@ def plan_problem(
     return best.planned
 
 
-class _Best:
+class _Incumbent:
     """What is known so far."""
 
-    def __init__(self, problem: Problem, bound: Bound, began: float, tell: Callable[[Planned], None]) -> None:
+    def __init__(self, problem: PlanningProblem, bound: Bound, began: float, tell: Callable[[PlanResult], None]) -> None:
         self._problem = problem
         self.bound = bound
         self.plan: Plan | None = None
@@ -212,8 +217,8 @@ class _Best:
         self._tell = tell
 
     @property
-    def planned(self) -> Planned:
-        return Planned(self.plan, self.bound, self._method, self._seconds)
+    def planned(self) -> PlanResult:
+        return PlanResult(self.plan, self.bound, self._method, self._seconds)
 
     @property
     def is_met(self) -> bool:
@@ -234,14 +239,14 @@ class _Best:
             self.bound = Bound(value, f"proven by {method}")
             self._tell(self.planned)
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: LaneNews) -> None:
         """Take what a lane tells."""
         self.prove(news.proven, news.method)
         if news.plan is not None:
             self.take(news.plan, news.method)
 
 
-class News(NamedTuple):
+class LaneNews(NamedTuple):
     """What a lane tells: a plan of a method, or a bound."""
 
     method: str
@@ -249,9 +254,9 @@ class News(NamedTuple):
     proven: float
 
 
-def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
+def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, search: Search) -> None:
     is_large = len(problem.tasks) > MANY_TASKS
-    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
+    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (SearchLane(((effort.method, 1.0),)),)
     # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
@@ -279,7 +284,7 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
                 found = news.get(timeout=patience)
             except Empty:
                 return
-            if isinstance(found, _Ended):
+            if isinstance(found, _LaneEnd):
                 running.remove(found.lane)
                 found.lane.close()
                 continue
@@ -297,23 +302,23 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
 class LaneTask(NamedTuple):
     """What the process of a lane is told; it has so many `seconds`, None where its work is counted."""
 
-    problem: Problem
-    lane: Lane
+    problem: PlanningProblem
+    lane: SearchLane
     search: Search
     seconds: float | None
 
-    def run(self) -> Iterator[News]:
+    def run(self) -> Iterator[LaneNews]:
         """The methods of the lane, each from the best of those before."""
         # clocks of two processes need not agree
         deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
         return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
 
 
-class _Ended(NamedTuple):
+class _LaneEnd(NamedTuple):
     lane: Process
 
 
-_Said = News | _Ended | Exception
+_Said = LaneNews | _LaneEnd | Exception
 
 
 def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
@@ -322,14 +327,14 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
         lane.tell(task)
         while (said := lane.answer()) is not DONE:
             news.put(said)
-        news.put(_Ended(lane))
+        news.put(_LaneEnd(lane))
     except UnavailableError as error:  # there is no place for lanes any more
         news.put(error)
     except Exception:  # it has ended, or was ended: someone waits to hear of it
-        news.put(_Ended(lane))
+        news.put(_LaneEnd(lane))
 
 
-def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[News]:
+def run_stage(problem: PlanningProblem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[LaneNews]:
     """What methods find one after another; each begins at the best so far."""
     best = search.start
     for name, share in methods:
@@ -339,11 +344,11 @@ def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Se
         for plan in METHODS[name](problem, part):
             if best is None or plan.value < best.value:
                 best = plan
-                yield News(name, plan, part.proven)
+                yield LaneNews(name, plan, part.proven)
         if search.evaluations is not None:
             search.spend(spent - part.evaluations_left)
         if part.proven:
             search.prove(part.proven)
-            yield News(name, None, part.proven)
+            yield LaneNews(name, None, part.proven)
         if search.is_over or (best is not None and search.is_met(best.value)):
             return

@@ -34,7 +34,7 @@ class Objective(Enum):
     """The most that any device holds at once, of what its tasks hold and of the problem's tensors."""
 
 
-class Task(NamedTuple):
+class ProblemTask(NamedTuple):
     """Work that is done once in a step.
 
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
@@ -73,7 +73,7 @@ class Task(NamedTuple):
         return self.work or self.seconds
 
 
-class Device(NamedTuple):
+class ProblemDevice(NamedTuple):
     """What runs tasks, so many at a time: its kind, and how much its tasks may hold together.
 
     `pays` tells whether moving tensors in and out takes of its own time: that of a CPU's host memory doesn't.
@@ -90,7 +90,7 @@ UNSURE = -1.0
 """Less than an empty transfer, which takes a way's delay."""
 
 
-class Tensor(NamedTuple):
+class ProblemTensor(NamedTuple):
     """What a task makes at a moment, by the task's number; `reads` has who reads it, and when.
 
     It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
@@ -106,14 +106,14 @@ class Tensor(NamedTuple):
     only_on: frozenset[int] = frozenset()
 
 
-class Way(NamedTuple):
+class DeviceLink(NamedTuple):
     """From one device to another: seconds before anything arrives, and seconds for each unit that a task makes."""
 
     delay: float = 0.0
     pace: float = 1.0
 
 
-class Layout(NamedTuple):
+class MachineLayout(NamedTuple):
     """The machine that a makespan is simulated on: where each device runs its tasks, and the way from each to each other.
 
     `places` has a resource for each device; `routes`, from and to devices, the links and the streams of a transfer, whose
@@ -127,7 +127,7 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class PlanningProblem:
     """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
 
     `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.  With
@@ -137,14 +137,14 @@ class Problem:
     """
 
     objective: Objective
-    tasks: tuple[Task, ...]
+    tasks: tuple[ProblemTask, ...]
     inputs: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[int, ...], ...]
-    devices: tuple[Device, ...]
-    ways: tuple[tuple[Way, ...], ...] | None = None
+    devices: tuple[ProblemDevice, ...]
+    ways: tuple[tuple[DeviceLink, ...], ...] | None = None
     needs_contiguous: bool = False
-    layout: Layout | None = None
-    tensors: tuple[Tensor, ...] = ()
+    layout: MachineLayout | None = None
+    tensors: tuple[ProblemTensor, ...] = ()
     apart: tuple[tuple[int, ...], ...] = ()
 
     @cached_property
@@ -235,7 +235,7 @@ class Problem:
         """Whether groups that must not share a device have one each."""
         return all(len({of_group[group] for group in row}) == len(row) for row in self.apart)
 
-    def way(self, source: int, target: int) -> Way:
+    def way(self, source: int, target: int) -> DeviceLink:
         """From a device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]
 
@@ -321,7 +321,7 @@ class Problem:
         return [self.tasks[task].name for task in reversed(walk[walk.index(at) :])]
 
 
-_PLAIN = Way()
+_PLAIN = DeviceLink()
 
 
 def _named(names: Iterable[str]) -> str:
@@ -343,7 +343,7 @@ class Plan(NamedTuple):
     calls: tuple[int, ...] = ()
 
 
-def over_capacity(problem: Problem, devices: Sequence[int]) -> list[int]:
+def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
     """The devices on which more would be held than they have room for."""
     held = [0.0] * len(problem.devices)
     for task, device in enumerate(devices):
@@ -351,12 +351,12 @@ def over_capacity(problem: Problem, devices: Sequence[int]) -> list[int]:
     return [n for n, device in enumerate(problem.devices) if held[n] > device.capacity]
 
 
-def are_apart(problem: Problem, devices: Sequence[int]) -> bool:
+def are_apart(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Whether groups that must not share a device have one each."""
     return not problem.apart or problem.are_apart_on([devices[members[0]] for members in problem.groups])
 
 
-def can_run_all(problem: Problem, devices: Sequence[int]) -> bool:
+def can_run_all(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Whether each task is on a device that has a kernel for it."""
     kinds = [device.kind for device in problem.devices]
     return all(task.seconds[kinds[device]] < math.inf for task, device in zip(problem.tasks, devices, strict=True))

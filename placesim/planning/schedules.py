@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.timelines.events import plan_seconds, simulate_plan
-from placesim.timelines.plan import Plan as SimulatedPlan
+from placesim.timelines.plan import WorkloadPlan as SimulatedPlan
 from placesim.timelines.plan import make_plan
+from placesim.timelines.workload import LinkTransfer
 from placesim.timelines.workload import Task as SimulatedTask
-from placesim.timelines.workload import Transfer
 
 
-def tails(problem: Problem, seconds: Sequence[float]) -> list[float]:
+def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
     """For each task, the longest path of what comes after it, without it."""
     found = [0.0] * len(seconds)
     for task in reversed(problem.order):
@@ -22,7 +22,7 @@ def tails(problem: Problem, seconds: Sequence[float]) -> list[float]:
     return found
 
 
-def heads(problem: Problem, seconds: Sequence[float]) -> list[float]:
+def heads(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
     """For each task, the longest path of what comes before it."""
     found = [0.0] * len(seconds)
     for task in problem.order:
@@ -34,7 +34,7 @@ def heads(problem: Problem, seconds: Sequence[float]) -> list[float]:
 class PrioritySchedules:
     """Schedules of tasks on devices that are alike, where nothing is moved: whenever one is free, the first in rank runs."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self.seconds = [task.seconds[problem.devices[0].kind] for task in problem.tasks]
         self._waiting = [len(sources) for sources in problem.inputs]
@@ -85,10 +85,10 @@ class PrioritySchedules:
         return Plan(value, tuple(devices), tuple(starts))
 
 
-class Simulated:
+class SimulatedSchedule:
     """What the machine of the problem's layout makes of an assignment: tasks, launches and transfers, simulated."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self._kinds = [device.kind for device in problem.devices]
 
@@ -106,7 +106,7 @@ class Simulated:
         """The tasks of the event simulation, and which of them each of the problem's is."""
         problem, layout, kinds = self.problem, self.problem.layout, self._kinds
         assert layout is not None
-        work: list[SimulatedTask | Transfer] = []
+        work: list[SimulatedTask | LinkTransfer] = []
         numbers = [0] * len(problem.tasks)
         arrived: dict[tuple[int, int], int] = {}
         for task in problem.order:
@@ -121,7 +121,7 @@ class Simulated:
                 if moved is None:
                     links, streams = layout.routes[sender][own]
                     moved = arrived[source, own] = len(work)
-                    work.append(Transfer(problem.tasks[source].makes, links, (numbers[source],), streams))
+                    work.append(LinkTransfer(problem.tasks[source].makes, links, (numbers[source],), streams))
                 inputs.append(moved)
             numbers[task] = len(work)
             row = problem.tasks[task]
@@ -137,18 +137,18 @@ class Simulated:
         return make_plan(work, layout.resources, layout.links), numbers
 
 
-def assignments(problem: Problem) -> FirstCome | Simulated:
+def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedule:
     """What evaluates assignments of a makespan."""
-    return FirstCome(problem) if problem.layout is None else Simulated(problem)
+    return FirstComeSchedule(problem) if problem.layout is None else SimulatedSchedule(problem)
 
 
-class FirstCome:
+class FirstComeSchedule:
     """What an executor makes of an assignment: tasks run on their devices as they become ready, ties by number.
 
     A tensor is moved once to each device that reads it, as soon as it is made; a device sends, and receives, one at a time.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         kinds = [device.kind for device in problem.devices]
         self._seconds = [[task.seconds[kind] for kind in kinds] for task in problem.tasks]

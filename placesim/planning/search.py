@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 
 MAX_IDLE = 20_000
 """So many moves in a row that can't be made end a search: there are none, or hardly any."""
@@ -78,5 +78,5 @@ class Search:
         return value <= self.target * (1 + 1e-9)
 
 
-Method = Callable[[Problem, Search], Iterator[Plan]]
+Method = Callable[[PlanningProblem, Search], Iterator[Plan]]
 """Gives plans, each better than the one before, until it has no more or the search is over."""

@@ -27,11 +27,11 @@ def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
         finally:
             spare.close()
     else:
-        from placesim.cluster.asking import Asking
+        from placesim.cluster.asking import RemoteProcessPool
         from placesim.cluster.opening import open_cluster
 
         with open_cluster(connection) as cluster:
-            yield replace(effort, open=Asking(cluster, "placesim.planning.worker", answers_once=False).open)
+            yield replace(effort, open=RemoteProcessPool(cluster, "placesim.planning.worker", answers_once=False).open)
 
 
 class SpareProcesses:
@@ -43,7 +43,7 @@ class SpareProcesses:
 
     def open(self) -> Process:
         """Raises what starting one raises."""
-        return _Lent(self._spare.pop() if self._spare else self._start(), self._spare.append)
+        return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
 
     def close(self) -> None:
         """End those that nobody uses."""
@@ -51,7 +51,7 @@ class SpareProcesses:
             self._spare.pop().close()
 
 
-class _Lent:
+class _ProcessLoan:
     """A process, to be given back where it is at nothing."""
 
     def __init__(self, process: Process, give_back: Callable[[Process], None]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.planning.problem import UNSURE, Problem
+from placesim.planning.problem import UNSURE, PlanningProblem
 from placesim.timelines.links import byte_seconds, route_latency
 
 MAX_TASKS = 50_000
@@ -16,10 +16,10 @@ MAX_TASKS = 50_000
 _Array = np.ndarray
 
 
-class Ways:
+class LinkTimes:
     """Seconds from each device to each other, `[from, to]`: before anything arrives, and for each unit."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         count, layout = len(problem.devices), problem.layout
         self.delays, self.paces = np.zeros((2, count, count))
         for source in range(count):
@@ -45,10 +45,10 @@ class Windows:
     Endless where it can't be.  `launches` are those of its host before it begins, part of what comes before.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         kinds = [device.kind for device in problem.devices]
         self._problem = problem
-        self.ways = Ways(problem)
+        self.ways = LinkTimes(problem)
         shape = len(problem.tasks), len(kinds)
         self.paths = np.array([[task.path_seconds[kind] for kind in kinds] for task in problem.tasks], float).reshape(shape)
         self.launches = np.array(

@@ -1,6 +1,7 @@
 """`python -m placesim.planning.worker`: a process that searches.
 
-It reads pickled `LaneTask`s, and answers each with every `News`, with an exception where there is one, and with DONE at last.
+It reads pickled `LaneTask`s, and answers each with every `LaneNews`, with an exception where there is one, and with DONE at
+last.
 """
 
 from __future__ import annotations

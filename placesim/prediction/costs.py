@@ -14,7 +14,7 @@ from typing import NamedTuple
 from placesim.prediction.constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.fitted import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, SUSTAINED_OPERATIONS_PER_JOULE_NM, TILED
 from placesim.prediction.processors import Processor
-from placesim.prediction.work import Product, Recurrent, Rows, Stream, Work
+from placesim.prediction.work import Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
 """Rows and columns of the result that one thread block makes: the sizes that libraries offer."""
@@ -37,7 +37,7 @@ class Prediction(NamedTuple):
     high: float
 
 
-class Machine(NamedTuple):
+class ProcessorFigures(NamedTuple):
     """What the formulas read of a processor; in a fit each is a column.
 
     `rate` is operations per second at the clock that the board sustains, `bandwidth` bytes per second that copying reaches.
@@ -90,9 +90,11 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     return seconds - start if processor.memory == "processor" else seconds
 
 
-def _fixed_shape_seconds(work: Recurrent | Rows | Stream, machine: Machine, family: str) -> tuple[float, float]:
+def _fixed_shape_seconds(
+    work: RecurrentLayer | Rows | StreamedBytes, machine: ProcessorFigures, family: str
+) -> tuple[float, float]:
     """The time, and how much of it is the start."""
-    if isinstance(work, Recurrent):
+    if isinstance(work, RecurrentLayer):
         return steps_seconds(STEPS[family], machine, *work.steps_load()), STEPS[family].start_seconds
     if isinstance(work, Rows):
         return rows_seconds(ROWS[family], machine, *work.rows_load()), ROWS[family].start_seconds
@@ -107,10 +109,10 @@ def start_seconds(work: Work, processor: Processor) -> float:
     return 0.0 if processor.memory == "processor" else _fixed_shape_seconds(work, machine_of(work, processor), family)[1]
 
 
-def machine_of(work: Work, processor: Processor) -> Machine:
+def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
     """The processor as the formulas see it for this work's arithmetic."""
     slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
-    return Machine(
+    return ProcessorFigures(
         peak_rate(work, processor) / slowdown,
         processor.bandwidth * BANDWIDTH_SHARE[processor.memory],
         processor.units,
@@ -122,7 +124,7 @@ def machine_of(work: Work, processor: Processor) -> Machine:
 
 def peak_rate(work: Work, processor: Processor) -> float:
     """Operations per second of the work's arithmetic, as this work can use it; what computes little has that of float32."""
-    if isinstance(work, Stream | Rows):
+    if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
         return processor.rate("float32")
@@ -144,7 +146,7 @@ def power_slowdown(
 
 def tiled_seconds(
     c: TiledConstants,
-    machine: Machine,
+    machine: ProcessorFigures,
     batch: float,
     rows: float,
     columns: float,
@@ -186,19 +188,19 @@ def tiled_seconds(
     return c.start_seconds + fastest
 
 
-def stream_seconds(c: StreamConstants, machine: Machine, moved_bytes: float) -> float:
+def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
     """Bytes that pass once, or as often as the family's constant says."""
     return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
 
 
-def rows_seconds(c: RowsConstants, machine: Machine, moved_bytes: float, row_bytes: float) -> float:
+def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float) -> float:
     """Rows of `row_bytes`, each read again for each further pass where what is under way does not fit the cache."""
     crowding = (machine.units * c.rows_per_unit * row_bytes / machine.cache_bytes) ** 2
     return c.start_seconds + moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
 
 
 def steps_seconds(
-    c: StepsConstants, machine: Machine, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
+    c: StepsConstants, machine: ProcessorFigures, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
 ) -> float:
     """A layer of a recurrent cell: a product of all inputs at once, then one small product a step, which wait for each other.
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.prediction.study import Help
+from placesim.prediction.study import Speedup
 from placesim.timelines.events import plan_seconds
-from placesim.timelines.plan import Plan
+from placesim.timelines.plan import WorkloadPlan
 from placesim.timelines.workload import NOWHERE
-from placesim.watching import doing
+from placesim.watching import report_stage
 
 if TYPE_CHECKING:
     from placesim.prediction.simulated_steps import SimulatedStep
@@ -30,10 +30,10 @@ class _Candidate(NamedTuple):
     what: str
     on_path: float
     in_all: float
-    free: Callable[[], Plan]
+    free: Callable[[], WorkloadPlan]
 
 
-def find_helps(step: SimulatedStep) -> tuple[Help, ...]:
+def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
     """How long the step would take without this or that, what helps most first.
 
     Tried are those of each kind that hold most of the critical path; where that is alike, those that take most.
@@ -42,10 +42,10 @@ def find_helps(step: SimulatedStep) -> tuple[Help, ...]:
     candidates = [*_links(step), *_resources(step), *_nodes(step)]
     candidates.sort(key=lambda it: (-it.on_path, -it.in_all))
     tried = [candidate for kind in KINDS for candidate in [it for it in candidates if it.kind == kind][:limit]]
-    helps: list[Help] = []
-    with doing("trying what would help", lambda: (len(helps), len(tried))):
+    helps: list[Speedup] = []
+    with report_stage("trying what would help", lambda: (len(helps), len(tried))):
         for candidate in tried:
-            helps.append(Help(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
+            helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
     return tuple(sorted(helps, key=lambda it: it.seconds))
 
 

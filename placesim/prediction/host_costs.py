@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from math import ceil
 
-from placesim.devices.host_models import HostProfile, Measured
+from placesim.devices.host_models import HostProfile, MeasuredFigure
 from placesim.prediction.costs import Prediction
 from placesim.prediction.host_loads.load import Amounts, Load
 
 _TRAFFIC = ("far", "distant")
 _SHARPNESS = 4
 _PRODUCTS = frozenset(("product", "convolution", "convolution filter gradient", "convolution input gradient"))
-_UNKNOWN = Measured(1.0)
+_UNKNOWN = MeasuredFigure(1.0)
 
 
-def beyond(among: float, cache: float) -> float:
+def cache_miss_share(among: float, cache: float) -> float:
     """The share of what lies among so many bytes that a cache of so many does not hold."""
     size = (among / cache) ** _SHARPNESS
     return size / (1 + size)
 
 
-def spelled_out(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
+def expand_amounts(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
     """Counts with bytes among them: what there is of each name in a profile's seconds."""
     found = dict(amounts.counts)
     for num_bytes, among in amounts.traffic:
         for name, cache in zip(_TRAFFIC, caches, strict=True):
-            found[name] = found.get(name, 0.0) + num_bytes * beyond(among, cache)
+            found[name] = found.get(name, 0.0) + num_bytes * cache_miss_share(among, cache)
     return found
 
 
 def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
     """What one thread takes."""
     seconds = profile.seconds
-    return sum(count * seconds[name] for name, count in spelled_out(amounts, profile.caches).items())
+    return sum(count * seconds[name] for name, count in expand_amounts(amounts, profile.caches).items())
 
 
 def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:

@@ -22,18 +22,18 @@ from placesim.devices.links import (
     LinkEntry,
     LinkKind,
     MachineLinks,
-    Task,
     TaskDevices,
+    TaskName,
     Vertex,
-    joined,
+    resolve_ends,
 )
-from placesim.devices.names import DeviceSpec
+from placesim.devices.names import DeviceName
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.prediction.hosts import Host
 from placesim.prediction.processors import Processor, gpu_processor
 from placesim.prediction.routes import Routes
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, Resource, Stream
+from placesim.timelines.workload import Cores, Resource, SerialStream
 
 LINK_ASSUMPTION = (
     "links that the inventory does not list are assumed: PCIe by the GPU's generation and lanes with "
@@ -64,11 +64,11 @@ class _Gpu(NamedTuple):
     launch: float = 0.0
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """Where a device's nodes run: the cores of its task and, for a GPU, its streams."""
 
     device: Device
-    task: DeviceSpec
+    task: DeviceName
     cores: int
     gpu: _Gpu | None
     host: Host
@@ -97,11 +97,11 @@ class SimulatedMachine:
     def __init__(self, devices: Sequence[Device], threads: Threads | None = None, links: MachineLinks = NO_LINKS) -> None:
         threads = threads or Threads()
         self.resources: list[Resource] = []
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, DevicePlace] = {}
         self.threads = threads
-        self.hosts: dict[DeviceSpec, Host] = {}
-        self._cores: dict[DeviceSpec, int] = {}
-        self._gpus: dict[tuple[DeviceSpec, int], _Gpu] = {}
+        self.hosts: dict[DeviceName, Host] = {}
+        self._cores: dict[DeviceName, int] = {}
+        self._gpus: dict[tuple[DeviceName, int], _Gpu] = {}
         self._location = links.location
         self._routes = Routes()
         self._found: dict[tuple[Vertex, Vertex], Route] = {}
@@ -121,7 +121,7 @@ class SimulatedMachine:
         for device in devices:
             task = device.spec.address_space
             gpu = None if device.gpu is None else self._gpu(device, task, listed)
-            self.places[device.name] = Place(device, task, self._cores[task], gpu, self.hosts[task])
+            self.places[device.name] = DevicePlace(device, task, self._cores[task], gpu, self.hosts[task])
         self.assumes_links = bool(self.links)
         for link in listed.links:
             self._listed(link)
@@ -131,7 +131,7 @@ class SimulatedMachine:
         """All links, each direction by itself where they are so."""
         return self._routes.links
 
-    def _gpu(self, device: Device, task: DeviceSpec, listed: ListedLinks) -> _Gpu:
+    def _gpu(self, device: Device, task: DeviceName, listed: ListedLinks) -> _Gpu:
         memory = device.gpu
         assert memory is not None
         found = self._gpus.get((task, memory.platform_id))
@@ -141,10 +141,10 @@ class SimulatedMachine:
             vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
             found = self._gpus[task, memory.platform_id] = _Gpu(
                 gpu_processor(memory.model),
-                self._resource(Stream(f"{name} compute", self._cores[task])),
-                self._resource(Stream(f"{name} {FROM_HOST}")),
-                self._resource(Stream(f"{name} {TO_HOST}")),
-                self._resource(Stream(f"{name} {BETWEEN_GPUS}")),
+                self._resource(SerialStream(f"{name} compute", self._cores[task])),
+                self._resource(SerialStream(f"{name} {FROM_HOST}")),
+                self._resource(SerialStream(f"{name} {TO_HOST}")),
+                self._resource(SerialStream(f"{name} {BETWEEN_GPUS}")),
                 vertex,
                 own.launch,
             )
@@ -182,7 +182,7 @@ class SimulatedMachine:
         """How many cores of a host one node may use."""
         return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
-    def route(self, sender: Place, receiver: Place, *, from_host: bool, to_host: bool) -> Route:
+    def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
         """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.
 
         Raises GraphFileError where the links of the inventory leave none.
@@ -211,7 +211,7 @@ class SimulatedMachine:
             *(gpu.from_host for gpu in (target,) if gpu is not None),
         )
 
-    def _no_route(self, sender: Place, receiver: Place, first: Vertex, last: Vertex) -> GraphFileError:
+    def _no_route(self, sender: DevicePlace, receiver: DevicePlace, first: Vertex, last: Vertex) -> GraphFileError:
         ends = f"from {first.text(self._names_tasks)} ({sender.device.name}) to {last.text(self._names_tasks)}"
         message = f"no route {ends} ({receiver.device.name}): got links that leave none, expected a way over hosts and switches"
         return GraphFileError((Problem(self._location or Location("--link", 0, 0), message),))
@@ -237,17 +237,19 @@ class ListedLinks(NamedTuple):
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
     """What the entries stand for; those of the command line take the place of the others between the same ends."""
     tasks = machine_tasks(devices)
-    given = {(entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in joined(entry, tasks)}
-    written = [ListedLink(entry, ends) for entry in links.entries for ends in joined(entry, tasks)]
+    given = {
+        (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)
+    }
+    written = [ListedLink(entry, ends) for entry in links.entries for ends in resolve_ends(entry, tasks)]
     found = [link for link in written if (link.entry.kind, frozenset(link.ends)) not in given] + list(given.values())
     replaced = frozenset((end, link.entry.kind) for link in found for end in link.ends if not end.is_hub)
     return ListedLinks(tuple(link for link in found if link.entry.bandwidth), replaced)
 
 
-def machine_tasks(devices: Sequence[Device]) -> dict[Task, TaskDevices]:
+def machine_tasks(devices: Sequence[Device]) -> dict[TaskName, TaskDevices]:
     """What each task has, its GPUs by the driver's numbers."""
-    cpus: dict[Task, int] = {}
-    gpus: dict[Task, dict[int, None]] = {}
+    cpus: dict[TaskName, int] = {}
+    gpus: dict[TaskName, dict[int, None]] = {}
     for device in devices:
         task = _task(device.spec.address_space)
         cpus[task] = cpus.get(task, 0) + (device.type == "CPU")
@@ -257,7 +259,7 @@ def machine_tasks(devices: Sequence[Device]) -> dict[Task, TaskDevices]:
     return {task: TaskDevices(cpus[task], tuple(gpus[task])) for task in cpus}
 
 
-def _task(task: DeviceSpec) -> Task:
+def _task(task: DeviceName) -> TaskName:
     assert task.job is not None
     assert task.task is not None
-    return Task(task.job, task.task)
+    return TaskName(task.job, task.task)

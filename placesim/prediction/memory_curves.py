@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
-from placesim.timelines.timeline import Timeline
+from placesim.timelines.timeline import WorkloadTimeline
 
 
 class MemoryCurve(NamedTuple):
@@ -21,7 +21,7 @@ class MemoryCurve(NamedTuple):
     limit: int | None
 
 
-def memory_curve(device: str, buffers: Sequence[Lifetime], timeline: Timeline, limit: int | None) -> MemoryCurve:
+def memory_curve(device: str, buffers: Sequence[Lifetime], timeline: WorkloadTimeline, limit: int | None) -> MemoryCurve:
     """A buffer is in use from the start of the execution that makes it to the last end of those that hold it.
 
     What is given back and what is made in one moment is one change, so that what lives for no time is never seen.

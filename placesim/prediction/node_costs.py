@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.prediction.costs import machine_of, start_seconds, work_family
-from placesim.prediction.machines import Place, SimulatedMachine
+from placesim.prediction.machines import DevicePlace, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.prediction.work import Product
 from placesim.runtime.accounting.sites import Site
@@ -64,7 +64,7 @@ class DeviceCost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NodeCost:
+class NodeCostEstimate:
     """What a node takes in a step of `run:`, in its steady state, where it is and elsewhere.
 
     `operations` and `bytes` are of all its `runs`: the kernel's own count, and what its inputs and outputs hold.  `unknown` has
@@ -104,7 +104,7 @@ class NodeCosts:
         self._steps = steps
         self._runs: dict[str, _Run] | None = None
 
-    def of(self, name: str, device_types: Sequence[str]) -> NodeCost | None:
+    def of(self, name: str, device_types: Sequence[str]) -> NodeCostEstimate | None:
         """A node's cost on its device and on all others of such types; None where no step runs it."""
         run = self._run(name)
         if run is None:
@@ -123,7 +123,7 @@ class NodeCosts:
                 unknown.append((device.name, error.message))
         here = found[0] if found and found[0].device == own.name else None
         shapes = [_shapes(execution) for execution in run.executions]
-        return NodeCost(
+        return NodeCostEstimate(
             name,
             run.step,
             len(run.executions),
@@ -239,7 +239,7 @@ def _shapes(execution: Execution) -> NodeShapes:
     return node_shapes(_site(execution), execution)
 
 
-def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: Place) -> tuple[float, float, float]:
+def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
     """Seconds of the operations, of the bytes, and of what passes whatever the sizes are."""
     launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
     if kernel.work is None:

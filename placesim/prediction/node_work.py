@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
-from placesim.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DType
+from placesim.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import (
     CONTROL_FLOW,
@@ -19,7 +19,7 @@ from placesim.ops.categories import (
     VARIABLES,
 )
 from placesim.prediction.processors import Arithmetic, Processor
-from placesim.prediction.work import Convolution, Direction, Product, Recurrent, Rows, Stream, Work, matrix_product
+from placesim.prediction.work import Convolution, Direction, Product, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
 from placesim.runtime.kernels.nn.windows import layout_of
 
 DISPATCHED = frozenset(
@@ -48,7 +48,7 @@ DISPATCHED = frozenset(
     )
 )
 """Ops that compute nothing: they name a buffer anew, read a shape, or hold a value.  They cost their dispatch."""
-_ARITHMETICS: Mapping[DType, Arithmetic] = {
+_ARITHMETICS: Mapping[DataType, Arithmetic] = {
     DOUBLE: "float64",
     HALF: "float16",
     BFLOAT16: "bfloat16",
@@ -69,7 +69,7 @@ class NodeShapes(NamedTuple):
     attrs: Attrs
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]
-    dtype: DType
+    dtype: DataType
     operations: int
     moved_bytes: int
     read_bytes: int = 0
@@ -85,7 +85,7 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
     return found(node, processor)
 
 
-def arithmetic_of(dtype: DType, processor: Processor) -> Arithmetic:
+def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
     """What an op of this type computes in; float32 is tf32 where there are tensor cores for it, TensorFlow's default."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
@@ -94,7 +94,7 @@ def arithmetic_of(dtype: DType, processor: Processor) -> Arithmetic:
 def _stream(node: NodeShapes, processor: Processor) -> Work:
     """Bytes in and out; where there are many operations for each, a product of as many."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
-        return Stream("elementwise", float(node.moved_bytes))
+        return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))
     side = max(1, isqrt(results))
     depth = max(1, node.operations // (2 * side * side))
@@ -144,11 +144,11 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
 def _normalization(node: NodeShapes, processor: Processor) -> Work:
     """Statistics are a further pass; without them each number is scaled and moved."""
     family = "batch normalization" if node.attrs.get("is_training", True) else "elementwise"
-    return Stream(family, float(node.moved_bytes))
+    return StreamedBytes(family, float(node.moved_bytes))
 
 
 def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
-    return lambda node, processor: Stream(family, float(node.moved_bytes))
+    return lambda node, processor: StreamedBytes(family, float(node.moved_bytes))
 
 
 def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
@@ -164,7 +164,7 @@ def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
 def _gathered(node: NodeShapes, processor: Processor) -> Work:
     """What is gathered is read and written; the rest of the table lies still."""
     indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
-    return Stream("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
+    return StreamedBytes("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
 
 
 def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
@@ -174,7 +174,7 @@ def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
         steps, batch, _ = node.inputs[1]
         hidden = node.inputs[3][-1]
         arithmetic = arithmetic_of(node.dtype, processor)
-        return Recurrent(f"recurrent {direction}", 4, hidden, batch, steps, arithmetic, node.dtype.size)
+        return RecurrentLayer(f"recurrent {direction}", 4, hidden, batch, steps, arithmetic, node.dtype.size)
 
     return work
 

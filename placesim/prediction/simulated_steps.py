@@ -7,21 +7,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
-from placesim.prediction.helps import find_helps
+from placesim.prediction.helps import find_speedups
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.step_trace import StepTrace
-from placesim.prediction.steps import Placed, StepCosts, transfer_ends, transfer_key, workload
+from placesim.prediction.steps import ExecutionCost, StepCosts, transfer_ends, transfer_key, workload
 from placesim.prediction.study import (
     COMPUTE,
     LAUNCH,
     TRANSFER,
-    Bound,
     DeviceTime,
     LinkTime,
     Memory,
     NodeRun,
     PathPart,
+    StepBound,
     StepTime,
     TimeStudy,
     TransferRun,
@@ -34,7 +34,7 @@ from placesim.timelines.timeline import PathStep, critical_path
 from placesim.timelines.workload import NOWHERE
 
 
-class WalkedStep(NamedTuple):
+class DryRunStep(NamedTuple):
     """A step of `run:`: what its first repetition executed, what a further one does, and how many there are."""
 
     first: Sequence[Execution]
@@ -44,7 +44,7 @@ class WalkedStep(NamedTuple):
 
 def study_steps(
     name: str,
-    steps: Sequence[WalkedStep],
+    steps: Sequence[DryRunStep],
     machine: SimulatedMachine,
     memory: dict[str, Memory],
     error: PlacesimError | None = None,
@@ -82,7 +82,7 @@ def study_steps(
         tuple(last.path()),
         _assumptions(last.step, machine),
         error,
-        find_helps(last) if tells_helps else (),
+        find_speedups(last) if tells_helps else (),
         curves,
         last.trace(len(steps) - 1, curves) if is_traced else None,
     )
@@ -104,7 +104,7 @@ def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[
 class SimulatedStep:
     """A step as it ran on the machine: execution n of `step` is task n of `timeline`, at the cost `placed[n]`."""
 
-    def __init__(self, step: Sequence[Execution], placed: Sequence[Placed], machine: SimulatedMachine) -> None:
+    def __init__(self, step: Sequence[Execution], placed: Sequence[ExecutionCost], machine: SimulatedMachine) -> None:
         self.step = step
         self.placed = placed
         self.machine = machine
@@ -159,13 +159,13 @@ class SimulatedStep:
         for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):
             yield LinkTime(link.name, link.bandwidth, link.latency, traffic.bytes, traffic.busy_seconds)
 
-    def bounds(self) -> Iterator[Bound]:
+    def bounds(self) -> Iterator[StepBound]:
         found = plan_bounds(self.plan)
-        yield Bound("path", "the critical path with transfers free", found.longest_path)
+        yield StepBound("path", "the critical path with transfers free", found.longest_path)
         if found.busiest_resource != NOWHERE:
-            yield Bound("resource", self.machine.resources[found.busiest_resource].name, found.busiest_seconds)
+            yield StepBound("resource", self.machine.resources[found.busiest_resource].name, found.busiest_seconds)
         if found.most_loaded_link != NOWHERE:
-            yield Bound("link", self.machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
+            yield StepBound("link", self.machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
 
     def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
         usage = self.timeline.usage

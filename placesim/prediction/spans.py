@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST, SimulatedMachine
 from placesim.prediction.step_trace import StepTrace
-from placesim.prediction.steps import Placed, transfer_ends
+from placesim.prediction.steps import ExecutionCost, transfer_ends
 from placesim.runtime.recording import Execution, TypedShape
-from placesim.timelines.timeline import Timeline
+from placesim.timelines.timeline import WorkloadTimeline
 from placesim.timelines.workload import NOWHERE
 
 
-class Lane(NamedTuple):
+class StepLane(NamedTuple):
     """What a step's parts run on: `name` is the stream's or the host's, `label` what it is within its group.
 
     A `host` and a `network` run several things at once, all others one at a time.
@@ -28,20 +28,20 @@ class LaneGroup(NamedTuple):
 
     devices: tuple[str, ...]
     processor: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[StepLane, ...]
 
 
-class Begin(NamedTuple):
+class BeginCause(NamedTuple):
     """Why something began no earlier: `wait` is `nothing`, `input`, `launch` or `turn`, `span` what that was, or -1."""
 
     wait: str
     span: int
 
 
-NO_CAUSE = Begin("nothing", NOWHERE)
+NO_CAUSE = BeginCause("nothing", NOWHERE)
 
 
-class Span(NamedTuple):
+class StepSpan(NamedTuple):
     """A part of the step on its lanes, by their numbers: a node that ran, or a tensor on its way, in seconds.
 
     `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.
@@ -62,8 +62,8 @@ class Span(NamedTuple):
     is_uncertain: bool
     launch_start: float
     launch_end: float
-    begin: Begin
-    launch: Begin
+    begin: BeginCause
+    launch: BeginCause
     inputs: tuple[int, ...]
     taken: tuple[TypedShape, ...]
     made: tuple[TypedShape, ...]
@@ -83,7 +83,7 @@ class StepSpans(NamedTuple):
     """All that can be drawn of a step; a lane's number is its place in the groups, one after another."""
 
     groups: tuple[LaneGroup, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[StepSpan, ...]
     path: tuple[PathSpan, ...]
 
 
@@ -111,7 +111,7 @@ def step_spans(trace: StepTrace) -> StepSpans:
             launch = timeline.launch_starts[task], timeline.launch_ends[task]
         seconds = cost.predicted if cost.route is None else (end - start,) * 3
         found.append(
-            Span(
+            StepSpan(
                 name,
                 op,
                 device,
@@ -139,7 +139,7 @@ def step_spans(trace: StepTrace) -> StepSpans:
     return StepSpans(lanes.groups, tuple(found), path)
 
 
-def _is_shown(execution: Execution, cost: Placed) -> bool:
+def _is_shown(execution: Execution, cost: ExecutionCost) -> bool:
     if execution.site is None:
         return False
     return bool(cost.route.links) if cost.route is not None else cost.resource != NOWHERE
@@ -163,9 +163,9 @@ class _Lanes:
             lanes = []
             if compute == NOWHERE:
                 host = machine.resources[cores].name
-                lanes.append((cores, Lane(host, "host")))
+                lanes.append((cores, StepLane(host, "host")))
                 if several:
-                    lanes.append((NOWHERE, Lane(host.removesuffix("host") + "network", "network")))
+                    lanes.append((NOWHERE, StepLane(host.removesuffix("host") + "network", "network")))
                 processor = "host"
             else:
                 gpu = places[devices[0]].gpu
@@ -176,7 +176,7 @@ class _Lanes:
                     ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS),
                     strict=True,
                 )
-                lanes += [(stream, Lane(machine.resources[stream].name, label)) for stream, label in streams]
+                lanes += [(stream, StepLane(machine.resources[stream].name, label)) for stream, label in streams]
             for number, (resource, _) in enumerate(lanes, sum(len(group.lanes) for group in groups)):
                 if resource != NOWHERE:
                     self.numbers[resource] = number
@@ -194,23 +194,23 @@ class _Lanes:
 class _Causes:
     """What let each phase of a timeline begin, and what a task waited for, among the tasks that are shown."""
 
-    def __init__(self, step: Sequence[Execution], timeline: Timeline, numbers: dict[int, int]) -> None:
+    def __init__(self, step: Sequence[Execution], timeline: WorkloadTimeline, numbers: dict[int, int]) -> None:
         self._step = step
         self._waited_for = timeline.waited_for
         self._numbers = numbers
         self._seen: dict[int, int] = {}
 
-    def of(self, phase: int) -> Begin:
+    def of(self, phase: int) -> BeginCause:
         """Why a phase began no earlier; sends and other things that take nothing are looked through."""
         count = len(self._step)
         task, before = phase % count, self._waited_for[phase]
         if before == NOWHERE:
             return NO_CAUSE
         if before == task + count:
-            return Begin("launch", NOWHERE)
+            return BeginCause("launch", NOWHERE)
         wait = "input" if before % count in self._step[task].sources else "turn"
         span = self._shown(before)
-        return Begin(wait if span != NOWHERE else "nothing", span)
+        return BeginCause(wait if span != NOWHERE else "nothing", span)
 
     def _shown(self, phase: int) -> int:
         """The span of a phase, or of the last one before it that is shown."""

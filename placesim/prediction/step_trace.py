@@ -11,13 +11,25 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from placesim.prediction.machines import Place, SimulatedMachine
+from placesim.prediction.machines import DevicePlace, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve
-from placesim.prediction.steps import Placed, transfer_ends
+from placesim.prediction.steps import ExecutionCost, transfer_ends
 from placesim.runtime.recording import Execution
-from placesim.timelines.timeline import PathStep, Timeline
+from placesim.timelines.timeline import PathStep, WorkloadTimeline
 from placesim.timelines.workload import NOWHERE, Cores, host_of
-from placesim.traces import STEPS, Arrow, Count, Lanes, Slice, TraceRecord, Track, arrow, memory_counts, nanoseconds, node_args
+from placesim.traces import (
+    STEPS,
+    Arrow,
+    Count,
+    TraceRecord,
+    TraceSlice,
+    Track,
+    TrackLanes,
+    arrow,
+    memory_counts,
+    nanoseconds,
+    node_args,
+)
 
 LINKS = "Links"
 UNDER_WAY = "transfers under way"
@@ -36,9 +48,9 @@ class StepTrace(NamedTuple):
 
     number: int
     step: Sequence[Execution]
-    placed: Sequence[Placed]
+    placed: Sequence[ExecutionCost]
     machine: SimulatedMachine
-    timeline: Timeline
+    timeline: WorkloadTimeline
     path: Sequence[PathStep]
     memory: Sequence[MemoryCurve]
 
@@ -104,7 +116,7 @@ class _Records:
                 start, end = (self._launches if is_launch else self._runs)[number]
                 waiting.setdefault(host, []).append((start, end, number, is_launch))
         for host, spans in waiting.items():
-            lanes = Lanes()
+            lanes = TrackLanes()
             for start, end, number, is_launch in sorted(spans):
                 lane = lanes.take(start, end)
                 tracks = self._launch_tracks if is_launch else self._run_tracks
@@ -126,7 +138,7 @@ class _Records:
 
     def _place_transfers(self) -> None:
         places = self._trace.machine.places
-        lanes: dict[Track, Lanes] = {}
+        lanes: dict[Track, TrackLanes] = {}
         on_network: list[tuple[int, int, int]] = []
         for number, (execution, cost) in enumerate(zip(self._trace.step, self._trace.placed, strict=True)):
             if cost.route is None or not cost.route.links:
@@ -140,14 +152,14 @@ class _Records:
             sender, receiver, _ = transfer_ends(self._trace.step[number])
             rows = []
             for device, way in ((sender, "out"), (receiver, "in")):
-                lane = lanes.setdefault(Track(device, way), Lanes()).take(start, end)
+                lane = lanes.setdefault(Track(device, way), TrackLanes()).take(start, end)
                 rows.append(_End(self._track(device, NETWORK, f"{way} {lane}", lane), BY_NETWORK))
             copies = self._ends[number]
             # a copy out of a GPU comes before the network, one into a GPU after it
             first = tuple(copy for copy in copies if copy.op == FROM_GPU)
             self._ends[number] = (*first, *rows, *(copy for copy in copies if copy.op != FROM_GPU))
 
-    def _copies(self, place: Place, streams: Sequence[int], *, is_sender: bool) -> Iterator[_End]:
+    def _copies(self, place: DevicePlace, streams: Sequence[int], *, is_sender: bool) -> Iterator[_End]:
         """The rows of a GPU's copy streams that a transfer takes at one of its ends."""
         gpu = place.gpu
         if gpu is None:
@@ -160,10 +172,10 @@ class _Records:
 
     # --- slices
 
-    def _step_slices(self) -> Iterator[Slice]:
+    def _step_slices(self) -> Iterator[TraceSlice]:
         trace = self._trace
         end = nanoseconds(trace.timeline.seconds)
-        yield Slice(STEP, 0, end, f"step {trace.number}", "Step", {"seconds": trace.timeline.seconds})
+        yield TraceSlice(STEP, 0, end, f"step {trace.number}", "Step", {"seconds": trace.timeline.seconds})
         for part in trace.path:
             if part.start == part.end:
                 continue
@@ -171,9 +183,9 @@ class _Records:
             name = "" if execution.site is None else execution.site.name
             kind = "launch" if part.is_launch else "compute" if trace.placed[part.task].route is None else "transfer"
             args = {"name": name, "kind": kind, "waited for": part.wait.value}
-            yield Slice(PATH, nanoseconds(part.start), nanoseconds(part.end), name or kind, "Path", args)
+            yield TraceSlice(PATH, nanoseconds(part.start), nanoseconds(part.end), name or kind, "Path", args)
 
-    def _slices(self, number: int) -> Iterator[Slice]:
+    def _slices(self, number: int) -> Iterator[TraceSlice]:
         execution = self._trace.step[number]
         site = execution.site
         if site is None:
@@ -183,12 +195,12 @@ class _Records:
             sender, receiver, tensor = transfer_ends(execution)
             for track, op in ends:
                 args = {"name": tensor, "op": op, "bytes": self._trace.placed[number].num_bytes, "from": sender, "to": receiver}
-                yield Slice(track, *self._runs[number], op, "Op", args)
+                yield TraceSlice(track, *self._runs[number], op, "Op", args)
             return
         node, graph = site.instruction.node, site.program.graph
         for found, spans in ((self._launch_tracks[number], self._launches), (self._run_tracks[number], self._runs)):
             if found is not None:
-                yield Slice(found, *spans[number], node.op, "Op", node_args(site.name, node.op, graph.input_texts(node)))
+                yield TraceSlice(found, *spans[number], node.op, "Op", node_args(site.name, node.op, graph.input_texts(node)))
 
     # --- arrows and counters
 

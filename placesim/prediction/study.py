@@ -33,7 +33,7 @@ class StepTime(NamedTuple):
         return self.first_seconds + (self.repeat - 1) * self.seconds
 
 
-class Bound(NamedTuple):
+class StepBound(NamedTuple):
     """Seconds below which no order of nodes brings the step, and what says so."""
 
     kind: str
@@ -107,7 +107,7 @@ class PathPart(NamedTuple):
     wait: str
 
 
-class Help(NamedTuple):
+class Speedup(NamedTuple):
     """How long the step would take if all links, resources, ops or nodes were as they are, but this one took no time."""
 
     kind: str
@@ -125,7 +125,7 @@ class TimeStudy:
 
     name: str
     steps: tuple[StepTime, ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[StepBound, ...]
     devices: tuple[DeviceTime, ...]
     links: tuple[LinkTime, ...]
     nodes: tuple[NodeRun, ...]
@@ -133,7 +133,7 @@ class TimeStudy:
     critical_path: tuple[PathPart, ...]
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
-    helps: tuple[Help, ...] = ()
+    helps: tuple[Speedup, ...] = ()
     memory: tuple[MemoryCurve, ...] = ()
     trace: StepTrace | None = field(default=None, repr=False, compare=False)
 
@@ -148,7 +148,7 @@ class TimeStudy:
         return self.steps[-1]
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> StepBound:
         """The bound that is nearest to the step's time."""
         return max(self.bounds, key=lambda bound: bound.seconds)
 

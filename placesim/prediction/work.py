@@ -41,7 +41,7 @@ class Product(NamedTuple):
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
 
 
-class Stream(NamedTuple):
+class StreamedBytes(NamedTuple):
     """Bytes that are read and written once: elementwise ops, copies, gathers, pooling, reductions, batch normalization."""
 
     family: str
@@ -65,7 +65,7 @@ class Rows(NamedTuple):
         return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
 
 
-class Recurrent(NamedTuple):
+class RecurrentLayer(NamedTuple):
     """A layer of a recurrent cell over `steps`; gates are 1, 3 (GRU) or 4 (LSTM)."""
 
     family: str
@@ -81,7 +81,7 @@ class Recurrent(NamedTuple):
         return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
 
 
-Work = Product | Stream | Rows | Recurrent
+Work = Product | StreamedBytes | Rows | RecurrentLayer
 
 
 def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:

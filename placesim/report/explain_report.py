@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, selected
-from placesim.inspection.snapshot import Failure, PlacedNode, Snapshot
-from placesim.marked import Marked, joined
+from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, select_nodes
+from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
+from placesim.marked import StyledText, join_texts
 from placesim.report.document import json_text
-from placesim.report.reading import Reading, counted, plain
+from placesim.report.reading import Reading, counted, to_plain
 from placesim.report.text.explanation import (
     explained_document,
     format_brief,
@@ -23,8 +23,8 @@ from placesim.report.text.explanation import (
 class ExplainReport(Reading):
     """Nodes in log order, each with the proof of its device and what would change it; `error` where the graph can't be placed.
 
-    `nodes` are `ExplainedNode`s.  Of a written report they are `PlacedNode`s, and `error` is a `Failure`: it says what was
-    asked for, and not why.
+    `nodes` are `ExplainedNode`s.  Of a written report they are `PlacedNode`s, and `error` is a `ReportedError`: it says what
+    was asked for, and not why.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ExplainReport(Reading):
         return self._explained if self._is_live else self._recorded
 
     @property
-    def error(self) -> ExplainedError | Failure | None:
+    def error(self) -> ExplainedError | ReportedError | None:
         """Why the graph can't be placed, or of a written report that it could not."""
         return self._error if self._is_live else self._failure
 
@@ -68,15 +68,15 @@ class ExplainReport(Reading):
                 return node
         raise KeyError(name)
 
-    def marked(self) -> Marked:
+    def marked(self) -> StyledText:
         """The text with its parts marked."""
         error = self._error
         if not self._is_live:
-            return Marked(*map(format_recorded, self._recorded), *self._failed())
+            return StyledText(*map(format_recorded, self._recorded), *self._failed())
         if self._is_brief and error is None:
-            return Marked(*(format_brief(node.proof) for node in self._explained))
+            return StyledText(*(format_brief(node.proof) for node in self._explained))
         told = [] if self._is_brief else [format_explained(node, self._edits) for node in self._explained]
-        return joined("\n", told if error is None else [*told, format_error_explained(error, max(self._edits, 1))])
+        return join_texts("\n", told if error is None else [*told, format_error_explained(error, max(self._edits, 1))])
 
     def _failed(self) -> Iterator[str]:
         if self._failure is None:
@@ -103,7 +103,7 @@ class ExplainReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """The JSON object: `nodes`, the `groups` that they are in, and the `error`, as plain values."""
-        found: dict[str, Any] = plain(self.pieces())
+        found: dict[str, Any] = to_plain(self.pieces())
         return found
 
 
@@ -115,10 +115,10 @@ def explain_snapshot(snapshot: Snapshot, patterns: Sequence[str], edits: int) ->
     inquiry = inquire(snapshot)
     if inquiry is None:
         was_placed = bool(snapshot.nodes) or snapshot.error is None
-        names = set(selected(snapshot, patterns)) if patterns and was_placed else None
+        names = set(select_nodes(snapshot, patterns)) if patterns and was_placed else None
         recorded = [node for node in snapshot.nodes if names is None or node.name in names]
         return ExplainReport(snapshot, (), recorded, None, edits, is_brief=not patterns, is_live=False)
-    wanted = selected(snapshot, patterns) if patterns else []
+    wanted = select_nodes(snapshot, patterns) if patterns else []
     error = inquiry.explained_error(snapshot, bool(edits))
     nodes = inquiry.explained(wanted, bool(edits)) if patterns else inquiry.explained_briefly()
     return ExplainReport(snapshot, tuple(nodes), (), error, edits, is_brief=not patterns, is_live=True)

@@ -9,12 +9,12 @@ from placesim.graph.patterns import matcher
 from placesim.report.report import Report
 
 
-def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
+def filter_log(report: Report, patterns: tuple[str, ...]) -> Report:
     """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
     return replace(report, shows_node=matcher(patterns, report.handles)) if patterns else report
 
 
-def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
+def find_unmatched_patterns(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
     """The patterns that no placed node is matched by; none where nothing was placed."""
     if not patterns or not report.placed:
         return iter(())

@@ -9,7 +9,7 @@ from placesim.inspection.checking.findings import Finding
 from placesim.inspection.checking.rules import RuleUse
 from placesim.inspection.difference import Difference
 from placesim.inspection.picturing.picture import Picture
-from placesim.report.reading import Reading, counted, plain
+from placesim.report.reading import Reading, counted, to_plain
 from placesim.report.text.difference import difference_document, format_difference
 from placesim.report.text.findings import findings_document, format_findings, format_github
 from placesim.report.text.sarif import sarif_document
@@ -44,12 +44,12 @@ class CheckReport(Reading):
 
     def sarif(self) -> dict[str, Any]:
         """A log in SARIF 2.1.0, which code scanning tools read."""
-        found: dict[str, Any] = plain(sarif_document(self.findings, self._help, self._version))
+        found: dict[str, Any] = to_plain(sarif_document(self.findings, self._help, self._version))
         return found
 
     def document(self) -> dict[str, Any]:
         """The JSON object: `findings`, as plain values."""
-        found: dict[str, Any] = plain(findings_document(self.findings))
+        found: dict[str, Any] = to_plain(findings_document(self.findings))
         return found
 
 
@@ -79,7 +79,7 @@ class DiffReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """The JSON object, as plain values."""
-        found: dict[str, Any] = plain(difference_document(self.difference))
+        found: dict[str, Any] = to_plain(difference_document(self.difference))
         return found
 
     def page(self) -> str | None:
@@ -109,7 +109,7 @@ class ShowReport(Reading):
         """The JSON object: `scopes` by device, `transfers`, `memory`, as plain values."""
         from placesim.report.text.scopes import scopes_document
 
-        found: dict[str, Any] = plain(scopes_document(self.picture, self.depth))
+        found: dict[str, Any] = to_plain(scopes_document(self.picture, self.depth))
         return found
 
     def dot(self) -> str:

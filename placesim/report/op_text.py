@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.inspection.op_facts import OpFacts
 from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef
@@ -96,7 +96,7 @@ def _plain(value: AttrValue) -> Any:
         return None if value.dims is None else list(value.dims)
     if isinstance(value, TensorValue):
         return {"dtype": value.dtype.name, "shape": list(value.array.shape)}
-    if isinstance(value, DType | FunctionName):
+    if isinstance(value, DataType | FunctionName):
         return value.name
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placesim.graph_plans.study import Move, Placed, PlanStudy
+from placesim.graph_plans.study import PlanMove, PlanStudy, SimulatedPlacement
 from placesim.planning.bounds import Bound
 from placesim.report.reading import Reading
 from placesim.report.text.planning import format_lines, plan_document
@@ -70,12 +70,12 @@ class PlanReport(Reading):
         return {} if plan is None or plan.study is None else {run.node: run.device for run in plan.study.nodes}
 
     @property
-    def placements(self) -> tuple[Placed, ...]:
-        """All that were simulated; `Placed.fits` says whether one runs in the memory that there is."""
+    def placements(self) -> tuple[SimulatedPlacement, ...]:
+        """All that were simulated; `SimulatedPlacement.fits` says whether one runs in the memory that there is."""
         return self.study.placements
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[PlanMove, ...]:
         """The groups of nodes that go elsewhere."""
         return self.study.moves
 

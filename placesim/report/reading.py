@@ -43,13 +43,13 @@ class Reading:
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A document's value without iterators and without texts that know their parts: what `json.loads` would give."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, Iterator | list | tuple) else value
+        return {key: to_plain(inner) for key, inner in value.items()}
+    return [to_plain(inner) for inner in value] if isinstance(value, Iterator | list | tuple) else value
 
 
 def counted(count: int, noun: str) -> str:

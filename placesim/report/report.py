@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.marked import Marked
+from placesim.marked import StyledText
 from placesim.placement.bodies import logged_nodes
 from placesim.placement.placer import Placement
 from placesim.releases import CURRENT
@@ -163,12 +163,12 @@ class Report(Reading, Outcome):
         """The device mapping and the placements, empty where they were not asked for."""
         return self._mapping_text() + format_lines(self._log_lines())
 
-    def marked_log(self) -> Marked:
+    def marked_log(self) -> StyledText:
         """The log with its parts marked; of a large graph it takes many times as long."""
-        return Marked(self._mapping_text(), mark_lines(self._log_lines()))
+        return StyledText(self._mapping_text(), mark_lines(self._log_lines()))
 
-    def _mapping_text(self) -> Marked:
-        return format_mapping(mapping_lines(self.devices, self.style == "classic")) if self._has_log else Marked()
+    def _mapping_text(self) -> StyledText:
+        return format_mapping(mapping_lines(self.devices, self.style == "classic")) if self._has_log else StyledText()
 
     def _log_lines(self) -> Iterator[LogLine]:
         if not self._has_log:
@@ -181,10 +181,10 @@ class Report(Reading, Outcome):
     def _has_log(self) -> bool:
         return self.shows_log and bool(self.devices)
 
-    def error_text(self) -> Marked:
+    def error_text(self) -> StyledText:
         """The error as a user reads it: one line, then lines of help; empty where there is none."""
         if self.error is None:
-            return Marked()
+            return StyledText()
         if self.style == "classic" and self.placed_graphs:
             classic = format_classic_error(self.error, self.placed_graphs[-1], self.fetches)
             if classic is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.escapes import escape_line
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Result(NamedTuple):
 
     step: int
     name: str
-    dtype: DType
+    dtype: DataType
     value: Any
 
     @property

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.marked import Marked, Role, Span, lines_of
+from placesim.marked import Role, StyledText, TextSpan, lines_of
 from placesim.report.report import Report
-from placesim.report.terminal_console import console_into, wrapped, wraps
+from placesim.report.terminal_console import is_wrapping, make_console, wrap_text
 
 MAX_STYLED_LINES = 5000
 """A longer log is printed plain: styling it would take longer than placing the graph."""
@@ -45,7 +45,7 @@ def styled_log(report: Report, stream: TextIO) -> str:
     return styled(report.marked_log(), stream) if log.count("\n") <= MAX_STYLED_LINES else log
 
 
-def styled(text: Marked, stream: TextIO, *, is_fitted: bool = False) -> str:
+def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
     """A text with its spans in colour; one of very many lines as it is.
 
     With `is_fitted` its lines are broken between words to the width of the terminal, and go on behind what they begin with.
@@ -53,16 +53,16 @@ def styled(text: Marked, stream: TextIO, *, is_fitted: bool = False) -> str:
     if text.count("\n") > MAX_STYLED_LINES:
         return text
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
-    is_fitted = is_fitted and wraps(stream)
+    console = make_console(stream, buffer)
+    is_fitted = is_fitted and is_wrapping(stream)
     for line in lines_of(text):
         shown = _in_colour(line)
-        for part in wrapped(shown, console.width, _hanging(line, console.width)) if is_fitted else (shown,):
+        for part in wrap_text(shown, console.width, _hanging(line, console.width)) if is_fitted else (shown,):
             console.print(part, soft_wrap=True)
     return buffer.getvalue()
 
 
-def _hanging(line: Sequence[Span], width: int) -> int:
+def _hanging(line: Sequence[TextSpan], width: int) -> int:
     """Where a line goes on: behind its term, or else a little further in than it begins."""
     behind = 0
     for span in line:
@@ -76,7 +76,7 @@ def _hanging(line: Sequence[Span], width: int) -> int:
     return min(behind, width // 3)
 
 
-def _in_colour(line: Iterable[Span]) -> Text:
+def _in_colour(line: Iterable[TextSpan]) -> Text:
     return Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
 
 
@@ -86,7 +86,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
     A cell breaks at blanks; a few rows for which that is too narrow are paragraphs, each with its first cell as head.
     """
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     least = [_least_width([column, *(row[i] for row in rows)]) for i, column in enumerate(columns)]
     is_wide_enough = sum(least) + 2 * (len(least) - 1) <= console.width
     if not is_wide_enough and len(rows) <= MAX_PARAGRAPHS:

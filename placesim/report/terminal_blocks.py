@@ -21,6 +21,6 @@ def shades_line(shares: Sequence[float]) -> str:
     return "".join(SHADES[min(len(SHADES) - 1, -int(-share * (len(SHADES) - 1) // 1))] for share in shares)
 
 
-def as_encoded(text: str, stream: TextIO) -> str:
+def encode_for(text: str, stream: TextIO) -> str:
     """The text as the stream can show it."""
     return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)

@@ -28,7 +28,7 @@ def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
     return [min(width, cap) for width in wanted]
 
 
-def console_into(stream: TextIO, buffer: TextIO) -> Console:
+def make_console(stream: TextIO, buffer: TextIO) -> Console:
     """A console that writes into a buffer what it would write to a terminal."""
     seen = Console(file=stream)
     return Console(
@@ -41,7 +41,7 @@ def console_into(stream: TextIO, buffer: TextIO) -> Console:
     )
 
 
-def wraps(stream: TextIO) -> bool:
+def is_wrapping(stream: TextIO) -> bool:
     """Whether lines are fitted to a width: that of a terminal, or one that was asked for; a pipe has none."""
     return stream.isatty() or "COLUMNS" in os.environ
 
@@ -88,7 +88,7 @@ def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, in
             yield from (piece.span() for piece in _CAPITALS.finditer(text, *part.span()))
 
 
-def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
+def wrap_text(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
     """The lines of a text, each but the first behind so many blanks."""
     for number, line in enumerate(text.divide(line_starts(text.plain, width, indent))):
         line.rstrip()
@@ -105,7 +105,7 @@ class Column(NamedTuple):
     missed: int = 0
 
 
-def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
+def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
     """Rows under their heads, as wide as the terminal: numbers have the room that they need, names what that leaves."""
     shown = list(range(len(columns)))
     wanted = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
@@ -123,7 +123,7 @@ def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], widt
     for i in shown:
         found.add_column(columns[i].title, width=widths[i], justify="right" if columns[i].is_number else "left", no_wrap=True)
     for row in rows:
-        found.add_row(*(Text("\n").join(wrapped(row[i], widths[i])) for i in shown))
+        found.add_row(*(Text("\n").join(wrap_text(row[i], widths[i])) for i in shown))
     return found
 
 

@@ -11,8 +11,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from placesim.report.terminal_blocks import as_encoded
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_blocks import encode_for
+from placesim.report.terminal_console import make_console
 
 _FILLING = re.compile(r"(?:\x1b\[[0-9;]*m| )+$", re.MULTILINE)
 """Rich fills every line up to the width."""
@@ -35,5 +35,5 @@ def styled_topics(topics: Mapping[str, str], stream: TextIO) -> str:
 
 def _rendered(page: Markdown | Table, stream: TextIO) -> str:
     buffer = io.StringIO()
-    console_into(stream, buffer).print(page)
-    return as_encoded(_FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue()), stream)
+    make_console(stream, buffer).print(page)
+    return encode_for(_FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue()), stream)

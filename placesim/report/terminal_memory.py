@@ -12,8 +12,8 @@ from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
-from placesim.report.terminal_blocks import as_encoded, blocks_line
-from placesim.report.terminal_console import Column, console_into, facts_lines, fitted_table, wrapped
+from placesim.report.terminal_blocks import blocks_line, encode_for
+from placesim.report.terminal_console import Column, facts_lines, fit_table, make_console, wrap_text
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
@@ -24,18 +24,18 @@ _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     """Each device by itself, then what it would take to fit."""
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     labels = device_labels(study)
     for device in study.devices:
         for part in _device(device, labels[device.usage.device], console.width, top):
             console.print(part)
     for sentence in requirements(study):
-        for part in wrapped(Text(escape_line(sentence)), console.width, 2):
+        for part in wrap_text(Text(escape_line(sentence)), console.width, 2):
             console.print(part, soft_wrap=True)
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)
-    return as_encoded(buffer.getvalue(), stream)
+    return encode_for(buffer.getvalue(), stream)
 
 
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
@@ -43,7 +43,7 @@ def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[
     first, *facts = _facts(device)
     yield from facts_lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
     yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
-    yield from wrapped(Text(f"peak at {escape_line(needed.peak_node)}", "dim"), width, 2)
+    yield from wrap_text(Text(f"peak at {escape_line(needed.peak_node)}", "dim"), width, 2)
     holdings = largest_holdings(usage.holders, top)
     if holdings:
         yield _table(holdings, width)
@@ -100,4 +100,4 @@ def _table(holdings: Sequence[Holding], width: int) -> Table:
         [Text(cell, _STYLES[row[0]] if not i else "dim" if columns[i].missed else "") for i, cell in enumerate(row)]
         for row in rows
     ]
-    return fitted_table(columns, styled, width)
+    return fit_table(columns, styled, width)

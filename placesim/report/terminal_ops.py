@@ -11,7 +11,7 @@ from rich.text import Text
 from placesim.inspection.op_facts import OpFacts
 from placesim.ops.notation import format_signature
 from placesim.report.op_text import fact_lines
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import make_console
 
 _STYLES = {"CPU": "cyan", "GPU": "green"}
 
@@ -19,7 +19,7 @@ _STYLES = {"CPU": "cyan", "GPU": "green"}
 def styled_facts(facts: OpFacts, stream: TextIO) -> str:
     """The same words as `op_text.format_facts`, fitted to the width of the terminal."""
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     console.print(Text.assemble((facts.op.name, "bold"), format_signature(facts.op)))
     lines = Table.grid(padding=(0, 1))
     lines.add_column(style="dim")

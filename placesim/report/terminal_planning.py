@@ -10,17 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import Placed, PlanStudy, Sought
+from placesim.graph_plans.study import PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.inspection.device_names import short_names
-from placesim.report.terminal_blocks import as_encoded
-from placesim.report.terminal_console import Column, console_into, fitted_table, wrapped
+from placesim.report.terminal_blocks import encode_for
+from placesim.report.terminal_console import Column, fit_table, make_console, wrap_text
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.planning import NOTHING, fullest_share, summary
+from placesim.report.text.planning import NOTHING, fullest_share, summarise_error
 
 _WHAT = {
-    Sought.LATENCY: "a step takes",
-    Sought.THROUGHPUT: "the busiest device of a step takes",
-    Sought.MEMORY: "the highest peak of memory is",
+    PlanMeasure.LATENCY: "a step takes",
+    PlanMeasure.THROUGHPUT: "the busiest device of a step takes",
+    PlanMeasure.MEMORY: "the highest peak of memory is",
 }
 _MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
 """What a narrow terminal is not shown, in this order."""
@@ -32,14 +32,14 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     `output` is the file to which the plan is written, if it is.
     """
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     for text in _head(study):
-        for line in wrapped(text, console.width):
+        for line in wrap_text(text, console.width):
             console.print(line, soft_wrap=True)
     console.print()
     console.print(_placements(study, console.width))
-    for error in dict.fromkeys(summary(placed) for placed in study.placements if placed.error is not None):
-        for line in wrapped(Text(escape_line(error), "dim"), console.width, 2):
+    for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
+        for line in wrap_text(Text(escape_line(error), "dim"), console.width, 2):
             console.print(line, soft_wrap=True)
     if study.moves[:top]:
         console.print()
@@ -49,7 +49,7 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     if study.asked:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
-    return as_encoded(buffer.getvalue(), stream)
+    return encode_for(buffer.getvalue(), stream)
 
 
 def _asked(study: PlanStudy, output: str | None) -> str:
@@ -71,7 +71,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
-        if study.sought is Sought.LATENCY and _is_unsure(before, study.plan):
+        if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
             head.append("; the intervals overlap: which is faster is not sure", "dim")
     yield head
     if study.is_optimal:
@@ -82,14 +82,14 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         yield Text("the search was interrupted: the best so far", "yellow")
 
 
-def _is_unsure(before: Placed, after: Placed) -> bool:
+def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:
     if before.study is None or after.study is None:
         return False
     return before.study.step.low <= after.study.step.high and after.study.step.low <= before.study.step.high
 
 
 def _readable(study: PlanStudy, value: float) -> str:
-    return readable_size(round(value)) if study.sought is Sought.MEMORY else readable_seconds(value)
+    return readable_size(round(value)) if study.sought is PlanMeasure.MEMORY else readable_seconds(value)
 
 
 def _placements(study: PlanStudy, width: int) -> Table:
@@ -101,7 +101,7 @@ def _placements(study: PlanStudy, width: int) -> Table:
         cells = [NOTHING] * 5
         if timed is not None:
             size = readable_size(sum(transfer.bytes for transfer in timed.transfers))
-            load, peak = placed.value(Sought.THROUGHPUT), placed.value(Sought.MEMORY)
+            load, peak = placed.value(PlanMeasure.THROUGHPUT), placed.value(PlanMeasure.MEMORY)
             values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
             cells = [*values, f"{len(timed.transfers):,}", size]
         note = "" if placed.error is None else placed.error.type_name
@@ -112,7 +112,7 @@ def _placements(study: PlanStudy, width: int) -> Table:
     columns = [Column("placement", is_name=True), *(Column(title, True, missed=missed.get(title, 0)) for title in titles)]
     if any(row[-1].plain for row in rows):
         columns.append(Column(""))
-    return fitted_table(columns, [row[: len(columns)] for row in rows], width)
+    return fit_table(columns, [row[: len(columns)] for row in rows], width)
 
 
 def _share(share: float) -> str:
@@ -128,7 +128,7 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
             [Text(escape_line(cell)) for cell in (move.nodes[0], f"{len(move.nodes):,}", move.source, move.target, *gain)]
         )
     columns = [Column("what moves", is_name=True), Column("nodes", True), Column("from"), Column("to")]
-    return fitted_table(columns + [Column("gain", True)] * is_told, rows, width)
+    return fit_table(columns + [Column("gain", True)] * is_told, rows, width)
 
 
 def _signed(study: PlanStudy, loss: float) -> str:

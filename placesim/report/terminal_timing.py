@@ -11,8 +11,8 @@ from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.prediction.study import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
-from placesim.report.terminal_blocks import as_encoded, blocks_line, shades_line
-from placesim.report.terminal_console import Column, console_into, facts_lines, fitted_table, wrapped
+from placesim.report.terminal_blocks import blocks_line, encode_for, shades_line
+from placesim.report.terminal_console import Column, facts_lines, fit_table, make_console, wrap_text
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
@@ -25,9 +25,9 @@ _INDENT = "  "
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     """The step time in a line with what bounds it, the devices, the links, the critical path, and what costs most."""
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     for text in _head(study):
-        for line in wrapped(text, console.width, len(_INDENT)):
+        for line in wrap_text(text, console.width, len(_INDENT)):
             console.print(line, soft_wrap=True)
     console.print()
     for line in _lanes(study, console.width):
@@ -35,12 +35,12 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     for table in (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top)):
         if table.rows:
             console.print()
-            console.print(fitted_table(table.columns, table.rows, console.width))
+            console.print(fit_table(table.columns, table.rows, console.width))
     console.print()
     for sentence in study.assumptions:
-        for line in wrapped(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
+        for line in wrap_text(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
             console.print(line, soft_wrap=True)
-    return as_encoded(buffer.getvalue(), stream)
+    return encode_for(buffer.getvalue(), stream)
 
 
 def _head(study: TimeStudy) -> list[Text]:

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.inspection.amounts import Amount, amounts_together, summed
+from placesim.inspection.amounts import Amount, merge_amounts, sum_amounts
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
-from placesim.report.terminal_blocks import as_encoded
-from placesim.report.terminal_console import console_into, facts_lines, shared_widths
+from placesim.report.terminal_blocks import encode_for
+from placesim.report.terminal_console import facts_lines, make_console, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
 
@@ -38,17 +38,17 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     """Tree, legend and matrix, folded to the height of the terminal unless a depth is given; the prompt has a line too."""
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
-    width = console_into(stream, io.StringIO()).width
+    width = make_console(stream, io.StringIO()).width
     below = _printed(stream, [Text(), *_legend(picture, labels, width), Text(), *_copied(picture, labels, width, height)])
     below += _printed(stream, _memory(picture, labels, width))
     rows = folded_rows(picture, max(MIN_ROWS, height - below.count("\n") - 2), depth)
     text = _printed(stream, [_tree(picture, rows, labels, width)]) + below
-    return as_encoded(text, stream)
+    return encode_for(text, stream)
 
 
 def _printed(stream: TextIO, parts: Iterable[Table | Text]) -> str:
     buffer = io.StringIO()
-    console = console_into(stream, buffer)
+    console = make_console(stream, buffer)
     for part in parts:
         console.print(part)
     return buffer.getvalue()
@@ -76,8 +76,8 @@ def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: 
 
 def _scope_line(row: Row, item: Scope | tuple[Scope, ...], labels: dict[int, str], cells: int) -> tuple[Text, ...]:
     scopes = item if isinstance(item, tuple) else (item,)
-    by_device = amounts_together(scope.by_device for scope in scopes)
-    total = summed(by_device.values())
+    by_device = merge_amounts(scope.by_device for scope in scopes)
+    total = sum_amounts(by_device.values())
     size = readable_bytes(total) if total.unknown < total.number else ""
     if isinstance(item, tuple):
         name = Text(f"{INDENT * (row.level - 1)}and {len(scopes):,} more", "dim")

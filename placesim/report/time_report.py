@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.errors import PlacesimError
-from placesim.prediction.study import Bound, DeviceTime, LinkTime, NodeRun, PathPart, StepTime, TimeStudy, TransferRun
+from placesim.prediction.study import DeviceTime, LinkTime, NodeRun, PathPart, StepBound, StepTime, TimeStudy, TransferRun
 from placesim.report.reading import Reading
 from placesim.report.text.timing import device_labels, format_lines, time_document
 from placesim.report.trace import Event, trace_events
@@ -15,7 +15,7 @@ TOP = 10
 """How many rows of the critical path, of nodes and of transfers the text has unless told otherwise."""
 
 
-class Span(NamedTuple):
+class ReportSpan(NamedTuple):
     """A node or a tensor's transfer in the last step: `lane` is the stream or host that a node ran on, or a transfer's way.
 
     `start` and `end` are in seconds from the step's begin.
@@ -61,7 +61,7 @@ class TimeReport(Reading):
         return self.study.steps
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds(self) -> tuple[StepBound, ...]:
         """Below what no order of nodes brings the step."""
         return self.study.bounds
 
@@ -101,13 +101,13 @@ class TimeReport(Reading):
         return self.study.error
 
     @cached_property
-    def timeline(self) -> tuple[Span, ...]:
+    def timeline(self) -> tuple[ReportSpan, ...]:
         """Nodes and transfers in the order in which they begin."""
-        spans = [Span(run.node, run.stream, run.start, run.end, is_transfer=False) for run in self.nodes]
+        spans = [ReportSpan(run.node, run.stream, run.start, run.end, is_transfer=False) for run in self.nodes]
         labels = device_labels(self.study)
         for run in self.transfers:
             lane = f"{labels[run.sender]} to {labels[run.receiver]}"
-            spans.append(Span(run.tensor, lane, run.start, run.end, is_transfer=True))
+            spans.append(ReportSpan(run.tensor, lane, run.start, run.end, is_transfer=True))
         return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
 
     def text(self, top: int = TOP) -> str:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from placesim.traces import ALLOCATORS, Arrow, Count, Slice, TraceRecord, Track
+from placesim.traces import ALLOCATORS, Arrow, Count, TraceRecord, TraceSlice, Track
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
@@ -51,7 +51,7 @@ class _Events:
 
     def of(self, records: Iterable[TraceRecord]) -> Iterator[Event]:
         for record in records:
-            if isinstance(record, Slice):
+            if isinstance(record, TraceSlice):
                 yield from self._place(record.track)
                 yield {
                     **self._event("X", record.category, record.name, record.track, record.start),

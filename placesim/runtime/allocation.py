@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, INT32, INT64, DType
+from placesim.dtypes import DTYPES, INT32, INT64, DataType
 from placesim.errors import OpError, PlacesimError
 from placesim.graph.graph import Node
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.runtime.kernels.kernel import Kernel
-from placesim.runtime.process_memory import AllocationRefused, ProcessMemory, out_of_memory, tensor_bytes
+from placesim.runtime.process_memory import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.shapes import ShapeContext
 
 _KEEPING = """
@@ -33,7 +33,7 @@ _MAX_REMEMBERED = 512
 _TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
 _ATTRS_OF_SIZE = ("shape", "ksizes", "num", "size")
 
-Output = tuple[tuple[int, ...], DType, int]
+Output = tuple[tuple[int, ...], DataType, int]
 """Shape, type and bytes of an output."""
 
 
@@ -67,7 +67,7 @@ class AllocationCheck:
         key = (shapes, tuple([values[i].tobytes() for i in compared]))
         found = self._remembered.get(key)
         if found is None:
-            context = _Arrived(shapes, self._attrs, values)
+            context = _ArrivedInputs(shapes, self._attrs, values)
             found = self._infer(context)
             if context.asked.issubset(compared):
                 if len(self._remembered) >= _MAX_REMEMBERED:
@@ -99,7 +99,7 @@ class AllocationCheck:
         return out_of_memory(shape, dtype, self._device)
 
 
-class _Arrived(ShapeContext):
+class _ArrivedInputs(ShapeContext):
     """What has arrived at a node: the values of all inputs that are tensors of numbers or strings."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], attrs: Attrs, values: Sequence[Any]) -> None:
@@ -147,7 +147,7 @@ def checked_kernel(kernel: Kernel, check: AllocationCheck | None) -> Kernel:
             check.check(values)
         try:
             return compute(values, *rest)
-        except (MemoryError, AllocationRefused) as error:
+        except (MemoryError, AllocationRefusal) as error:
             raise check.refuse(error) from None
         except ValueError as error:
             if is_too_big(error):

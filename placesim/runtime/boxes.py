@@ -52,7 +52,7 @@ MOVING_OPS = frozenset(
 """Ops that take elements of any type, and ask only for their number and order."""
 
 
-def with_boxes(kernel: Kernel, signature: Signature) -> Kernel:
+def wrap_scalar_objects(kernel: Kernel, signature: Signature) -> Kernel:
     """The kernel of such an op, where a resource or a variant goes in, on arrays; any other as it is."""
     if signature.op not in MOVING_OPS:
         return kernel

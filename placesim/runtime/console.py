@@ -22,7 +22,7 @@ def write(text: str, *, is_output: bool = False) -> None:
 
 
 @contextmanager
-def taken_by(taker: Taker) -> Iterator[None]:
+def redirect_console(taker: Taker) -> Iterator[None]:
     """Within, what ops of this context print goes there."""
     token = _taker.set(taker)
     try:

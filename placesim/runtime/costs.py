@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.shapes import Dims, element_count
@@ -24,8 +24,8 @@ def node_cost(
     attrs: Attrs,
     inputs: Sequence[Dims],
     outputs: Sequence[Dims],
-    input_dtypes: Sequence[DType],
-    output_dtypes: Sequence[DType],
+    input_dtypes: Sequence[DataType],
+    output_dtypes: Sequence[DataType],
 ) -> Cost:
     """The cost of one node; a kernel that moves data without arithmetic costs no operations."""
     known = all(element_count(dims) is not None for dims in (*inputs, *outputs))
@@ -33,7 +33,7 @@ def node_cost(
     return Cost(flops, total_bytes(inputs, input_dtypes), total_bytes(outputs, output_dtypes))
 
 
-def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DType]) -> int | None:
+def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DataType]) -> int | None:
     """The bytes of tensors of these shapes and types; None where one is unknown or has no fixed size."""
     found = 0
     for dims, dtype in zip(shapes, dtypes, strict=True):

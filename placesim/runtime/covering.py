@@ -16,14 +16,14 @@ Cause = TypeVar("Cause")
 Act = TypeVar("Act")
 
 
-class Settling(NamedTuple):
+class SettlementCount(NamedTuple):
     """How many tensors an act settles, when those before it are done."""
 
     tensors: int
     touched: int
 
 
-def cover(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
+def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
     """The acts that settle the most tensors with the fewest of them, each with how many tensors more are settled then.
 
     A tensor is settled when all of its `causes` are; `acts` says which causes each of them removes.  The next is always the one
@@ -48,13 +48,13 @@ def cover(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Caus
     return found
 
 
-def _gain(open_sets: Sequence[tuple[set[Cause], int]], removed: set[Cause]) -> Settling:
-    return Settling(
+def _gain(open_sets: Sequence[tuple[set[Cause], int]], removed: set[Cause]) -> SettlementCount:
+    return SettlementCount(
         sum(count for some, count in open_sets if some <= removed), sum(count for some, count in open_sets if some & removed)
     )
 
 
-def open_causes(
+def find_open_causes(
     graph: Graph, needed: Collection[int], settled: Mapping[int, Dims], missing: Collection[int]
 ) -> list[frozenset[int]]:
     """For each tensor of the `needed` nodes whose shape is open, the nodes among `missing` that keep it so.

@@ -19,13 +19,13 @@ import numpy as np
 from placesim.deadlines import TURN_SECONDS
 from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.frames import DEAD, FrameRun, Propagation, Visit
-from placesim.runtime.guesses import Guesses
-from placesim.runtime.kernels.kernel import WouldWait
+from placesim.runtime.guesses import Assumptions
+from placesim.runtime.kernels.kernel import KernelWait
 from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.process_memory import LOOK_AFTER
-from placesim.runtime.program import blame, defect, no_argument, read_variable
+from placesim.runtime.program import blame, kernel_defect, missing_argument_error, read_variable
 from placesim.runtime.shapes import format_dims
 from placesim.runtime.sketches import unknown_choice
 from placesim.runtime.wiring import ARGUMENT, COMPUTE, RESULT, SEND, SWITCH, FlowNode
@@ -37,7 +37,7 @@ LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
 
 
-def standstill(name: str, is_body: bool) -> OpError:
+def deadlock_error(name: str, is_body: bool) -> OpError:
     """For a node that has to wait when nothing else can run."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
@@ -46,7 +46,7 @@ def standstill(name: str, is_body: bool) -> OpError:
     return found
 
 
-class Run(Propagation):
+class DataflowRun(Propagation):
     """The state of one step."""
 
     def __init__(
@@ -122,7 +122,7 @@ class Run(Propagation):
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
                 if self.let_others is None or not self.let_others(node.name):
-                    raise blamed(standstill(node.name, self.is_body), node)
+                    raise blame_node(deadlock_error(node.name, self.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""
@@ -169,7 +169,7 @@ class Run(Propagation):
 
     def _compute_in_pool(self, visit: Visit, values: Sequence[Any]) -> None:
         try:
-            with flushed_denormals():
+            with flushing_denormals():
                 outputs: Any = visit.node.instruction.compute(values)
         except BaseException as error:  # handed to the thread that waits for it
             outputs = error
@@ -183,21 +183,21 @@ class Run(Propagation):
         if kind == ARGUMENT:
             index = instruction.attrs["index"]
             if index not in self.feeds:
-                raise no_argument(index)
+                raise missing_argument_error(index)
             return [self.feeds[index]]
         self.results[instruction.attrs["index"]] = read_wanted(values[0], instruction.reads_ref[0])
         return []
 
     def _fail(self, visit: Visit, error: BaseException) -> None:
         """An error ends the step; a node that would wait is parked."""
-        if isinstance(error, WouldWait):
+        if isinstance(error, KernelWait):
             self.parked.append(visit)
             return
         node = visit.node
         if isinstance(error, OpError):
-            raise blamed(error, node) from None
+            raise blame_node(error, node) from None
         if isinstance(error, Exception) and not isinstance(error, PlacesimError):
-            raise defect(error, node.program, node.instruction, self._values(visit)) from error
+            raise kernel_defect(error, node.program, node.instruction, self._values(visit)) from error
         raise error
 
     def _finish(self, visit: Visit, outputs: Sequence[Any]) -> None:
@@ -208,7 +208,7 @@ class Run(Propagation):
             try:
                 node.program.state.memory.worked(LOOK_AFTER)
             except OpError as error:
-                raise blamed(error, node) from None
+                raise blame_node(error, node) from None
             if self.progress is not None:
                 self.progress(self.done)
         if node.stays:
@@ -232,7 +232,7 @@ class Run(Propagation):
     def _switched(self, visit: Visit) -> Sequence[Any]:
         """The data at the output that the selector names, dead values at the others."""
         data, selector = map(read_wanted, visit.values, visit.node.instruction.reads_ref)
-        return at_branch(visit.node, selector, data)
+        return route_to_branch(visit.node, selector, data)
 
     def _passed(self, visit: Visit) -> Sequence[Any]:
         """The inputs as outputs."""
@@ -240,7 +240,7 @@ class Run(Propagation):
             return self._decided(visit, visit.node.guesses)
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
-    def _decided(self, visit: Visit, guesses: Guesses) -> Sequence[Any]:
+    def _decided(self, visit: Visit, guesses: Assumptions) -> Sequence[Any]:
         """A loop's condition; one that nothing tells is guessed."""
         value = self._values(visit)[0]
         iteration = visit.iteration
@@ -291,7 +291,7 @@ class Run(Propagation):
         self._finish(visit, (DEAD,) if value is DEAD else self._account_for(visit, (value,)))
 
 
-def blamed(error: OpError, node: FlowNode) -> OpError:
+def blame_node(error: OpError, node: FlowNode) -> OpError:
     return blame(error, node.program.graph, node.instruction.node, node.program.state.device.name)
 
 
@@ -300,7 +300,7 @@ def read_wanted(value: Any, is_wanted: bool) -> Any:
     return read_variable(value) if is_wanted else value
 
 
-def at_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
+def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
     """Data at the output that a selector names, dead values at the others; InvalidArgumentError for no scalar."""
     instruction, count = node.instruction, node.instruction.output_count
     if isinstance(selector, Sketch) and not selector.shape:
@@ -310,7 +310,7 @@ def at_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
         selector = guesses.branch(selector.origin, count)
     if getattr(selector, "ndim", 0):
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
-        raise blamed(InvalidArgumentError(text), node)
+        raise blame_node(InvalidArgumentError(text), node)
     index = int(selector)
     if instruction.node.op == "_SwitchN" and not 0 <= index < count:
         index = count - 1

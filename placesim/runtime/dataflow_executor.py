@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any
 
-from placesim.runtime.dataflow import Run
-from placesim.runtime.folding import fold, handing_out
+from placesim.runtime.dataflow import DataflowRun
+from placesim.runtime.folding import constant_compute, fold
 from placesim.runtime.overwriting import ops_side_by_side
 from placesim.runtime.program import Program
 from placesim.runtime.wiring import COMPUTE, Wiring
@@ -54,7 +54,11 @@ class DataflowExecutor:
         `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
         """
         self.fold()
-        run = self._accounted(feeds, progress) if self._accounted is not None and is_accounted else Run(self, feeds, progress)
+        run = (
+            self._accounted(feeds, progress)
+            if self._accounted is not None and is_accounted
+            else DataflowRun(self, feeds, progress)
+        )
         if self.pool is None:
             return run.run()
         with ops_side_by_side():
@@ -71,9 +75,9 @@ class DataflowExecutor:
         for number, index in folded.nodes:
             node = self.wiring[number].nodes[index]
             if node.kind == COMPUTE:
-                node.compute, node.is_expensive = handing_out(folded.outputs(number, node.instruction)), False
+                node.compute, node.is_expensive = constant_compute(folded.outputs(number, node.instruction)), False
 
-    def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], Run]:
+    def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
         """What makes a run that accounts for memory, and tells the ledger's recorder where it has one."""
         from placesim.runtime.accounting.flowing import AccountedRun
         from placesim.runtime.accounting.ledger import make_constants

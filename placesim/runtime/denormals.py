@@ -55,7 +55,7 @@ def flush_denormals() -> Callable[[], None]:
 
 
 @contextmanager
-def flushed_denormals() -> Iterator[None]:
+def flushing_denormals() -> Iterator[None]:
     """Within, this thread's arithmetic flushes denormals to zero, and numpy gives no floating-point warnings."""
     with np.errstate(all="ignore"):
         restore = flush_denormals()

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.graph.graph import Node
 from placesim.runtime.allocation import KEEPING
 from placesim.runtime.process_memory import tensor_bytes
-from placesim.runtime.resources import Variable
+from placesim.runtime.resources import VariableResource
 
 PERSISTENT = frozenset(["Const", "Variable", "VariableV2"])
 """Ops whose output is kept from step to step."""
@@ -40,20 +40,20 @@ class Allocation:
         self.freed = perf_counter_ns()
 
 
-class Output(NamedTuple):
+class OutputRecord(NamedTuple):
     """One output of a run: `allocation` where the kernel made its buffer, and did not hand on one that was there."""
 
     slot: int
-    dtype: DType
+    dtype: DataType
     shape: tuple[int, ...]
     size: int
     address: int
     allocation: Allocation | None
 
 
-def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[Output, ...]:
+def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
     """The outputs of a run that are tensors: resources and values that were not written have no shape to tell."""
-    found: list[Output] = []
+    found: list[OutputRecord] = []
     given = [value for value in map(_array_of, inputs) if value is not None]
     for slot, value in enumerate(outputs):
         array = _array_of(value)
@@ -66,11 +66,11 @@ def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: in
             allocation = Allocation(size, made)
             allocation.follow(array)
         address = array.__array_interface__["data"][0]
-        found.append(Output(slot, dtype, array.shape, size, address, allocation))
+        found.append(OutputRecord(slot, dtype, array.shape, size, address, allocation))
     return tuple(found)
 
 
 def _array_of(value: Any) -> Any:
-    if isinstance(value, Variable):
+    if isinstance(value, VariableResource):
         value = value.value
     return value if isinstance(value, (np.ndarray, np.generic)) else None

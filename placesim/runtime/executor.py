@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from placesim.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.folding import fold
-from placesim.runtime.fusion import Group, find_groups
+from placesim.runtime.fusion import FusionGroup, find_groups
 from placesim.runtime.node_steps import Step, StepCompiler
 from placesim.runtime.process_memory import LOOK_AFTER
-from placesim.runtime.program import Instruction, Program, blame, defect
+from placesim.runtime.program import Instruction, Program, blame, kernel_defect
 from placesim.runtime.schedule import Schedule
 from placesim.runtime.shared_operands import SharedOperand, find_sharing
 
@@ -129,7 +129,7 @@ class Executor:
                         pair = number, instruction.node.id
                         steps[turns[pair]] = made(rank, steps[turns[pair]], dropped.get(pair, ()))
         for (number, index), followers in groups.items():
-            group = Group(self.programs[number].instructions[index], followers, self._stores[number])
+            group = FusionGroup(self.programs[number].instructions[index], followers, self._stores[number])
             turn = turns[number, index]
             steps[turn] = group.lead(steps[turn])
             for rank, follower in enumerate(followers):
@@ -169,7 +169,7 @@ class Executor:
         except PlacesimError:
             raise
         except Exception as error:
-            raise defect(error, *self._at(self.position)) from error
+            raise kernel_defect(error, *self._at(self.position)) from error
         finally:
             results = dict(self._results)
             self._clear()

@@ -24,7 +24,7 @@ LARGEST_BYTES = 10 << 20
 experiment with TensorFlow 2.21: what its two optimizers fold between them."""
 
 
-class Folded(NamedTuple):
+class FoldedNodes(NamedTuple):
     """Nodes, by program and id, that need not run, and the stores of their programs with what they gave."""
 
     nodes: frozenset[tuple[int, int]]
@@ -35,7 +35,7 @@ class Folded(NamedTuple):
         return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
 
 
-def fold(programs: Sequence[Program]) -> Folded | None:
+def fold(programs: Sequence[Program]) -> FoldedNodes | None:
     """Compute what depends on constants alone; None where that was not asked for, or somebody looks at each node.
 
     A node that fails is left to its turn in the step, where it fails in the same way.
@@ -43,10 +43,10 @@ def fold(programs: Sequence[Program]) -> Folded | None:
     states = [program.state for program in programs]
     if not states or not all(state.folds and not state.is_watched for state in states):
         return None
-    return _Folding(programs).run()
+    return _ConstantFolder(programs).run()
 
 
-class _Folding:
+class _ConstantFolder:
     """Follows data from the constants on, as far as nodes have all of it."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
@@ -62,7 +62,7 @@ class _Folding:
         }
         self._done: set[tuple[int, int]] = set()
 
-    def run(self) -> Folded:
+    def run(self) -> FoldedNodes:
         ready = deque(
             (number, index)
             for number, program in enumerate(self._programs)
@@ -81,7 +81,7 @@ class _Folding:
                 missing[reader] -= 1
                 if not missing[reader] and self._may_follow(self._programs[number].instructions[reader]):
                     ready.append((number, reader))
-        return Folded(frozenset(self._done), self._stores)
+        return FoldedNodes(frozenset(self._done), self._stores)
 
     def _may_follow(self, instruction: Instruction) -> bool:
         """Whether a node with constant inputs always gives the same, and does nothing else."""
@@ -141,6 +141,6 @@ def _bytes(values: Sequence[Any]) -> int:
     return sum(value.nbytes for value in values if isinstance(value, np.ndarray | np.generic))
 
 
-def handing_out(outputs: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def constant_compute(outputs: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """What stands in the place of a folded node's `compute` where its readers wait for it."""
     return lambda values: outputs

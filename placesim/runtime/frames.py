@@ -13,7 +13,7 @@ from typing import Any
 from placesim.runtime.wiring import FlowNode, Wiring
 
 
-class _Dead:
+class _DeadTensor:
     """The value of a tensor that was never computed because its branch was not taken."""
 
     def __repr__(self) -> str:
@@ -23,7 +23,7 @@ class _Dead:
         return "DEAD"  # there is one, in every process
 
 
-DEAD = _Dead()
+DEAD = _DeadTensor()
 
 
 class FrameRun:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.devices.inventory import DeviceSet
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError
 from placesim.graph.functions import argument_types, find_function
 from placesim.graph.graph import Graph
@@ -54,7 +54,7 @@ class FunctionCalls:
         self._soft = soft
         self._states = states
         self._step_resources = step_resources
-        self._argument_types: dict[FunctionName, tuple[DType, ...]] = {}
+        self._argument_types: dict[FunctionName, tuple[DataType, ...]] = {}
         self._idle: dict[tuple[Any, ...], list[PlacedFunction]] = {}
 
     def call(self, how: Instantiation, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:

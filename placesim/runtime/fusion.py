@@ -119,7 +119,7 @@ def _can_follow(instruction: Instruction, side: int) -> bool:
     return node.op in _BINARY or node.op == "Softmax" or (node.op in _UNARY and instruction.kernel.direct is not None)
 
 
-class Group:
+class FusionGroup:
     """A head and its followers in one program's store."""
 
     def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:

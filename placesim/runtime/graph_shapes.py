@@ -22,7 +22,7 @@ from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.kernels.op_families import OP_FAMILIES
-from placesim.runtime.process_memory import AllocationRefused
+from placesim.runtime.process_memory import AllocationRefusal
 from placesim.runtime.shape_inference import infer_shapes, word_refusal
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
 
@@ -246,13 +246,13 @@ class GraphShapes:
         if node.op in ("Shape", "ShapeN", "Size", "Rank"):
             found = [_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs]
             # TensorFlow takes whole shapes from a ShapeN, but no single dimensions
-            return tuple(one.view(_Partial) if one is not None and node.op == "ShapeN" else one for one in found)
+            return tuple(one.view(_PartialVector) if one is not None and node.op == "ShapeN" else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         if node.op in _JOINING_OPS:
             self._fill_in(node, values)
-        is_partial = any(isinstance(value, _Partial) for value in values)
+        is_partial = any(isinstance(value, _PartialVector) for value in values)
         if any(value is None for value in values):
             return nothing
         picks = is_partial and self._picks_dimensions(node)
@@ -265,7 +265,7 @@ class GraphShapes:
             return computed or nothing
         if picks:
             return tuple(None if array < 0 else array for array in computed)
-        return tuple(array.view(_Partial) if array.ndim else None for array in computed)
+        return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
         """A shape, or that of the value where only this is known."""
@@ -273,7 +273,7 @@ class GraphShapes:
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
         value = self._values[node_id][slot]
-        return dims if value is None or isinstance(value, _Partial) else value.shape
+        return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
         """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""
@@ -293,7 +293,7 @@ class GraphShapes:
             dims = self.shape(reference)
             dtype = self.graph.nodes[reference.node].signature.output_dtypes[reference.slot]
             if values[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
-                values[i] = np.full(dims or (), -1, dtype.numpy).view(_Partial)
+                values[i] = np.full(dims or (), -1, dtype.numpy).view(_PartialVector)
 
 
 class _NodeContext(ShapeContext):
@@ -310,7 +310,7 @@ class _NodeContext(ShapeContext):
     def known_value(self, index: int) -> Value | None:
         self.asked = True
         found = self._graph_shapes.value(self._refs[index])
-        return None if isinstance(found, _Partial) else found
+        return None if isinstance(found, _PartialVector) else found
 
     def known_partial_shape(self, index: int) -> Dims:
         self.asked = True
@@ -318,7 +318,7 @@ class _NodeContext(ShapeContext):
         return None if found is None or found.ndim != 1 or found.dtype.kind not in "iu" else tuple(map(int, found))
 
 
-class _Partial(np.ndarray[Any, Any]):
+class _PartialVector(np.ndarray[Any, Any]):
     """A vector of dimensions of which -1 stands for those that are not known; only shapes are told by it."""
 
 
@@ -331,12 +331,12 @@ def _measured(node: Node, shape: Dims) -> Value | None:
     if node.op == "Size":
         return np.array(math.prod(shape), dtype) if is_fully_defined(shape) else None
     found = np.array(shape, dtype)
-    return found if is_fully_defined(shape) else found.view(_Partial)
+    return found if is_fully_defined(shape) else found.view(_PartialVector)
 
 
 def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
     try:
         outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
-    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefused):
+    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefusal):
         return None
     return tuple(np.asarray(output) for output in outputs)

@@ -19,7 +19,7 @@ CONTEXT = "/while_context"
 """What TensorFlow's Python puts behind a loop's scope to name its frame."""
 
 
-class Choice(NamedTuple):
+class BranchChoice(NamedTuple):
     """A value that decides between branches: the node that it comes from, and how many there are."""
 
     node: str
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
         return ("false", "true")[branch] if self.ways == TWO_WAYS else str(branch)
 
 
-class Open(NamedTuple):
+class OpenTensor(NamedTuple):
     """A tensor whose shape is not known; `is_fed` tells a placeholder."""
 
     node: str
@@ -39,7 +39,7 @@ class Open(NamedTuple):
 
 
 @dataclass(slots=True)
-class Guesses:
+class Assumptions:
     """Of one walk.  Unless `is_free`, only what is given is taken: what else depends on an unknown value is an error.
 
     `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
@@ -52,12 +52,12 @@ class Guesses:
     is_free: bool = False
     iterations: Mapping[str, int] = field(default_factory=dict)
     dimension: int | None = None
-    branches: Mapping[Choice, int] = field(default_factory=dict)
+    branches: Mapping[BranchChoice, int] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
-    chosen: dict[Choice, int] = field(default_factory=dict)
-    opened: dict[tuple[int, str, int], Open] = field(default_factory=dict)
+    chosen: dict[BranchChoice, int] = field(default_factory=dict)
+    opened: dict[tuple[int, str, int], OpenTensor] = field(default_factory=dict)
     causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
-    failed: dict[Choice, str] = field(default_factory=dict)
+    failed: dict[BranchChoice, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def tells(self, loop: str) -> bool:
@@ -78,14 +78,14 @@ class Guesses:
 
     def branch(self, node: str, count: int) -> int:
         """Which of `count` branches is taken where the value that decides comes from a node and is not known."""
-        choice = Choice(node, count)
+        choice = BranchChoice(node, count)
         found = self.chosen.get(choice)
         if found is None:
             # of two the true one
             found = self.chosen[choice] = self.branches.get(choice, 1 if count == TWO_WAYS else 0)
         return found
 
-    def settled(self, graph: int, slot: int, tensor: Open) -> Dims:
+    def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
         """A tensor's shape with the assumed number for each open dimension; as it is where none is assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims

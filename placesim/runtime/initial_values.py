@@ -10,7 +10,7 @@ import numpy as np
 
 from placesim.placement.placer import Placement
 from placesim.runtime.program import DeviceState
-from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable
+from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource
 
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
 """Ops that make a variable, and the type of the resource that holds it."""
@@ -26,4 +26,4 @@ def set_initial_values(values: Mapping[str, Any], placement: Placement, states: 
             continue
         dtype = node.attrs["dtype"]
         handle = ResourceHandle(device.name, node.attrs.get("container") or "localhost", name, kind, dtype)
-        states[device.name].resources.lookup_or_create(handle, partial(Variable, name, dtype)).value = np.asarray(value)
+        states[device.name].resources.lookup_or_create(handle, partial(VariableResource, name, dtype)).value = np.asarray(value)

@@ -21,7 +21,7 @@ LateReads = Mapping[int, Mapping[int, ResourceHandle]]
 """By node and position of its input: the variable that is read anew."""
 
 
-def late_reads(graph: Graph, device: str) -> LateReads:
+def find_late_reads(graph: Graph, device: str) -> LateReads:
     """Such nodes of one device's part of a step."""
     variables = [node for node in graph.nodes if node.op in _VARIABLES]
     if not variables:
@@ -58,7 +58,7 @@ def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> li
     return list(seen.values())
 
 
-def reading_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: ResourceManager) -> Kernel:
+def read_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: ResourceManager) -> Kernel:
     """The kernel, with variables read when it computes."""
     compute = kernel.compute
 

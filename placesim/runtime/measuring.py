@@ -15,15 +15,15 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from placesim.graph.graph import Graph, Node
-from placesim.memory.sources import Clock, Entry
+from placesim.memory.sources import Clock, JournalEntry
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.kernels.kernel import Kernel, WouldWait
+from placesim.runtime.kernels.kernel import Kernel, KernelWait
 from placesim.runtime.partition import tensor_of
-from placesim.traces import STEPS, Arrow, Lanes, Slice, TraceRecord, Track, arrow, memory_counts, node_args
+from placesim.traces import STEPS, Arrow, TraceRecord, TraceSlice, Track, TrackLanes, arrow, memory_counts, node_args
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
-    from placesim.runtime.describing import Output
+    from placesim.runtime.describing import OutputRecord
     from placesim.runtime.program import Program, TransferKey
 
 RECEIVED = "RecvTensor"
@@ -54,7 +54,7 @@ class MeasuredNode(NamedTuple):
         return tuple(self.graph.input_texts(self.node))
 
 
-class ToldNode(NamedTuple):
+class RemoteNode(NamedTuple):
     """The same of a node whose graph is in another process."""
 
     device: str
@@ -63,7 +63,7 @@ class ToldNode(NamedTuple):
     inputs: tuple[str, ...]
 
 
-class Way(NamedTuple):
+class TransferPath(NamedTuple):
     """From one device to another: the tensor, the node that makes it, and those that read it, by number."""
 
     tensor: str
@@ -80,8 +80,8 @@ class Measurements:
     """
 
     def __init__(self, describes: bool = False) -> None:
-        self.nodes: list[MeasuredNode | ToldNode] = []
-        self.ways: list[Way] = []
+        self.nodes: list[MeasuredNode | RemoteNode] = []
+        self.ways: list[TransferPath] = []
         self.runs = array("q")
         """Node, start, end and thread of each, by when it ended."""
         self.transfers = array("q")
@@ -93,7 +93,7 @@ class Measurements:
         """By device the process that has it, where that is another one."""
         self.groups: dict[int, str] = {}
         """By thread the process that it is in, where that is another one."""
-        self.outputs: dict[tuple[int, int], tuple[Output, ...]] | None = {} if describes else None
+        self.outputs: dict[tuple[int, int], tuple[OutputRecord, ...]] | None = {} if describes else None
         """By node and start, what that run gave."""
         self._ledger: Ledger | None = None
         self._numbers: dict[tuple[int, int], int] = {}
@@ -132,7 +132,7 @@ class Measurements:
             start = now()
             try:
                 outputs = compute(*given)
-            except WouldWait:
+            except KernelWait:
                 raise
             except BaseException:
                 runs.extend((number, start, now(), thread))
@@ -167,7 +167,7 @@ class Measurements:
         for key in (*makers, *(key for key in readers if key not in makers)):
             assert isinstance(key, tuple)
             ways[key] = len(self.ways)
-            self.ways.append(Way(key[2], key[0], key[1], makers.get(key), readers.get(key, ())))
+            self.ways.append(TransferPath(key[2], key[0], key[1], makers.get(key), readers.get(key, ())))
         self._ways[id(programs[0])] = programs[0], ways
         return ways
 
@@ -186,7 +186,7 @@ class Measurements:
     # --- afterwards
 
     @property
-    def journals(self) -> dict[str, list[Entry]]:
+    def journals(self) -> dict[str, list[JournalEntry]]:
         """What was made and freed of each device's memory, where it was accounted for."""
         if self._ledger is None:
             return {}
@@ -267,12 +267,12 @@ class _Records:
         yield STEP
         yield from self._tracks()
         for number, start, end in rows(self._steps, 3):
-            yield Slice(STEP, start - self._origin, end - self._origin, f"step {number}", "Step", {"step": number})
+            yield TraceSlice(STEP, start - self._origin, end - self._origin, f"step {number}", "Step", {"step": number})
         for number, start, end, thread in rows(self._runs, 4):
             node = self._found.nodes[number]
             args = node_args(node.name, node.op, node.inputs)
             track = self._track(node.device, thread)
-            yield Slice(track, start - self._origin, end - self._origin, node.op, "Op", args)
+            yield TraceSlice(track, start - self._origin, end - self._origin, node.op, "Op", args)
         yield from self._moved()
         for device, journal in self._journals.items():
             yield from memory_counts(device, self._in_use(journal))
@@ -298,18 +298,18 @@ class _Records:
         for device in sorted(found):
             yield from found[device]
 
-    def _moved(self) -> Iterator[Slice | Arrow]:
+    def _moved(self) -> Iterator[TraceSlice | Arrow]:
         """Each transfer on a lane of its receiver, with arrows from what made the tensor and to those that read it."""
         starts, ends = self._spans_by_node()
-        lanes: dict[str, Lanes] = {}
+        lanes: dict[str, TrackLanes] = {}
         for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):
             tensor, sender, receiver, maker, readers = self._found.ways[number]
-            lane = lanes.setdefault(receiver, Lanes()).take(start, end)
+            lane = lanes.setdefault(receiver, TrackLanes()).take(start, end)
             track = self._row(self._found.processes.get(receiver), receiver, "/memcpy Compute", f"in {lane}")
             name = tensor_of(tensor)
             args = {"name": name, "op": RECEIVED, "from": sender, "to": receiver}
             way = (track, start - self._origin, end - self._origin)
-            yield Slice(*way, RECEIVED, "Op", args)
+            yield TraceSlice(*way, RECEIVED, "Op", args)
             if maker in ends:
                 at = bisect_right(ends[maker], (start, 1 << 62, 0)) - 1
                 if at >= 0:
@@ -340,7 +340,7 @@ class _Records:
             ended.sort()
         return starts, ends
 
-    def _in_use(self, journal: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+    def _in_use(self, journal: Sequence[JournalEntry]) -> Iterator[tuple[int, int]]:
         yield 0, 0
         in_use, last = 0, max(self._steps[2::3], default=0)
         for entry in journal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import INT32, RESOURCE, STRING, DType
+from placesim.dtypes import INT32, RESOURCE, STRING, DataType
 from placesim.graph.graph import Signature
 from placesim.ops.categories import MEMORY_BY_TYPE
 from placesim.ops.definitions import ArgDef
@@ -48,5 +48,5 @@ def _of_args(signature: Signature, args: Sequence[ArgDef], host: Sequence[str], 
     return tuple(found)
 
 
-def _is_on_host(dtype: DType, has_kernel: bool) -> bool:
+def _is_on_host(dtype: DataType, has_kernel: bool) -> bool:
     return dtype in (STRING, RESOURCE) or (dtype is INT32 and not has_kernel)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.program import NUMBERS, Instruction, direct_binary, no_argument, read_variable
+from placesim.runtime.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
 
 MANY = 1 << 62
 """Stands for a number of elements of which nothing is known."""
@@ -102,7 +102,7 @@ def _argument(instruction: Instruction, store: list[Any], feeds: dict[int, Any])
 
     def step() -> None:
         if index not in feeds:
-            raise no_argument(index)
+            raise missing_argument_error(index)
         store[out] = feeds[index]
 
     return step

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
-from placesim.devices.gpu_memory import LogLine
+from placesim.devices.gpu_memory import GpuLogLine
 from placesim.devices.inventory import Device
 from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError
@@ -18,7 +18,7 @@ from placesim.runtime.prepared import PreparedStep
 from placesim.runtime.transfer_kinds import TransferKind, transfer_kind
 
 if TYPE_CHECKING:
-    from placesim.memory.dump import LogLine as MemoryLogLine
+    from placesim.memory.dump import DumpLine as MemoryLogLine
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
 
@@ -58,7 +58,7 @@ class Outcome:
     prepared: tuple[PreparedStep, ...] = ()
     error: PlacesimError | None = None
     shapes: GraphShapes | None = field(default=None, compare=False)
-    creation_log: tuple[LogLine, ...] = ()
+    creation_log: tuple[GpuLogLine, ...] = ()
     memory: tuple[DeviceUsage, ...] = ()
     memory_log: tuple[MemoryLogLine, ...] = ()
     links: MachineLinks = NO_LINKS

@@ -18,7 +18,7 @@ import numpy as np
 
 from placesim.dtypes import FLOAT
 from placesim.runtime.process_memory import ProcessMemory
-from placesim.runtime.resources import Variable
+from placesim.runtime.resources import VariableResource
 
 _side_by_side: ContextVar[bool] = ContextVar("side by side", default=False)
 
@@ -33,7 +33,7 @@ def ops_side_by_side() -> Iterator[None]:
         _side_by_side.reset(token)
 
 
-def may_overwrite(variable: Variable) -> bool:
+def may_overwrite(variable: VariableResource) -> bool:
     """Whether nobody could tell that the variable's value is changed in place instead of being replaced.
 
     Fetched values, constants, feeds, views and what is still to be read are all further holders of the memory.  The caller
@@ -48,11 +48,11 @@ def may_overwrite(variable: Variable) -> bool:
     )
 
 
-def _references(variable: Variable) -> int:
+def _references(variable: VariableResource) -> int:
     return sys.getrefcount(variable.value)
 
 
-_OWN_REFERENCES = _references(Variable("", FLOAT, np.zeros(1, np.float32)))
+_OWN_REFERENCES = _references(VariableResource("", FLOAT, np.zeros(1, np.float32)))
 """What is counted where only a variable holds its value: interpreters count their own hold on it differently."""
 
 

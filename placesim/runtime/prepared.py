@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.graph.graph import Graph, TensorRef
 from placesim.placement.input_checks import missing_output
 from placesim.placement.placer import Placement
@@ -14,7 +14,7 @@ from placesim.runtime.executors import AnyExecutor
 from placesim.runtime.partition import Partitions
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph
-from placesim.runtime.requests import Fetched
+from placesim.runtime.requests import RequestedName
 from placesim.runtime.shared_buffers import Buffers, shared_buffers, show_ends
 
 
@@ -22,7 +22,7 @@ class FetchedValue(NamedTuple):
     """One fetched tensor: the name it was fetched by, its type, and its value."""
 
     name: str
-    dtype: DType
+    dtype: DataType
     value: Any
 
 
@@ -34,14 +34,14 @@ class StepResult:
     targets: tuple[str, ...] = ()
 
 
-class Wanted(NamedTuple):
+class StepRequest(NamedTuple):
     """The tensors that a step feeds, those that it fetches, and the nodes that it only runs, by the ids of one graph."""
 
     feeds: tuple[TensorRef, ...]
     fetches: tuple[TensorRef, ...]
     targets: tuple[int, ...]
 
-    def in_graph(self, own: Graph, other: Graph) -> Wanted:
+    def in_graph(self, own: Graph, other: Graph) -> StepRequest:
         """The same nodes of another graph, found by their names; OutOfRangeError for an output that a node has no longer."""
 
         def renumber(node_id: int) -> int:
@@ -57,14 +57,14 @@ class Wanted(NamedTuple):
         def renumbered(refs: Iterable[TensorRef]) -> tuple[TensorRef, ...]:
             return tuple(map(renumbered_tensor, refs))
 
-        return Wanted(renumbered(self.feeds), renumbered(self.fetches), tuple(map(renumber, self.targets)))
+        return StepRequest(renumbered(self.feeds), renumbered(self.fetches), tuple(map(renumber, self.targets)))
 
 
-def wanted_of(feeds: Iterable[TensorRef], fetched: Iterable[Fetched]) -> Wanted:
+def make_step_request(feeds: Iterable[TensorRef], fetched: Iterable[RequestedName]) -> StepRequest:
     """What resolved feeds and fetches want of the graph that they were resolved in."""
     listed = list(fetched)
     tensors = tuple(f.tensor for f in listed if f.tensor is not None)
-    return Wanted(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))
+    return StepRequest(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))
 
 
 class PreparedStep(NamedTuple):
@@ -76,7 +76,7 @@ class PreparedStep(NamedTuple):
 
 
 @dataclass(slots=True)
-class Prepared:
+class CachedStep:
     """A prepared step and, from its first run on, what runs it; kept for all steps that feed and fetch the same.
 
     `step_resources` are emptied before each run.  Where memory is accounted for, `fitting` are the shapes of what was fed when
@@ -104,7 +104,7 @@ class Prepared:
         by_name = {graph.tensor_name_full(ref): value for ref, value in feeds.items()}
         return {index: by_name[name] for index, name in enumerate(self.step.client.feeds)}
 
-    def collect(self, graph: Graph, fetched: Sequence[Fetched], results: Mapping[int, Any]) -> StepResult:
+    def collect(self, graph: Graph, fetched: Sequence[RequestedName], results: Mapping[int, Any]) -> StepResult:
         """Values by `_Retval` index -> what was asked for, in that order."""
         by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
         values = tuple(
@@ -114,7 +114,7 @@ class Prepared:
         )
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
-    def _dtype(self, graph: Graph, tensor: TensorRef) -> DType:
+    def _dtype(self, graph: Graph, tensor: TensorRef) -> DataType:
         """A tensor's type where it was placed: a lowered op's is what its functions give, whatever the op declares."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
         if node.name in placed.ids:  # else it is fed

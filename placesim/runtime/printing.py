@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 
 
-def as_array(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
     """A value as an array of its type; a resource handle as the one element of an array of objects."""
     if dtype.numpy.kind == "O" and not isinstance(value, np.ndarray):
         array = np.empty((), object)

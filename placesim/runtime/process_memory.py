@@ -26,7 +26,7 @@ except ImportError:  # where there is no POSIX
     resource = None  # type: ignore[assignment]
 
 from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import DTYPES, STRING, VARIANT, DType
+from placesim.dtypes import DTYPES, STRING, VARIANT, DataType
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.runtime.freed_memory import give_back, keep_freed_memory
 
@@ -52,7 +52,7 @@ _OVERCOMMIT_SHARE = 16
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
-class AllocationRefused(Exception):
+class AllocationRefusal(Exception):
     """A kernel was about to make a tensor that there is no room for; who runs it words the error, for its device."""
 
     def __init__(self, shape: Sequence[int], dtype: str) -> None:
@@ -125,10 +125,10 @@ class ProcessMemory:
             self._harmless = size + RESERVE_BYTES // 2
         return size <= self._harmless
 
-    def check(self, shape: Sequence[int], dtype: DType) -> None:
-        """Raises AllocationRefused where a tensor of this shape has no room."""
+    def check(self, shape: Sequence[int], dtype: DataType) -> None:
+        """Raises AllocationRefusal where a tensor of this shape has no room."""
         if not self.has_room(tensor_bytes(shape, dtype)):
-            raise AllocationRefused(shape, dtype.name)
+            raise AllocationRefusal(shape, dtype.name)
 
 
 _current: ContextVar[ProcessMemory | None] = ContextVar("memory", default=None)
@@ -144,27 +144,27 @@ def serving_memory(memory: ProcessMemory) -> Iterator[None]:
         _current.reset(token)
 
 
-def check_room(shape: Sequence[int], dtype: DType) -> None:
-    """For kernels whose output's size follows from values: AllocationRefused where such a tensor has no room."""
+def check_room(shape: Sequence[int], dtype: DataType) -> None:
+    """For kernels whose output's size follows from values: AllocationRefusal where such a tensor has no room."""
     current_memory().check(shape, dtype)
 
 
 def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
     """The same for an array of numpy's type."""
     if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
-        raise AllocationRefused(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
+        raise AllocationRefusal(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
 
 
 def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:
-    """For kernels that keep Python objects, one for each element of a list: AllocationRefused where these have no room."""
+    """For kernels that keep Python objects, one for each element of a list: AllocationRefusal where these have no room."""
     if not current_memory().has_room(count * each):
-        raise AllocationRefused((count,), VARIANT.name)
+        raise AllocationRefusal((count,), VARIANT.name)
 
 
 def check_text(length: int) -> None:
-    """For kernels that make strings of so many bytes in all: AllocationRefused where these have no room."""
+    """For kernels that make strings of so many bytes in all: AllocationRefusal where these have no room."""
     if not current_memory().has_room(length):
-        raise AllocationRefused((), STRING.name)
+        raise AllocationRefusal((), STRING.name)
 
 
 def check_text_of(texts: Iterable[bytes]) -> None:
@@ -180,7 +180,7 @@ class GrowingText:
         self._checked = current_memory().few
 
     def add(self, length: int) -> None:
-        """So many bytes more: AllocationRefused where there is no room for as many again as there are by now."""
+        """So many bytes more: AllocationRefusal where there is no room for as many again as there are by now."""
         self._length += length
         if self._length > self._checked:
             check_text(self._length)
@@ -198,7 +198,7 @@ def _outside() -> ProcessMemory:
     return ProcessMemory()
 
 
-def tensor_bytes(shape: Sequence[int], dtype: DType) -> int:
+def tensor_bytes(shape: Sequence[int], dtype: DataType) -> int:
     """What a tensor takes; of strings and the like only the references to them."""
     return math.prod(shape) * (dtype.size or OBJECT_BYTES)
 

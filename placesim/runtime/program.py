@@ -33,15 +33,15 @@ from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.placement.bodies import instantiation_of
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
-from placesim.runtime.boxes import with_boxes
+from placesim.runtime.boxes import wrap_scalar_objects
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.late_reads import late_reads, reading_late
+from placesim.runtime.late_reads import find_late_reads, read_late
 from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
-from placesim.runtime.resources import ResourceManager, Variable
+from placesim.runtime.resources import ResourceManager, VariableResource
 
 if TYPE_CHECKING:
-    from placesim.runtime.guesses import Guesses
+    from placesim.runtime.guesses import Assumptions
 
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
@@ -64,7 +64,7 @@ class DeviceState:
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
-    guesses: Guesses | None = None
+    guesses: Assumptions | None = None
     measurements: Measurements | None = None
     fuses: bool = True
     folds: bool = False
@@ -82,7 +82,7 @@ class Instruction:
     `inputs` are positions in the program's store; `reads_ref[i]` says that input i is a variable whose value is wanted.
     `outputs` is the first of `output_count` positions that this node writes.  The kernel looks at the size of its outputs
     before it makes them; its `direct` form doesn't, so that who calls that asks `allocation` where there is one.  `is_late`: it
-    reads variables when it computes, whatever it is given (`late_reads.py`).
+    reads variables when it computes, whatever it is given (`find_late_reads.py`).
     """
 
     node: Node
@@ -106,7 +106,7 @@ class Instruction:
         else:
             outputs = self.kernel.compute(tuple(values), self.attrs)
         if len(outputs) != self.output_count:
-            raise miscounted(self.node, len(outputs))
+            raise output_count_error(self.node, len(outputs))
         return outputs
 
 
@@ -179,7 +179,7 @@ def needs_dataflow(programs: Sequence[Program]) -> bool:
     )
 
 
-def miscounted(node: Node, count: int) -> InternalError:
+def output_count_error(node: Node, count: int) -> InternalError:
     """What TensorFlow's executor says of a node that gave fewer outputs than it has; of more it never hears."""
     expected = len(node.signature.output_dtypes)
     if count < expected:
@@ -187,12 +187,12 @@ def miscounted(node: Node, count: int) -> InternalError:
     return InternalError(f"{node_tag(node.name)} gave {count} outputs, but has {expected}")
 
 
-def no_argument(index: int) -> InvalidArgumentError:
+def missing_argument_error(index: int) -> InvalidArgumentError:
     """For an `_Arg` that stands in a graph although no function and no feed has such an argument."""
     return InvalidArgumentError(f"Argument {index} has no value: the step feeds none, and no function is called here")
 
 
-def defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
+def kernel_defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
     """A fault in a kernel of placesim's, with what is needed to find it: the node, its op, and what came in."""
     node = instruction.node
     inputs = ", ".join(map(_described, values)) or "none"
@@ -215,7 +215,7 @@ def _described(value: Any) -> str:
 
 def read_variable(value: Any) -> Any:
     """The value of a reference variable; FailedPreconditionError while it has none."""
-    if not isinstance(value, Variable):
+    if not isinstance(value, VariableResource):
         return value
     if value.value is None:
         raise FailedPreconditionError(f"Attempting to use uninitialized value {value.name}")
@@ -241,7 +241,7 @@ def build_program(
         size += max(1, len(node.signature.output_dtypes))
     full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
-    late = late_reads(graph, state.device.name) if state.guesses is None else {}
+    late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         kernel = kernels.get(node.op)
         if kernel is None and node.op in graph.functions:
@@ -257,11 +257,11 @@ def build_program(
             found = full[alike] = _prepared(graph, node, kernel, state)
         attrs, allocation, kernel = found
         if node.id in late:
-            kernel = reading_late(kernel, late[node.id], state.resources)
+            kernel = read_late(kernel, late[node.id], state.resources)
         if state.guesses is not None:
-            from placesim.runtime.sketches import sketched
+            from placesim.runtime.sketches import sketch_kernel
 
-            kernel = sketched(kernel, graph, node, state.guesses)
+            kernel = sketch_kernel(kernel, graph, node, state.guesses)
         if state.measurements is not None:
             kernel = state.measurements.timed(kernel, graph, node, state.device.name)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
@@ -296,7 +296,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
         if node.op in KEEPING or state.guesses is not None
         else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
-    return attrs, check, checked_kernel(with_boxes(kernel, node.signature), check)
+    return attrs, check, checked_kernel(wrap_scalar_objects(kernel, node.signature), check)
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:

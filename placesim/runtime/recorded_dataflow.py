@@ -9,8 +9,8 @@ from placesim.ops.categories import CONTROL_FLOW
 from placesim.runtime.accounting.flowing import AccountedRun
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.frames import FrameRun, Iteration, Visit
-from placesim.runtime.kernels.kernel import WouldWait
-from placesim.runtime.recording import Recorder, input_shapes, output_shapes
+from placesim.runtime.kernels.kernel import KernelWait
+from placesim.runtime.recording import ExecutionRecorder, input_shapes, output_shapes
 from placesim.runtime.wiring import RECEIVE, SEND, FlowNode
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class RecordedRun(AccountedRun):
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None,
         ledger: Ledger,
-        recorder: Recorder,
+        recorder: ExecutionRecorder,
     ) -> None:
         super().__init__(executor, feeds, progress, ledger)
         self._recorder = recorder
@@ -55,7 +55,7 @@ class RecordedRun(AccountedRun):
             raise
 
     def _fail(self, visit: Visit, error: BaseException) -> None:
-        if isinstance(error, WouldWait):
+        if isinstance(error, KernelWait):
             self._waited.add((visit.iteration, visit.node.index))
         super()._fail(visit, error)
 

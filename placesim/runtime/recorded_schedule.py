@@ -9,14 +9,14 @@ from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.scheduled import Note
 from placesim.runtime.accounting.sites import Site
-from placesim.runtime.recording import Recorder, input_shapes, output_shapes
+from placesim.runtime.recording import ExecutionRecorder, input_shapes, output_shapes
 from placesim.runtime.schedule import Schedule
 
 
 class RecordedSchedule:
     """What an executor tells a recorder: of each node the executions that it waits for, which the schedule fixes."""
 
-    def __init__(self, schedule: Schedule, ledger: Ledger, recorder: Recorder) -> None:
+    def __init__(self, schedule: Schedule, ledger: Ledger, recorder: ExecutionRecorder) -> None:
         self._ledger = ledger
         self._recorder = recorder
         self._programs = schedule.programs

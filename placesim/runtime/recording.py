@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.memory.buffers import Buffer
-from placesim.memory.sources import Clock, Entry
+from placesim.memory.sources import Clock, JournalEntry
 from placesim.runtime.kernels.memory_rules import TensorMemory
-from placesim.runtime.resources import ResourceHandle, Variable, value_dims
+from placesim.runtime.resources import ResourceHandle, VariableResource, value_dims
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.sites import Site
     from placesim.runtime.prepared import PreparedStep
 
-TypedShape = tuple[tuple[int, ...], DType]
+TypedShape = tuple[tuple[int, ...], DataType]
 
 
 class Execution(NamedTuple):
@@ -37,7 +37,7 @@ class Execution(NamedTuple):
     is_dead: bool = False
 
 
-class Read(NamedTuple):
+class BufferRead(NamedTuple):
     """A node held a buffer that others held beside it, at a moment of the session's clock."""
 
     buffer: Buffer
@@ -45,7 +45,7 @@ class Read(NamedTuple):
     moment: int
 
 
-class Recorder:
+class ExecutionRecorder:
     """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again.
 
     Each execution is a moment of the session's clock, and a moment lies between the steps: `moments` has for each step that of
@@ -56,8 +56,8 @@ class Recorder:
     def __init__(self) -> None:
         self.steps: list[list[Execution]] = []
         self.moments: list[int] = []
-        self.reads: list[Read] = []
-        self.journals: dict[str, Sequence[Entry]] = {}
+        self.reads: list[BufferRead] = []
+        self.journals: dict[str, Sequence[JournalEntry]] = {}
         self.clock = Clock()
         self.prepared: list[PreparedStep] = []
         self._calls: list[_Call] = []
@@ -87,7 +87,7 @@ class Recorder:
     def read(self, node: str, buffer: Buffer) -> None:
         """A node holds a buffer as it runs."""
         if buffer.is_shared:
-            self.reads.append(Read(buffer.root, node, self.clock.moment))
+            self.reads.append(BufferRead(buffer.root, node, self.clock.moment))
 
     def finish(self) -> None:
         """An executor has run everything; what the outermost holds still is its client's, until the step is over."""
@@ -159,7 +159,7 @@ def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Seque
 
 def _input_shape(ledger: Ledger, memory: TensorMemory, value: Any) -> TypedShape:
     found = ledger.find_resources(value.device).find(value) if isinstance(value, ResourceHandle) else value
-    if isinstance(found, Variable):
+    if isinstance(found, VariableResource):
         return value_dims(found.value), found.dtype
     return memory.dims, memory.dtype
 

@@ -11,21 +11,21 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import BOOL, DOUBLE, STRING, DType
+from placesim.dtypes import BOOL, DOUBLE, STRING, DataType
 from placesim.errors import GraphBuildError, Location, OpError, PlacesimError, RequestError
 from placesim.files.access import FileAccess
 from placesim.files.reading import open_file
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
-from placesim.graph.steps import Feed, Fetch, FromFile, Generated
+from placesim.graph.steps import Feed, Fetch, FileFeed, GeneratedFeed
 from placesim.ops.categories import PLACEHOLDERS
-from placesim.runtime.process_memory import AllocationRefused, check_room, out_of_memory
+from placesim.runtime.process_memory import AllocationRefusal, check_room, out_of_memory
 from placesim.suggestions import near_words
 
 _MOST_SHOWN = 80
 """Characters of a `.npy` header that an error quotes."""
 
 
-class Fetched(NamedTuple):
+class RequestedName(NamedTuple):
     """One thing a step was asked for: a tensor, or a target (`tensor` None)."""
 
     name: str
@@ -33,7 +33,7 @@ class Fetched(NamedTuple):
     tensor: TensorRef | None
 
 
-def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> Fetched:
+def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> RequestedName:
     """A fetch by name; RequestError in TensorFlow's words where the graph has no such tensor or operation.
 
     A bare name fetches the node's first output, where it has one and `bare_is_target` is false.
@@ -47,14 +47,14 @@ def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> F
         raise _unknown(graph, fetch, name)
     outputs = len(graph.nodes[node_id].signature.output_dtypes)
     if name == fetch.name and (bare_is_target or not outputs):
-        return Fetched(fetch.label or fetch.name, node_id, None)
+        return RequestedName(fetch.label or fetch.name, node_id, None)
     if slot >= outputs:
         detail = (
             f"The name '{fetch.name}' refers to a Tensor which does not exist. "
             f"The operation, '{name}', exists but only has {outputs} outputs."
         )
         raise _refuse(graph, fetch.location, f"Fetch argument '{fetch.name}' cannot be interpreted as a Tensor. (\"{detail}\")")
-    return Fetched(fetch.label or fetch.name, node_id, TensorRef(node_id, slot))
+    return RequestedName(fetch.label or fetch.name, node_id, TensorRef(node_id, slot))
 
 
 def _unknown(graph: Graph, fetch: Fetch, name: str) -> PlacesimError:
@@ -82,16 +82,16 @@ def _location(graph: Graph, location: int) -> Location | None:
     return graph.located(location)
 
 
-def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
+def default_fetches(graph: Graph, only_targets: bool = False) -> list[RequestedName]:
     """Every output of every node that nobody reads, in graph order; a node without outputs is a target."""
     found = []
     for node in graph.sinks():
         count = 0 if only_targets else len(node.signature.output_dtypes)
         if not count:
-            found.append(Fetched(node.name, node.id, None))
+            found.append(RequestedName(node.name, node.id, None))
         for slot in range(count):
             ref = TensorRef(node.id, slot)
-            found.append(Fetched(graph.tensor_name(ref), node.id, ref))
+            found.append(RequestedName(graph.tensor_name(ref), node.id, ref))
     return found
 
 
@@ -121,16 +121,16 @@ def resolve_fed_tensor(graph: Graph, feed: Feed) -> TensorRef:
     return TensorRef(node_id, slot)
 
 
-def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAccess) -> Any:
+def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: FileAccess) -> Any:
     value = feed.value
-    if isinstance(value, FromFile):
+    if isinstance(value, FileFeed):
         try:
             path = files.readable(directory / value.path)
         except OpError as error:
             error.location = _location(graph, feed.location)
             raise
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
-    if isinstance(value, Generated):
+    if isinstance(value, GeneratedFeed):
         if not (dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype is BOOL or dtype.is_quantized):
             what = f"no {value.kind} of type {dtype.python_name}: expected a placeholder of numbers or booleans"
             raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {what}")
@@ -140,7 +140,7 @@ def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAc
             return generate(value, dtype)
         except GraphBuildError as error:
             raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {error.message}") from None
-        except (AllocationRefused, MemoryError):
+        except (AllocationRefusal, MemoryError):
             refusal = out_of_memory(value.shape, dtype.name)
             refusal.location = _location(graph, feed.location)
             refusal.node = split_tensor_name(feed.tensor)[0]
@@ -207,7 +207,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
     return shape, is_fortran, dtype
 
 
-def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:
+def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
     """What a generator gives: the same numbers for the same seed, whatever the machine.
 
     Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
@@ -229,7 +229,7 @@ def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:
     return np.asarray(made).astype(dtype.numpy)
 
 
-def _whole_numbers(generated: Generated, dtype: DType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """From `minval` to below `maxval`."""
     low, high = generated.figures.get("minval", 0), generated.figures.get("maxval")
     if high is None:
@@ -240,7 +240,7 @@ def _whole_numbers(generated: Generated, dtype: DType, rng: np.random.Generator)
     return rng.integers(int(low), int(high), generated.shape, np.uint64 if high > 1 << 63 else np.int64)
 
 
-def _convert(graph: Graph, feed: Feed, dtype: DType, value: Any) -> np.ndarray[Any, Any]:
+def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarray[Any, Any]:
     """`np.asarray(value, dtype)` as `Session.run` does it, refusing what would change the value's kind."""
     if dtype is STRING:
         return _string_array(value)
@@ -259,7 +259,7 @@ def _convert(graph: Graph, feed: Feed, dtype: DType, value: Any) -> np.ndarray[A
     return array.astype(dtype.numpy)
 
 
-def _same_kind(given: np.dtype[Any], dtype: DType) -> bool:
+def _same_kind(given: np.dtype[Any], dtype: DataType) -> bool:
     if dtype is BOOL or given.kind == "b":
         return dtype is BOOL and given.kind == "b"
     return given.kind in "iu" or (given.kind == "f" and (dtype.is_floating or dtype.is_complex)) or dtype.is_complex

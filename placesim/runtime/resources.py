@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
@@ -21,7 +21,7 @@ VARIABLE_TYPE = "N10tensorflow3VarE"
 """How TensorFlow's messages spell the type of a resource variable."""
 
 
-class Variable:
+class VariableResource:
     """A variable of either kind: a place whose value may be replaced; None while it was never written.
 
     `shape`: of a ref variable what its op declares, where that is known.
@@ -29,7 +29,7 @@ class Variable:
 
     __slots__ = ("dtype", "name", "shape", "value")
 
-    def __init__(self, name: str, dtype: DType, value: Tensor | None = None, shape: tuple[int, ...] | None = None) -> None:
+    def __init__(self, name: str, dtype: DataType, value: Tensor | None = None, shape: tuple[int, ...] | None = None) -> None:
         self.name = name
         self.dtype = dtype
         self.value = value
@@ -48,7 +48,7 @@ class ResourceHandle:
     container: str
     name: str
     type: str = VARIABLE_TYPE
-    dtype: DType | None = None
+    dtype: DataType | None = None
     tensor_shape: Shape = UNKNOWN_RANK
 
 
@@ -162,13 +162,13 @@ class ResourceManager:
                 if (container, name, kind) not in self._anonymous:
                     yield ResourceHandle("", container, name, kind), resource
 
-    def variables(self) -> dict[str, Variable]:
+    def variables(self) -> dict[str, VariableResource]:
         """Every resource variable by its name."""
         return {
             name: resource
             for container in self._containers.values()
             for (name, _), resource in container.items()
-            if isinstance(resource, Variable)
+            if isinstance(resource, VariableResource)
         }
 
 

@@ -19,11 +19,11 @@ class Schedule:
 
     def __init__(self, programs: Sequence[Program], order: Sequence[tuple[int, int]] | None = None) -> None:
         self.programs = programs
-        self.order = order_of([program.graph for program in programs]) if order is None else order
+        self.order = schedule_nodes([program.graph for program in programs]) if order is None else order
         self.last_readers = _last_readers(programs, self.order)
 
 
-def order_of(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
+def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
     """Pairs of partition and node, smallest first among those whose inputs are there."""
     waiting = [[len(node.input_nodes) + len(node.control_inputs) for node in graph.nodes] for graph in graphs]
     receives: dict[TransferKey, tuple[int, int]] = {}

@@ -17,24 +17,24 @@ from placesim.devices.inventory import Device
 from placesim.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, NodeDef, TensorRef
-from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, GraphStep
 from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
 from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.overwriting import own_all
 from placesim.runtime.partition import partition
-from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
+from placesim.runtime.prepared import CachedStep, PreparedStep, StepRequest, StepResult, make_step_request
 from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
-from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
+from placesim.runtime.requests import RequestedName, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
 from placesim.runtime.resources import ResourceManager, SharedResources, value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.turns import Turns
@@ -42,13 +42,13 @@ from placesim.runtime.visible_devices import build_device_set
 
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
-    from placesim.runtime.saving.devices import DeviceRecord, Kept
+    from placesim.runtime.saving.devices import DeviceRecord, SavedState
     from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int], None]
 
 
-class Session:
+class GraphSession:
     """A graph on a set of devices.
 
     `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
@@ -103,42 +103,42 @@ class Session:
         self._sketched = sketched
         if ledger is not None:
             ledger.find_resources = lambda device: self._states[device].resources
-        self._prepared: dict[Wanted, Prepared] = {}
+        self._prepared: dict[StepRequest, CachedStep] = {}
         self._running: set[int] = set()
         self._turns = Turns(None if shared is None else shared.condition)
-        self._default_fetches: list[Fetched] | None = None
+        self._default_fetches: list[RequestedName] | None = None
         self._placement: Placement | None = None
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, SavedState] = {}
         self._closed = False
 
     # --- what outlives it
 
     def records(self) -> tuple[DeviceRecord, ...]:
         """What its devices keep between two steps, for a checkpoint; their tensors are the session's own."""
-        from placesim.runtime.saving.devices import record_of
+        from placesim.runtime.saving.devices import record_state
 
-        return tuple(map(record_of, self._states.values()))
+        return tuple(map(record_state, self._states.values()))
 
-    def restore(self, records: Sequence[DeviceRecord], done: Sequence[Step] = ()) -> None:
+    def restore(self, records: Sequence[DeviceRecord], done: Sequence[GraphStep] = ()) -> None:
         """Go on from what the devices of another session kept that had `done` steps, before the first step of this one.
 
-        Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as `kept_of`
-        does, and what running what begins them raises.
+        Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as
+        `restore_state` does, and what running what begins them raises.
         """
-        from placesim.runtime.saving.devices import kept_of
+        from placesim.runtime.saving.devices import restore_state
 
         self._initial_values = {}
-        found = {record.device: kept_of(record) for record in records}
+        found = {record.device: restore_state(record) for record in records}
         makers = dict.fromkeys(maker for record in records for maker in record.makers if maker in self.graph.ids)
         if makers:
             self._kept = {device: kept.before() for device, kept in found.items()}
             for maker in makers:
-                self.run(Step((Fetch(maker),), self._last_feeds(maker, done)))
+                self.run(GraphStep((Fetch(maker),), self._last_feeds(maker, done)))
             self._prepared.clear()
             found = {device: kept._replace(resources=ResourceManager()) for device, kept in found.items()}
         self._kept = found
 
-    def _last_feeds(self, node: str, done: Sequence[Step]) -> tuple[Feed, ...]:
+    def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
         """The feeds of the last of these steps that ran a node."""
         for step in reversed(done):
             if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
@@ -191,7 +191,7 @@ class Session:
 
     # --- what a step asks for
 
-    def resolve_fetches(self, step: Step) -> list[Fetched]:
+    def resolve_fetches(self, step: GraphStep) -> list[RequestedName]:
         """What a step asks for; with no fetches every output of every sink node (one that nobody reads).
 
         The sinks of a raw graph are targets, as they are in the recordings; `sink_tensors` names their outputs.  Raises
@@ -212,41 +212,41 @@ class Session:
 
     # --- what a step runs
 
-    def prepare(self, step: Step) -> PreparedStep:
+    def prepare(self, step: GraphStep) -> PreparedStep:
         """The client graph and partitions of a step, as `run` would use them, without running anything.
 
         Raises what TensorFlow raises while it places, prunes and partitions.
         """
         return self.prepared(step).step
 
-    def prepared(self, step: Step) -> Prepared:
+    def prepared(self, step: GraphStep) -> CachedStep:
         """The same with its executor, once it has run; raises what `prepare` raises."""
         fetched = self.resolve_fetches(step)
         if self._sketched is not None:
             # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
             with serving_memory(self._memory):
-                return self._prepare(wanted_of(self._resolve_feeds(step, fetched), fetched))
-        return self._prepare(wanted_of([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
+                return self._prepare(make_step_request(self._resolve_feeds(step, fetched), fetched))
+        return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
-    def prepared_for(self, wanted: Wanted) -> PreparedStep:
+    def prepared_for(self, wanted: StepRequest) -> PreparedStep:
         """What steps that want this run; raises what `prepare` raises."""
         return self._prepare(wanted).step
 
-    def _prepare(self, wanted: Wanted) -> Prepared:
+    def _prepare(self, wanted: StepRequest) -> CachedStep:
         found = self._prepared.get(wanted)
         if found is None:
             with collector_paused():
                 placement, client = self._place_pruned(wanted) if self.config.place_pruned_graph else self._cut_out(wanted)
                 step = PreparedStep(client, partition(client, self.device_set), placement)
-            found = self._prepared[wanted] = Prepared(step)
+            found = self._prepared[wanted] = CachedStep(step)
         return found
 
-    def _cut_out(self, wanted: Wanted) -> tuple[Placement, ClientGraph]:
+    def _cut_out(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
         """The part of the placed graph that is needed."""
         placement = _checked(self.placement)
         return placement, prune(placement, *wanted.in_graph(self.graph, placement.graph))
 
-    def _place_pruned(self, wanted: Wanted) -> tuple[Placement, ClientGraph]:
+    def _place_pruned(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
         """The part of the graph that is needed, placed alone (9.4); its arguments and results sit on the client device."""
         graph = rewrite(self.graph)
         unplaced = prune_unplaced(graph, self.device_set, *wanted.in_graph(self.graph, graph))
@@ -256,7 +256,7 @@ class Session:
 
     # --- running it
 
-    def run(self, step: Step, progress: Progress | None = None) -> StepResult:
+    def run(self, step: GraphStep, progress: Progress | None = None) -> StepResult:
         """Run one step once; raises what TensorFlow raises, with node, device and location.
 
         `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
@@ -271,7 +271,7 @@ class Session:
 
     def run_resolved(
         self,
-        fetched: Sequence[Fetched],
+        fetched: Sequence[RequestedName],
         feeds: Mapping[TensorRef, Any],
         measurements: Measurements | None = None,
         timeout_seconds: float | None = None,
@@ -288,7 +288,7 @@ class Session:
 
         return run_within(limit, work)
 
-    def _run(self, step: Step, progress: Progress | None) -> StepResult:
+    def _run(self, step: GraphStep, progress: Progress | None) -> StepResult:
         self._check_usable()
         fetched = self.resolve_fetches(step)
         with serving_memory(self._memory):
@@ -304,24 +304,24 @@ class Session:
 
     def _run_wanted(
         self,
-        fetched: Sequence[Fetched],
+        fetched: Sequence[RequestedName],
         feeds: Mapping[TensorRef, Any],
         progress: Progress | None,
         measurements: Measurements | None = None,
     ) -> StepResult:
         self._check_usable()
-        prepared = self._prepare(wanted_of(feeds, fetched))
+        prepared = self._prepare(make_step_request(feeds, fetched))
         if measurements is not None or id(prepared) in self._running:
             # kernels that are measured are built as such, and a step that waits still needs its own
-            prepared = Prepared(prepared.step)
+            prepared = CachedStep(prepared.step)
         self._running.add(id(prepared))
         try:
             with self._measured(measurements):
                 results = self._execute(prepared, feeds, progress)
         except SketchedValueError as error:
-            from placesim.runtime.walking import ways_to_know
+            from placesim.runtime.walking import suggest_settlements
 
-            error.help = ways_to_know(error)
+            error.help = suggest_settlements(error)
             raise
         finally:
             self._running.discard(id(prepared))
@@ -344,7 +344,7 @@ class Session:
                 if name in self._states:
                     self._states[name].measurements = found
 
-    def _resolve_feeds(self, step: Step, fetched: Sequence[Fetched]) -> dict[TensorRef, Any]:
+    def _resolve_feeds(self, step: GraphStep, fetched: Sequence[RequestedName]) -> dict[TensorRef, Any]:
         if self._sketched is not None:
             from placesim.runtime.walking import sketch_feeds
 
@@ -353,7 +353,7 @@ class Session:
 
     def _execute(
         self,
-        prepared: Prepared,
+        prepared: CachedStep,
         feeds: Mapping[TensorRef, Any],
         progress: Progress | None,
     ) -> dict[int, Any]:
@@ -373,7 +373,7 @@ class Session:
         arguments = prepared.arguments(self.graph, feeds)
         with ExitStack() as stack:
             stack.enter_context(self._pools.intra_op(self.config).serving())
-            stack.enter_context(flushed_denormals())
+            stack.enter_context(flushing_denormals())
             stack.enter_context(serving_memory(self._memory))
             # the ledger keeps the books of one step at a time: of a step that runs while another waits it has none
             if self._ledger is None or len(self._running) > 1:
@@ -384,7 +384,7 @@ class Session:
         return results
 
     def _run_accounted(
-        self, ledger: Ledger, prepared: Prepared, arguments: Mapping[int, Any], progress: Progress | None
+        self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
         """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
         assert prepared.executor is not None
@@ -415,7 +415,7 @@ class Session:
             prepared.fitting = shapes
         return results
 
-    def _build_executor(self, prepared: Prepared) -> AnyExecutor:
+    def _build_executor(self, prepared: CachedStep) -> AnyExecutor:
         resources, soft = prepared.step_resources, self.config.allow_soft_placement
         calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
@@ -438,8 +438,8 @@ def open_session(
     ledger: Ledger | None = None,
     sketched: FeedShapes | None = None,
     measurements: Measurements | None = None,
-    make: Callable[..., Session] = Session,
-) -> Session:
+    make: Callable[..., GraphSession] = GraphSession,
+) -> GraphSession:
     """A session on what a graph file says, with the inventory and config that were settled on; `make` makes it."""
     return make(
         file.graph,

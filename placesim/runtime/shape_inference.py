@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import GraphBuildError
 from placesim.graph.node_text import format_node
 from placesim.ops.attributes import TensorValue, format_elements
@@ -36,7 +36,7 @@ def word_refusal(
     name: str,
     op: str,
     inputs: Sequence[str],
-    input_dtypes: Sequence[DType],
+    input_dtypes: Sequence[DataType],
 ) -> GraphBuildError:
     """What `infer_shapes` raised for a node, in TensorFlow's words: with the node and what was known of its inputs."""
     found, known = _refuse_unaware(kernel, context) or (error, context)
@@ -56,7 +56,7 @@ def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, 
     return None
 
 
-def _format_inputs(context: ShapeContext, dtypes: Sequence[DType]) -> str:
+def _format_inputs(context: ShapeContext, dtypes: Sequence[DataType]) -> str:
     text = "input shapes: " + ", ".join(map(format_dims, context.shapes))
     constants = sorted(context.used_values - context.used_partial_shapes.keys())
     if constants:

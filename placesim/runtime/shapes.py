@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import GraphBuildError, InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 
@@ -29,7 +29,7 @@ class ShapeError(InvalidArgumentError):
 class HandleShape(NamedTuple):
     """What a resource handle is known to hold."""
 
-    dtype: DType
+    dtype: DataType
     shape: Dims
 
 

@@ -123,13 +123,13 @@ def _joins_columns(program: Program, instruction: Instruction) -> bool:
     return axis.node.op == "Const" and axis.attrs["value"].array.shape == () and int(axis.attrs["value"].array) in (1, -1)
 
 
-class Joined(NamedTuple):
+class ConcatParts(NamedTuple):
     """In a store, at the place of a ConcatV2's output: what that would have joined along the columns."""
 
     parts: tuple[Tensor, ...]
 
 
-class Early(NamedTuple):
+class EarlyProducts(NamedTuple):
     """In a store: what early parts give with a right operand, by their side."""
 
     operand: Tensor
@@ -156,7 +156,7 @@ class SharedOperand:
         def join() -> None:
             parts = tuple([store[position] for position in thin.parts])
             if self._fits(parts, self._operand(number)):
-                store[output] = Joined(parts)
+                store[output] = ConcatParts(parts)
                 _drop(store, dropped)
             else:
                 step()
@@ -174,7 +174,7 @@ class SharedOperand:
                 store[output] = self._product(number, parts, operand)
                 _drop(store, dropped)
             else:
-                if isinstance(store[left], Joined):
+                if isinstance(store[left], ConcatParts):
                     store[left] = np.concatenate(parts, 1)
                 step()
             if number == len(self._products) - 1:
@@ -192,7 +192,7 @@ class SharedOperand:
         """The parts of a product's left operand, as far as they are there; none where its ConcatV2 has joined them."""
         thin, store = self._products[number], self._store
         left = store[thin.instruction.inputs[0]]
-        if isinstance(left, Joined):
+        if isinstance(left, ConcatParts):
             return left.parts
         return tuple([store[position] for position in thin.parts]) if thin.joining is None or left is None else ()
 
@@ -221,10 +221,10 @@ class SharedOperand:
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
         """What a product's early parts at a side give: taken from a tall product, with those of the products after it."""
-        held: Early | None = self._store[self._early]
+        held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
         if held is None or held.operand is not value:  # a variable has been assigned to in between
-            held = self._store[self._early] = Early(value, {})
+            held = self._store[self._early] = EarlyProducts(value, {})
         found = held.products
         if side not in found:
             blocks = self._blocks(side, number, operand, found)

@@ -22,11 +22,11 @@ from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.ops.categories import CASES, IFS, WHILES
 from placesim.runtime.graph_shapes import MAX_VALUE_ELEMENTS
-from placesim.runtime.guesses import TWO_WAYS, Guesses, Open
+from placesim.runtime.guesses import TWO_WAYS, Assumptions, OpenTensor
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import NOTHING, UNTOLD, Sketch, SketchedValueError
-from placesim.runtime.process_memory import AllocationRefused
-from placesim.runtime.resources import ResourceHandle, Variable, value_dims
+from placesim.runtime.process_memory import AllocationRefusal
+from placesim.runtime.resources import ResourceHandle, VariableResource, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 
 MAX_KNOWN_ELEMENTS = 1024
@@ -50,11 +50,11 @@ MAX_ROOTS = 8
 """Where a value would take more feeds than this to tell, none is named."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
 """Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
-_NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
+_NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
 """What a kernel stumbles over that looks into a sketch."""
 
 
-def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kernel:
+def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
     if node.op in MEASURING_OPS:
         return kernel
@@ -97,7 +97,7 @@ def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kern
             if dims is None or not is_fully_defined(dims):
                 needed = _needed_roots(kernel, values, attrs, context)
                 causes = inherited | (needed or {UNTOLD})
-                dims = guesses.settled(id(graph), slot, Open(node.name, dims))
+                dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims))
                 if dims is None or not is_fully_defined(dims):
                     raise _open_shape(graph, node, dims, needed)
             made = Sketch(dims, dtype, node.name, roots)
@@ -120,7 +120,7 @@ def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedV
     return error
 
 
-def _with_guesses(kernel: Kernel, node: Node, guesses: Guesses) -> Callable[..., Sequence[Any]]:
+def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[..., Sequence[Any]]:
     """The kernel of a node that calls functions; what it decides by and nothing tells is guessed."""
     compute = kernel.compute
 
@@ -182,7 +182,7 @@ def _opened_by(values: Sequence[Any]) -> frozenset[str]:
     """What would have told the shapes that a node's inputs are assumed to have."""
     found = NOTHING
     for value in values:
-        held = value.value if isinstance(value, Variable) else value
+        held = value.value if isinstance(value, VariableResource) else value
         if isinstance(held, Sketch) and held.opened_by is not found:
             found = found | held.opened_by if found else held.opened_by
     return found
@@ -213,7 +213,7 @@ def _roots(values: Sequence[Any]) -> frozenset[str] | None:
     """The feeds that together would tell these values, None where no feed does."""
     found: frozenset[str] = frozenset()
     for value in values:
-        held = value.value if isinstance(value, Variable) else value
+        held = value.value if isinstance(value, VariableResource) else value
         if isinstance(held, Sketch) and held.roots is not found:
             if held.roots is None:
                 return None
@@ -225,7 +225,7 @@ def _needed_roots(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> frozenset[str] | None:
     """The feeds that would tell a node's output shape: those of the values that its shape function asks for, else of all."""
-    asking = _Asking(*_known_of(values, attrs, context))
+    asking = _ValueQuestions(*_known_of(values, attrs, context))
     with suppress(ShapeError, GraphBuildError):
         kernel.shape(asking)
     return _roots([values[index] for index in sorted(asking.asked)] or values)
@@ -235,7 +235,7 @@ def _is_known(values: Sequence[Any]) -> bool:
     """Whether all of a node's inputs are known, and few elements."""
     elements = 0
     for value in values:
-        held = value.value if isinstance(value, Variable) else value
+        held = value.value if isinstance(value, VariableResource) else value
         if isinstance(held, Sketch):
             return False
         elements += getattr(held, "size", 1)
@@ -259,7 +259,7 @@ def _known_of(
 ) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
     """What a shape function is told of a node's inputs."""
     return (
-        [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
+        [value_dims(value.value if isinstance(value, VariableResource) else value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],
@@ -273,7 +273,7 @@ def _spelled(value: Any) -> Dims:
     return None if known is None or known.ndim != 1 else tuple(map(int, known))
 
 
-class _Asking(ShapeContext):
+class _ValueQuestions(ShapeContext):
     """Keeps in mind which values were asked for and are not known."""
 
     def __init__(self, *known: Any) -> None:
@@ -290,7 +290,7 @@ class _Asking(ShapeContext):
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
     """What a handle says of the variable that it names: the shape of its value, or the one that was declared."""
     variable = context[0].resources.find(handle) if context else None
-    if isinstance(variable, Variable) and variable.value is not None:
+    if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))
     if handle.dtype is None or not isinstance(handle.tensor_shape, Shape):
         return None

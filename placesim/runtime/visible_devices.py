@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config
 from placesim.releases import CURRENT, Release
@@ -20,7 +20,7 @@ def build_session_devices(
     config: Config,
     environment: Mapping[str, str] | None = None,
     process: GpuProcess | None = None,
-    log: Callable[[LogLine], None] = lambda line: None,
+    log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> tuple[Device, ...]:
     """What this release makes when a session with this config is made, in a process with these environment variables.
@@ -52,7 +52,7 @@ def build_device_set(devices: Sequence[Device], config: Config, release: Release
     return DeviceSet(devices, local, release=release)
 
 
-def _find_master(devices: Sequence[Device], master: str) -> DeviceSpec:
+def _find_master(devices: Sequence[Device], master: str) -> DeviceName:
     wanted = parse_runtime_name(master)
     found = None if wanted is None else next((d for d in devices if wanted.matches(d.spec)), None)
     if found is None:
@@ -62,5 +62,5 @@ def _find_master(devices: Sequence[Device], master: str) -> DeviceSpec:
     return found.spec.address_space
 
 
-def _is_in(spec: DeviceSpec, wanted: DeviceSpec) -> bool:
+def _is_in(spec: DeviceName, wanted: DeviceName) -> bool:
     return wanted.address_space.matches(spec)

@@ -12,12 +12,12 @@ from typing import Any
 from placesim.errors import UsageError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, Node, NodeDef, TensorRef
-from placesim.graph.steps import Feed, Generated, Step
+from placesim.graph.steps import Feed, GeneratedFeed, GraphStep
 from placesim.ops.categories import ENTERS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
-from placesim.runtime.covering import cover, open_causes
-from placesim.runtime.guesses import Guesses, Open
+from placesim.runtime.covering import choose_settlements, find_open_causes
+from placesim.runtime.guesses import Assumptions, OpenTensor
 from placesim.runtime.kernels.sketch import UNTOLD, Sketch, SketchedValueError
-from placesim.runtime.requests import Fetched, nearest_names, resolve_fed_tensor, resolve_feed
+from placesim.runtime.requests import RequestedName, nearest_names, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 
@@ -35,11 +35,11 @@ class FeedShapes:
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
-    guesses: Guesses = field(default_factory=Guesses)
+    guesses: Assumptions = field(default_factory=Assumptions)
 
 
 def sketch_feeds(
-    graph: Graph, step: Step, fetched: Sequence[Fetched], wanted: FeedShapes, directory: Path, files: FileAccess
+    graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
     """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
 
@@ -60,7 +60,7 @@ def sketch_feeds(
     for node in _unfed_placeholders(graph, targets, found):
         dims = _settled(node, _declared(node), wanted)
         if not is_fully_defined(dims):
-            dims = wanted.guesses.settled(id(graph), 0, Open(node.name, dims, is_fed=True))
+            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims, is_fed=True))
         if dims is None or not is_fully_defined(dims):
             missing[node.id] = dims
         else:
@@ -85,8 +85,8 @@ def _open_shapes(
     acts: dict[int | None, Sequence[int]] = {None: of_batch} if of_batch else {}
     acts |= {node_id: (node_id,) for node_id in missing if node_id not in of_batch}
     settled = {ref.node: tuple(value.shape) for ref, value in fed.items() if ref.slot == 0}
-    causes = open_causes(graph, needed, settled, list(missing))
-    chosen = cover(causes, acts)
+    causes = find_open_causes(graph, needed, settled, list(missing))
+    chosen = choose_settlements(causes, acts)
     said = []
     for act, count in chosen[:MAX_NAMED]:
         way = "`--batch N` says the first dimension of all"
@@ -110,7 +110,7 @@ def _example(dims: Dims) -> str:
     return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
 
 
-def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
+def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
     """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
 
     `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
@@ -120,7 +120,7 @@ def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = (
     if error.roots and error.roots not in sets:
         sets.append(error.roots)
     together = sorted({tuple(sorted(some)) for some in sets}, key=lambda names: (len(names), names))
-    for names, count in cover(sets, {names: names for names in together})[:MAX_NAMED]:
+    for names, count in choose_settlements(sets, {names: names for names in together})[:MAX_NAMED]:
         ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
         tells = "tell" if len(names) > 1 else "tells"
         is_all = error.node is not None and len(opened) <= 1
@@ -130,7 +130,7 @@ def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = (
 
 def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
     node = graph.nodes[ref.node]
-    if isinstance(feed.value, Generated):
+    if isinstance(feed.value, GeneratedFeed):
         given: Any = fed_sketch(tuple(feed.value.shape), node, ref.slot)
     else:
         _, given = resolve_feed(graph, feed, directory, files)
@@ -174,7 +174,7 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
     return list(found)
 
 
-def walk_length(graph: Graph, steps: Sequence[Step] | None) -> int | None:
+def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
     """How many nodes a walk through all runs of all steps meets at most, functions' bodies once; None where there are loops."""
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
 from placesim.cluster.connection import CONNECT_SECONDS, ENGINES, PER, Connection, Tls
-from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, build_devices
 from placesim.errors import UsageError
 from placesim.loading import load
 from placesim.options import OptionValues, check_named, make_options, with_options
-from placesim.simulation.settings import machine_of, session_config, session_devices
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.settings import build_machine_settings, session_config, session_devices
+from placesim.simulation.simulating import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.loading import Source
     from placesim.report.report import Report
-    from placesim.runtime.session import Session
+    from placesim.runtime.session import GraphSession
 
 
 @with_options
@@ -54,22 +54,22 @@ def run(
         raise UsageError(f"a cluster is named that nothing runs on: expected engine='{ENGINES[1]}' with it")
     loaded = load(source, None, chosen)
     if not chosen.execute:
-        return _checked(simulate(loaded, chosen, Stage.PARTITIONED))
+        return _checked(simulate(loaded, chosen, SimulationStage.PARTITIONED))
     with nullcontext() if engine == ENGINES[0] else _sessions_on(connection) as opened:
-        return _checked(simulate(loaded, chosen, Stage.EXECUTED, opened=opened))
+        return _checked(simulate(loaded, chosen, SimulationStage.EXECUTED, opened=opened))
 
 
-def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., Session]]:
-    from placesim.engine.opening import sessions_on
+def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., GraphSession]]:
+    from placesim.engine.opening import open_cluster_sessions
 
-    return sessions_on(connection)
+    return open_cluster_sessions(connection)
 
 
 @with_options
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """The same without execution: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
-    return _checked(simulate(load(source, None, chosen), chosen, Stage.PARTITIONED))
+    return _checked(simulate(load(source, None, chosen), chosen, SimulationStage.PARTITIONED))
 
 
 @with_options
@@ -80,7 +80,7 @@ def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     was established before it as the exception's `report`.
     """
     chosen = make_options({"execute": False, **options})
-    stage = Stage.EXECUTED if chosen.execute else Stage.WALKED
+    stage = SimulationStage.EXECUTED if chosen.execute else SimulationStage.WALKED
     return _checked(simulate(load(source, None, chosen), chosen, stage, tells_memory=True))
 
 
@@ -94,7 +94,7 @@ def devices(
     graph: Source | None = None,
     environment: Mapping[str, str] | None = None,
     process: GpuProcess | None = None,
-    log: Callable[[LogLine], None] = lambda line: None,
+    log: Callable[[GpuLogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
     """The devices of a simulated machine in the order of `session.list_devices()`.
 
@@ -108,11 +108,11 @@ def devices(
     if graph is None:
         found = GpuEnvironment.of(options.environment)
         told = DeviceOptions(environment=found, release=options.release)
-        return build_devices(machine_of(None, options).tasks, told, options.process, log)
+        return build_devices(build_machine_settings(None, options).tasks, told, options.process, log)
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    tasks = machine_of(loaded.file, options).tasks
+    tasks = build_machine_settings(loaded.file, options).tasks
     return session_devices(tasks, session_config(loaded.file, options), options, log, loaded.file.graph.registry.rules)
 
 

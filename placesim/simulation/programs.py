@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess
 from placesim.devices.inventory import Device, DeviceSet, TaskInventory
 from placesim.devices.links import NO_LINKS, MachineLinks
-from placesim.options import Options
-from placesim.simulation.settings import machine_of, open_ledger, override_config, session_devices
+from placesim.options import SimulationOptions
+from placesim.simulation.settings import build_machine_settings, open_ledger, override_config, session_devices
 
 if TYPE_CHECKING:
     from placesim.graph.graph import Graph
     from placesim.graph.steps import Config
     from placesim.runtime.resources import SharedResources
-    from placesim.runtime.session import Session
+    from placesim.runtime.session import GraphSession
 
 
 class OpenedMachine(NamedTuple):
@@ -25,26 +25,26 @@ class OpenedMachine(NamedTuple):
     devices: tuple[Device, ...]
     device_set: DeviceSet
     config: Config
-    creation_log: tuple[LogLine, ...]
-    options: Options
+    creation_log: tuple[GpuLogLine, ...]
+    options: SimulationOptions
     process: GpuProcess
     tasks: tuple[TaskInventory, ...] = ()
     links: MachineLinks = NO_LINKS
     shared: SharedResources | None = None
 
-    def open_session(self, graph: Graph) -> Session:
+    def open_session(self, graph: Graph) -> GraphSession:
         """A session that runs steps of a graph, which may grow between them; it may touch what the program itself may."""
         from placesim.files.access import FileAccess
-        from placesim.runtime.session import Session
+        from placesim.runtime.session import GraphSession
 
         files = FileAccess.of([], (), True)
         ledger = open_ledger(self.devices, self.options, self.process)
-        return Session(graph, self.devices, self.config, files=files, ledger=ledger, shared=self.shared)
+        return GraphSession(graph, self.devices, self.config, files=files, ledger=ledger, shared=self.shared)
 
 
 def open_machine(
     config: Config,
-    options: Options,
+    options: SimulationOptions,
     process: GpuProcess,
     *,
     puts_counts_aside: bool = False,
@@ -57,9 +57,9 @@ def open_machine(
     """
     from placesim.runtime.visible_devices import build_device_set
 
-    log: list[LogLine] = []
+    log: list[GpuLogLine] = []
     settled = override_config(config, options if puts_counts_aside else replace(options, cpu=None, gpu=None))
-    tasks, links = machine_of(None, options)
+    tasks, links = build_machine_settings(None, options)
     if cluster:
         tasks = _cluster_of(tasks, cluster)
     devices = session_devices(tasks, settled, replace(options, process=process), log.append, options.release)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.devices.catalogue import GPU_MODELS, GpuModel, near_models
-from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess
 from placesim.devices.inventory import Device, TaskInventory
 from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import UsageError
-from placesim.loading import Loaded, read_bytes
-from placesim.options import Options
+from placesim.loading import LoadedGraph, read_bytes
+from placesim.options import SimulationOptions
 from placesim.releases import Release
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from placesim.files.access import FileAccess
     from placesim.graph.graph import Graph
-    from placesim.graph.steps import Config, Fetch, GraphFile, Step
-    from placesim.memory.dump import LogLine as MemoryLogLine
+    from placesim.graph.steps import Config, Fetch, GraphFile, GraphStep
+    from placesim.memory.dump import DumpLine as MemoryLogLine
     from placesim.runtime.accounting.ledger import Ledger
 
 
-def session_config(file: GraphFile, options: Options) -> Config:
+def session_config(file: GraphFile, options: SimulationOptions) -> Config:
     """The file's config with what the options say in its place."""
     return override_config(file.config, options)
 
 
-def override_config(config: Config, options: Options) -> Config:
+def override_config(config: Config, options: SimulationOptions) -> Config:
     """A config with what the options say in its place."""
     given: dict[str, Any] = {
         "allow_soft_placement": options.soft_placement,
@@ -50,8 +50,8 @@ def override_config(config: Config, options: Options) -> Config:
 def session_devices(
     tasks: Sequence[TaskInventory],
     config: Config,
-    options: Options,
-    log: Callable[[LogLine], None],
+    options: SimulationOptions,
+    log: Callable[[GpuLogLine], None],
     release: Release,
 ) -> tuple[Device, ...]:
     from placesim.runtime.visible_devices import build_session_devices
@@ -61,7 +61,7 @@ def session_devices(
 
 def open_ledger(
     machine: Sequence[Device],
-    options: Options,
+    options: SimulationOptions,
     process: GpuProcess | None,
     log: Callable[[MemoryLogLine], object] | None = None,
     *,
@@ -77,14 +77,14 @@ def open_ledger(
     return build_ledger(machine, has_limits=not options.no_memory_limit, report=report, log=log, process=process)
 
 
-def file_access(loaded: Loaded, options: Options) -> FileAccess:
+def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
     """The graph may read below its own folder and what the options name, and write what they allow."""
     from placesim.files.access import FileAccess, checkpoint_files
-    from placesim.graph.steps import FromFile
+    from placesim.graph.steps import FileFeed
 
     named: list[str | PurePath] = [loaded.folder, *options.readable_paths]
     for value in options.feed.values():
-        path = value.path if isinstance(value, FromFile) else value.get("file") if isinstance(value, Mapping) else None
+        path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
         if isinstance(path, str):
             named.append(loaded.directory / path)
     if options.checkpoint is not None:
@@ -97,22 +97,22 @@ def _memory_limit(given: int | str | None) -> int | None:
     if given is None:
         return None
     from placesim.formats.graph_file.plain_values import size_value
-    from placesim.formats.problems import Wrong
+    from placesim.formats.problems import InvalidValue
 
     try:
         return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
-class Machine(NamedTuple):
+class MachineSettings(NamedTuple):
     """What each task has, and how they reach each other."""
 
     tasks: tuple[TaskInventory, ...]
     links: MachineLinks
 
 
-def machine_of(file: GraphFile | None, options: Options) -> Machine:
+def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -> MachineSettings:
     """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
     links = NO_LINKS if file is None else file.links
@@ -134,7 +134,7 @@ def machine_of(file: GraphFile | None, options: Options) -> Machine:
         from placesim.formats.graph_file.links import check_given
 
         check_given(links.given, tasks)
-    return Machine(tasks, links)
+    return MachineSettings(tasks, links)
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
@@ -161,7 +161,9 @@ def find_gpu_model(name: str) -> GpuModel:
     return found
 
 
-def steps_of(loaded: Loaded, file: GraphFile, options: Options, *, one_by_one: bool = False) -> tuple[Step, ...]:
+def build_steps(
+    loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, *, one_by_one: bool = False
+) -> tuple[GraphStep, ...]:
     """The file's steps under `fetch` and `feed`; `one_by_one` each with what it was fed itself.
 
     `fetch` puts one step in the place of all those that fetch a tensor, with the last step's feeds; steps that only run
@@ -169,16 +171,16 @@ def steps_of(loaded: Loaded, file: GraphFile, options: Options, *, one_by_one: b
     Both may name the arguments of a model's signature.
     """
     from placesim.formats.graph_file.overrides import read_feeds
-    from placesim.graph.steps import Step
+    from placesim.graph.steps import GraphStep
 
-    steps = (Step(),) if file.steps is None else file.steps
+    steps = (GraphStep(),) if file.steps is None else file.steps
     if one_by_one and file.each_step is not None:
         steps = file.each_step
     if options.fetch is not None:
         names = (options.fetch,) if isinstance(options.fetch, str) else options.fetch
         feeds = steps[-1].feeds if steps else ()
         kept = [step for step in steps if step.nodes or _runs_targets_only(file, step)]
-        steps = (*kept, Step(tuple(fetch for name in names for fetch in _fetches(loaded, file.graph, name)), feeds))
+        steps = (*kept, GraphStep(tuple(fetch for name in names for fetch in _fetches(loaded, file.graph, name)), feeds))
     if not options.feed:
         return steps
     given = read_feeds(file.graph, {loaded.inputs.get(name, name): value for name, value in options.feed.items()})
@@ -186,7 +188,7 @@ def steps_of(loaded: Loaded, file: GraphFile, options: Options, *, one_by_one: b
     return tuple(replace(step, feeds=(*(feed for feed in step.feeds if feed.tensor not in replaced), *given)) for step in steps)
 
 
-def _fetches(loaded: Loaded, graph: Graph, text: str) -> list[Fetch]:
+def _fetches(loaded: LoadedGraph, graph: Graph, text: str) -> list[Fetch]:
     """What a text means in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
     from placesim.graph.steps import Fetch
 
@@ -194,7 +196,7 @@ def _fetches(loaded: Loaded, graph: Graph, text: str) -> list[Fetch]:
     return [Fetch(name, label=text if len(names) == 1 else name) for name in names]
 
 
-def _runs_targets_only(file: GraphFile, step: Step) -> bool:
+def _runs_targets_only(file: GraphFile, step: GraphStep) -> bool:
     from placesim.runtime.requests import resolve_fetch
 
     return bool(step.fetches) and all(resolve_fetch(file.graph, fetch, file.is_raw).tensor is None for fetch in step.fetches)

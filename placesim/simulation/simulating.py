@@ -11,31 +11,38 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from placesim.collector import collector_paused
 from placesim.deadlines import run_within
-from placesim.devices.gpu_memory import LogLine
+from placesim.devices.gpu_memory import GpuLogLine
 from placesim.devices.inventory import Device
 from placesim.devices.links import NO_LINKS
-from placesim.errors import DeadlineExceededError, Interrupted, PlacesimError, UsageError
+from placesim.errors import DeadlineExceededError, Interruption, PlacesimError, UsageError
 from placesim.interrupts import LastWords
-from placesim.loading import Loaded
-from placesim.options import Options
-from placesim.simulation.settings import file_access, machine_of, open_ledger, session_config, session_devices, steps_of
-from placesim.watching import current_watcher, doing
+from placesim.loading import LoadedGraph
+from placesim.options import SimulationOptions
+from placesim.simulation.settings import (
+    build_machine_settings,
+    build_steps,
+    file_access,
+    open_ledger,
+    session_config,
+    session_devices,
+)
+from placesim.watching import current_watcher, report_stage
 
 if TYPE_CHECKING:
     from placesim.graph.graph import Graph
-    from placesim.graph.steps import Step
-    from placesim.memory.dump import LogLine as MemoryLogLine
+    from placesim.graph.steps import GraphStep
+    from placesim.memory.dump import DumpLine as MemoryLogLine
     from placesim.report.report import Report
     from placesim.report.results import Result
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
-    from placesim.runtime.guesses import Guesses
+    from placesim.runtime.guesses import Assumptions
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
-    from placesim.runtime.recording import Recorder
+    from placesim.runtime.recording import ExecutionRecorder
     from placesim.runtime.saving.runs import RunSaver
-    from placesim.runtime.session import Session
+    from placesim.runtime.session import GraphSession
     from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int, int, int, int], None]
@@ -51,7 +58,7 @@ class Growth(IntEnum):
     NODES = 3
 
 
-class SoFar(NamedTuple):
+class PartialResults(NamedTuple):
     """What was established beside results: the report of it, its `size`, which changes when it has grown, and its future."""
 
     report: Callable[[], Report]
@@ -59,17 +66,17 @@ class SoFar(NamedTuple):
     growth: Growth
 
 
-class Taker(Protocol):
+class ResultTaker(Protocol):
     """Takes the results of each step as it ends, in the place of a report that keeps them all."""
 
-    def take(self, rows: Sequence[Result], so_far: SoFar) -> bool:
+    def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         """Whether more is wanted."""
 
     def leave(self, report: Report) -> None:
         """All that there is, where Ctrl-C ends the process while a kernel runs."""
 
 
-class Stage(IntEnum):
+class SimulationStage(IntEnum):
     """How far to go; a step that is walked through accounts for memory and computes nothing."""
 
     PLACED = 0
@@ -78,7 +85,7 @@ class Stage(IntEnum):
     EXECUTED = 3
 
 
-_DOING = {Stage.WALKED: "walking through nodes", Stage.EXECUTED: "running nodes"}
+_DOING = {SimulationStage.WALKED: "walking through nodes", SimulationStage.EXECUTED: "running nodes"}
 """What a stage does with each node, for who watches."""
 
 
@@ -90,17 +97,17 @@ def open_measurements() -> Measurements:
 
 
 def simulate(
-    loaded: Loaded,
-    options: Options,
-    stage: Stage,
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    stage: SimulationStage,
     progress: Progress | None = None,
-    taker: Taker | None = None,
+    taker: ResultTaker | None = None,
     *,
     tells_memory: bool = False,
-    recorder: Recorder | None = None,
-    guesses: Guesses | None = None,
+    recorder: ExecutionRecorder | None = None,
+    guesses: Assumptions | None = None,
     measurements: Measurements | None = None,
-    opened: Callable[..., Session] | None = None,
+    opened: Callable[..., GraphSession] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
@@ -126,7 +133,7 @@ def simulate(
     )
     error: PlacesimError | None = None
     try:
-        with _last_words(simulation, taker), collector_paused() if stage <= Stage.WALKED else nullcontext():
+        with _last_words(simulation, taker), collector_paused() if stage <= SimulationStage.WALKED else nullcontext():
             simulation.run()
     except KeyboardInterrupt:
         if taker is None:
@@ -135,9 +142,9 @@ def simulate(
     except PlacesimError as problem:
         error = problem
         if "You must feed a value for placeholder" in problem.message and loaded.signatures:
-            from placesim.report.text.signatures import ways_to_feed
+            from placesim.report.text.signatures import describe_signatures
 
-            problem.help = (*problem.help, *ways_to_feed(loaded.signatures))
+            problem.help = (*problem.help, *describe_signatures(loaded.signatures))
     report = simulation.report(error)
     simulation.close()
     if error is not None:
@@ -145,7 +152,7 @@ def simulate(
     return report
 
 
-def _last_words(simulation: _Simulation, taker: Taker | None) -> AbstractContextManager[None]:
+def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractContextManager[None]:
     return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.report(simulation.interruption())))
 
 
@@ -154,17 +161,17 @@ class _Simulation:
 
     def __init__(
         self,
-        loaded: Loaded,
-        options: Options,
-        stage: Stage,
+        loaded: LoadedGraph,
+        options: SimulationOptions,
+        stage: SimulationStage,
         progress: Progress | None,
-        taker: Taker | None,
+        taker: ResultTaker | None,
         *,
         tells_memory: bool,
-        recorder: Recorder | None,
-        guesses: Guesses | None,
+        recorder: ExecutionRecorder | None,
+        guesses: Assumptions | None,
         measurements: Measurements | None,
-        opened: Callable[..., Session] | None,
+        opened: Callable[..., GraphSession] | None,
         tell: Callable[[str], None],
     ) -> None:
         self._loaded = loaded
@@ -174,13 +181,13 @@ class _Simulation:
         self._options = options
         self._stage = stage
         self._progress = progress
-        self._session: Session | None = None
+        self._session: GraphSession | None = None
         self._shapes: GraphShapes | None = None
         self._prepared: dict[int, PreparedStep] = {}
         self._results: list[Result] = []
         self._fetches: list[str] = []
         self._shows_log = bool(options.log_placement)
-        self._creation_log: list[LogLine] = []
+        self._creation_log: list[GpuLogLine] = []
         self._links = NO_LINKS
         self._tells_memory = tells_memory
         self._recorder = recorder
@@ -215,10 +222,10 @@ class _Simulation:
             file=self._loaded.file,
         )
 
-    def interruption(self) -> Interrupted:
+    def interruption(self) -> Interruption:
         """The error that stands for Ctrl-C."""
         where = "before the first step" if self._running is None else f"in step {self._running}"
-        return Interrupted(f"interrupted {where}")
+        return Interruption(f"interrupted {where}")
 
     def close(self) -> None:
         """The session ends, and gives its memory back."""
@@ -226,7 +233,7 @@ class _Simulation:
             self._session.close()
 
     def run(self) -> None:
-        from placesim.runtime.session import Session, open_session
+        from placesim.runtime.session import GraphSession, open_session
         from placesim.runtime.shape_check import check_shapes
 
         if self._loaded.error is not None:
@@ -237,10 +244,10 @@ class _Simulation:
         self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement
-        steps = steps_of(self._loaded, file, self._options, one_by_one=self._stage >= Stage.EXECUTED)
-        if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
+        steps = build_steps(self._loaded, file, self._options, one_by_one=self._stage >= SimulationStage.EXECUTED)
+        if self._loaded.needs_fetch and self._stage >= SimulationStage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
-        tasks, self._links = machine_of(file, self._options)
+        tasks, self._links = build_machine_settings(file, self._options)
         machine = session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
         files = file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
@@ -254,24 +261,24 @@ class _Simulation:
             self._ledger,
             self._feed_shapes(file.graph),
             self._measurements,
-            self._opened or Session,
+            self._opened or GraphSession,
         )
-        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= SimulationStage.WALKED)
 
     def _feed_shapes(self, graph: Graph) -> FeedShapes | None:
-        if self._stage != Stage.WALKED:
+        if self._stage != SimulationStage.WALKED:
             return None
-        from placesim.runtime.guesses import Guesses
+        from placesim.runtime.guesses import Assumptions
         from placesim.runtime.walking import FeedShapes
 
         options = self._options
-        given = Guesses(iterations=options.loop_counts, dimension=options.assume_unknown)
+        given = Assumptions(iterations=options.loop_counts, dimension=options.assume_unknown)
         shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
         return FeedShapes(shapes, options.batch, self._guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
-        if self._stage < Stage.WALKED:
+        if self._stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
         measurements = None if self._opened is not None else self._measurements
@@ -296,7 +303,7 @@ class _Simulation:
 
         return device_usage(self._ledger)
 
-    def _run_steps(self, session: Session, steps: Sequence[Step], names_sinks: bool) -> None:
+    def _run_steps(self, session: GraphSession, steps: Sequence[GraphStep], names_sinks: bool) -> None:
         """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
         total = sum(step.repeat for step in steps)
         saver = self._open_saver()
@@ -317,7 +324,7 @@ class _Simulation:
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
-            if prepared is not None and self._stage >= Stage.WALKED:
+            if prepared is not None and self._stage >= SimulationStage.WALKED:
                 growth = _growth(session, steps[index + 1 :])
                 for number in range(max(done, first), done + step.repeat):
                     self._running = number
@@ -332,7 +339,7 @@ class _Simulation:
     def _open_saver(self) -> RunSaver | None:
         """What writes the checkpoints of a run that is executed, and goes on from one."""
         options = self._options
-        if self._stage < Stage.EXECUTED or not options.is_saved:
+        if self._stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
         from pathlib import Path
 
@@ -341,24 +348,26 @@ class _Simulation:
         keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
         return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)
 
-    def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
+    def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
         """Place what the step needs and, where that is wanted, cut it out."""
         if step.fetches or self._options.log_style == "classic":  # of what is fetched by default only that log asks
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)
-        if self._stage < Stage.PARTITIONED:
+        if self._stage < SimulationStage.PARTITIONED:
             return None
         prepared = session.prepare(step)
         self._prepared[id(prepared)] = prepared
         return prepared
 
-    def _place(self, session: Session) -> None:
+    def _place(self, session: GraphSession) -> None:
         """Place the graph; with `place_pruned_graph` each step places its own part instead."""
         if not session.config.place_pruned_graph and session.placement.error is not None:
             raise session.placement.error
 
-    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int, growth: Growth) -> bool:
+    def _execute(
+        self, session: GraphSession, step: GraphStep, prepared: PreparedStep, done: int, total: int, growth: Growth
+    ) -> bool:
         """Whether the results are wanted: then another step may be."""
         from placesim.report.results import Result
 
@@ -371,23 +380,23 @@ class _Simulation:
         elif current_watcher() is not None:
             report = partial(ran.__setitem__, 0)
         measured = nullcontext() if self._measurements is None else self._measurements.step(done)
-        with doing(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
+        with report_stage(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
             try:
                 result = session.run(step, progress=report)
             except DeadlineExceededError as error:
                 error.help = (*error.help, f"step {done} was running")
                 raise
-        if self._stage < Stage.EXECUTED:
+        if self._stage < SimulationStage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
         if self._taker is not None:
             size = len(session.placements) + len(self._prepared)
-            return self._taker.take(rows, SoFar(partial(self.report, None), size, growth))
+            return self._taker.take(rows, PartialResults(partial(self.report, None), size, growth))
         self._results += rows
         return True
 
 
-def _growth(session: Session, later: Sequence[Step]) -> Growth:
+def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
     """What may be established after a step that these follow: a function's body is placed when it is first called."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES

@@ -208,7 +208,7 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[Value, ...]]:
     return product(*(axis.values for axis in axes))
 
 
-class Settings(NamedTuple):
+class CombinationSettings(NamedTuple):
     """What a combination is for a simulation: options by name, how often the last step runs, fields of the config."""
 
     options: dict[str, Any]
@@ -216,7 +216,9 @@ class Settings(NamedTuple):
     config: dict[str, Any]
 
 
-def settings_of(keys: Sequence[str], values: Sequence[Value], options: Mapping[str, Any], steps: int | None = None) -> Settings:
+def settings_of(
+    keys: Sequence[str], values: Sequence[Value], options: Mapping[str, Any], steps: int | None = None
+) -> CombinationSettings:
     """A combination over the options that all have in common."""
     found, config = dict(options), dict[str, Any]()
     for key, value in zip(keys, values, strict=True):
@@ -230,7 +232,7 @@ def settings_of(keys: Sequence[str], values: Sequence[Value], options: Mapping[s
             found[key.replace("-", "_")] = value
         else:
             _ADDERS[head](found, name, str(value))
-    return Settings(found, steps, config)
+    return CombinationSettings(found, steps, config)
 
 
 def _literal(name: str, value: Value) -> Any:

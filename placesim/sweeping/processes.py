@@ -12,21 +12,21 @@ from typing import NamedTuple
 from placesim.errors import PlacesimError, UnavailableError
 from placesim.prediction.sweeps import SweepRow, Value
 from placesim.processes import Process, Worker
-from placesim.sweeping.simulating import Job, RowOutcome, simulate_row
+from placesim.sweeping.simulating import RowOutcome, SweepJob, simulate_row
 
 
-class Numbered(NamedTuple):
+class NumberedOutcome(NamedTuple):
     """The outcome of a combination, by its place among all."""
 
     place: int
     outcome: RowOutcome
 
 
-Open = Callable[[Job], Process]
+Open = Callable[[SweepJob], Process]
 """Starts a process that was told the job.  Raises OSError where none can be started any more."""
 
 
-def open_here(job: Job) -> Process:
+def open_here(job: SweepJob) -> Process:
     """A process on this machine."""
     process = Worker("placesim.sweeping.worker")
     with suppress(OSError):  # asking it fails as well
@@ -34,14 +34,16 @@ def open_here(job: Job) -> Process:
     return process
 
 
-class Hands(NamedTuple):
+class ProcessCount(NamedTuple):
     """How many processes simulate at once, and where they are."""
 
     number: int
     open: Open = open_here
 
 
-def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], hands: Hands) -> Generator[Numbered]:
+def run_combinations(
+    job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
+) -> Generator[NumberedOutcome]:
     """Each combination's outcome as it comes; with one process on this machine they are simulated in this one, in order.
 
     Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError where a
@@ -49,9 +51,9 @@ def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], hands: Hands) 
     """
     if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
         for index, values in enumerate(combinations):
-            yield Numbered(index, simulate_row(job, values))
+            yield NumberedOutcome(index, simulate_row(job, values))
         return
-    crew = _Crew(job, combinations, hands.open)
+    crew = _ProcessThreads(job, combinations, hands.open)
     try:
         crew.start(min(hands.number, len(combinations)))
         for _ in combinations:
@@ -68,10 +70,10 @@ def number_of_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Crew:
+class _ProcessThreads:
     """Threads that each have a process; `done` gets an outcome for each combination."""
 
-    def __init__(self, job: Job, combinations: Sequence[tuple[Value, ...]], open_process: Open) -> None:
+    def __init__(self, job: SweepJob, combinations: Sequence[tuple[Value, ...]], open_process: Open) -> None:
         self._job = job
         self._open_process = open_process
         self._combinations = combinations
@@ -79,7 +81,7 @@ class _Crew:
         self._lock = Lock()
         self._processes: set[Process] = set()
         self._has_ended = False
-        self.done: SimpleQueue[Numbered | UnavailableError] = SimpleQueue()
+        self.done: SimpleQueue[NumberedOutcome | UnavailableError] = SimpleQueue()
 
     def start(self, number: int) -> None:
         for _ in range(number):
@@ -106,7 +108,7 @@ class _Crew:
                 outcome = _lost(values, process, error)
                 self._close(process)
                 process = None
-            self.done.put(Numbered(index, outcome))
+            self.done.put(NumberedOutcome(index, outcome))
         self._close(process)
 
     def _next(self) -> int | None:

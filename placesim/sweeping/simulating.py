@@ -14,13 +14,13 @@ from placesim.prediction.sweeps import SweepRow, Value
 from placesim.sweeping.axes import settings_of
 
 if TYPE_CHECKING:
-    from placesim.loading import Loaded
-    from placesim.options import Options
+    from placesim.loading import LoadedGraph
+    from placesim.options import SimulationOptions
     from placesim.prediction.study import DeviceTime, TimeStudy
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """What all combinations of a sweep have in common.
 
     `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate` by name; `examples` how
@@ -45,7 +45,7 @@ class RowOutcome(NamedTuple):
     error: PlacesimError | None = None
 
 
-def simulate_row(job: Job, values: tuple[Value, ...]) -> RowOutcome:
+def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     """What comes of a combination; whatever goes wrong with it is in the row."""
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -63,11 +63,11 @@ def simulate_row(job: Job, values: tuple[Value, ...]) -> RowOutcome:
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
 
 
-def _loader(job: Job, options: Options, config: Mapping[str, Any]) -> Callable[[], Loaded]:
+def _loader(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> Callable[[], LoadedGraph]:
     from placesim.formats.graph_file.config import override_config
     from placesim.loading import load
 
-    def loaded() -> Loaded:
+    def loaded() -> LoadedGraph:
         # a name is given only to what has none itself
         is_stream = isinstance(job.source, bytes)
         found = load(

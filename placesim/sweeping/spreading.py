@@ -10,35 +10,35 @@ from pathlib import Path
 
 from placesim.cluster.connection import Connection
 from placesim.processes import Process
-from placesim.sweeping.processes import Hands
-from placesim.sweeping.simulating import Job
+from placesim.sweeping.processes import ProcessCount
+from placesim.sweeping.simulating import SweepJob
 
 _AHEAD = 2
 """Combinations that are under way for each of the workers' threads, so that none waits for the next."""
 
 
 @contextmanager
-def spread(connection: Connection, job: Job, most: int | None = None) -> Iterator[Hands]:
+def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
     """Processes on the cluster, at most so many at once; without one on this machine, one unless it is said.
 
     A graph in one file travels; whatever else is read, workers read themselves, where it lies here.
     """
     if connection.scheduler is None:
-        yield Hands(most or 1)
+        yield ProcessCount(most or 1)
         return
-    from placesim.cluster.asking import Asking
+    from placesim.cluster.asking import RemoteProcessPool
     from placesim.cluster.opening import open_cluster
 
     with open_cluster(connection) as cluster:
-        asking = Asking(cluster, "placesim.sweeping.worker", travelling(job), answers_once=True)
+        asking = RemoteProcessPool(cluster, "placesim.sweeping.worker", make_portable_job(job), answers_once=True)
 
-        def open_there(told: Job) -> Process:
+        def open_there(told: SweepJob) -> Process:
             return asking.open()
 
-        yield Hands(most or _AHEAD * sum(offer.threads for offer in cluster.offers), open_there)
+        yield ProcessCount(most or _AHEAD * sum(offer.threads for offer in cluster.offers), open_there)
 
 
-def travelling(job: Job) -> Job:
+def make_portable_job(job: SweepJob) -> SweepJob:
     """The same job, for a process that may be elsewhere.  Raises GraphFileError where the graph's file can't be read."""
     from placesim.loading import read_bytes
 

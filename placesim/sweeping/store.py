@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from placesim.errors import UsageError
-from placesim.files.reading import read_handed
+from placesim.files.reading import read_stream_path
 from placesim.prediction.sweeps import RESULTS, Sweep, SweepIdentity, SweepRow, Value
 from placesim.report.text.sweep import IDENTITY
 from placesim.sweeping.axes import Axis, value_of
-from placesim.sweeping.simulating import Job
+from placesim.sweeping.simulating import SweepJob
 
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
 """Where the page keeps what the JSON form holds."""
@@ -28,7 +28,7 @@ _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 
 
-def identity_of(job: Job, axes: Sequence[Axis], version: str) -> SweepIdentity:
+def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdentity:
     """The content of the graph, and all that is alike in every row.  Raises what reading the graph raises."""
     options = {name: value for name, value in job.options.items() if value not in (None, (), {}, False)}
     inventories = [options.get("inventory"), *(value for axis in axes if axis.key == "inventory" for value in axis.values)]
@@ -66,12 +66,14 @@ def _digest(data: bytes) -> str:
 
 def _file_digest(path: str | Path) -> str:
     try:
-        return _digest(read_handed(path))
+        return _digest(read_stream_path(path))
     except (OSError, ValueError):
         return ""  # whoever needs it says what is wrong with it
 
 
-def read_kept(path: Path, form: str, keys: Sequence[str], identity: SweepIdentity) -> dict[tuple[Value, ...], SweepRow]:
+def read_finished_rows(
+    path: Path, form: str, keys: Sequence[str], identity: SweepIdentity
+) -> dict[tuple[Value, ...], SweepRow]:
     """The finished rows of a file by their settings; none where there is no file, or one of another release.
 
     Raises UsageError for a file that holds something else, and where none can be.
@@ -81,7 +83,7 @@ def read_kept(path: Path, form: str, keys: Sequence[str], identity: SweepIdentit
     if not path.is_file():  # none yet, or what keeps nothing, such as /dev/stdout
         return {}
     try:
-        data = read_handed(path)
+        data = read_stream_path(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {path}: got '{reason}', expected a sweep to go on with, or no such file") from None

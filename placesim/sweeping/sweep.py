@@ -9,11 +9,11 @@ from typing import NamedTuple
 from placesim.errors import PlacesimError
 from placesim.prediction.sweeps import SweepRow, Value
 from placesim.sweeping.axes import Axis, combinations
-from placesim.sweeping.processes import Hands, outcomes
-from placesim.sweeping.simulating import Job
+from placesim.sweeping.processes import ProcessCount, run_combinations
+from placesim.sweeping.simulating import SweepJob
 
 
-class Progress(NamedTuple):
+class SweepProgress(NamedTuple):
     """How many combinations are done, of how many, and the row that was the last to come."""
 
     done: int
@@ -24,7 +24,7 @@ class Progress(NamedTuple):
 class SweepRun:
     """A sweep under way: `rows` has what is there so far, by place among the combinations."""
 
-    def __init__(self, job: Job, axes: Sequence[Axis], kept: Mapping[tuple[Value, ...], SweepRow] | None = None) -> None:
+    def __init__(self, job: SweepJob, axes: Sequence[Axis], kept: Mapping[tuple[Value, ...], SweepRow] | None = None) -> None:
         self.job = job
         self.combinations = list(combinations(axes))
         kept = kept or {}
@@ -40,19 +40,19 @@ class SweepRun:
         """The rows that are there, in the order of the combinations."""
         return [self.rows[index] for index in sorted(self.rows)]
 
-    def run(self, hands: Hands) -> Iterator[Progress]:
+    def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
         """Simulates what is not there yet.
 
         Where all combinations end in the same error that is none of TensorFlow's but one of the options or the graph, it is
         raised in the end.
         """
         missing = [index for index in range(len(self.combinations)) if index not in self.rows]
-        with closing(outcomes(self.job, [self.combinations[index] for index in missing], hands)) as found:
+        with closing(run_combinations(self.job, [self.combinations[index] for index in missing], hands)) as found:
             for number, outcome in found:
                 self.rows[missing[number]] = outcome.row
                 self.simulated += 1
                 self._note(outcome.error)
-                yield Progress(len(self.rows), len(self.combinations), outcome.row)
+                yield SweepProgress(len(self.rows), len(self.combinations), outcome.row)
         if self._common is not None:
             raise self._common
 
@@ -75,7 +75,7 @@ class SweepRun:
         """0 where all of them fit, 70 where one met a defect, else 1."""
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
-    def in_order(self, hands: Hands) -> Iterator[SweepRow]:
+    def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
         """Each row once those before it are there."""
         at = 0
         for _ in self.run(hands):

@@ -1,6 +1,6 @@
 """`python -m placesim.sweeping.worker`: a process that simulates what it is told over its standard input.
 
-It reads a pickled `Job`, then combinations; for each it answers with a `RowOutcome`.
+It reads a pickled `SweepJob`, then combinations; for each it answers with a `RowOutcome`.
 """
 
 from __future__ import annotations

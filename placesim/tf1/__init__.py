@@ -17,12 +17,12 @@ newaxis = None
 
 
 def __getattr__(name: str) -> Any:
-    found = _Shared(name) if is_package(name) else find(name)
+    found = _SharedModule(name) if is_package(name) else find(name)
     globals()[name] = found
     return found
 
 
-class _Shared(Namespace):
+class _SharedModule(Namespace):
     """A module of the API, and after its names those of the module here that is named like it, which is for its neighbours."""
 
     def __getattr__(self, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from placesim.dtypes import DType as ElementType
+from placesim.dtypes import DataType as ElementType
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import AttrDef
 from placesim.tf1 import dtypes

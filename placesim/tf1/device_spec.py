@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from placesim.devices.names import ANY, enclose, format_spec, merge_specs, parse_python_spec
-from placesim.devices.names import DeviceSpec as Parsed
+from placesim.devices.names import DeviceName as Parsed
 from placesim.errors import GraphBuildError
 
 _FIELDS = ("job", "replica", "task", "type", "id")

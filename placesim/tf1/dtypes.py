@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from placesim.dtypes import BY_NUMBER, DTYPES, REF_OFFSET
-from placesim.dtypes import DType as ElementType
+from placesim.dtypes import DataType as ElementType
 
 if TYPE_CHECKING:
     import numpy as np

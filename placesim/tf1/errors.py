@@ -161,9 +161,9 @@ def _shown(message: str, graph: Graph) -> str:
     nodes = graph.builder.graph
     if not nodes.registry.rules.spells_out_nodes:
         return message
-    from placesim.report.text.spelled_nodes import spell_out
+    from placesim.report.text.spelled_nodes import expand_node_tags
 
-    return spell_out(message, nodes, lambda name: nodes.location(nodes.node(name)) if name in nodes.ids else None)
+    return expand_node_tags(message, nodes, lambda name: nodes.location(nodes.node(name)) if name in nodes.ids else None)
 
 
 def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:

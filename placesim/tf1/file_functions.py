@@ -10,7 +10,7 @@ import placesim.tf1 as tf
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.body_entries import OuterTensor
 from placesim.graph import binding
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.file_graph import BodyView, FileGraph, file_graph
@@ -22,17 +22,18 @@ from placesim.tf1.tensor import Tensor, numbers_after
 from placesim.tf1.variables.variable import Variable
 
 Writer = Callable[..., Sequence[Any]]
-"""Writes the nodes of a body: `(its Functions, the nodes of its arguments) -> what it gives`, in the words of `Functions`."""
+"""Writes the nodes of a body: `(its Functions, the nodes of its arguments) -> what it gives`, in the words of
+`FileFunctions`."""
 
 
-class Functions:
+class FileFunctions:
     """Makes conditionals and loops in one graph, a file's or a body's.
 
     What these are given is a TensorRef of that graph, with a negative slot for the op itself, an OuterTensor, a builder's
     Variable, or a literal.
     """
 
-    def __init__(self, builder: GraphBuilder, body: FunctionGraph | None = None) -> None:
+    def __init__(self, builder: ScopedGraphBuilder, body: FunctionGraph | None = None) -> None:
         self.builder = builder
         self._body = body
         if body is not None:
@@ -102,7 +103,7 @@ class Functions:
 
     # --- what a body reads from outside -----------------------------------------------------------------------------
 
-    def capture(self, outside: Functions, tensor: TensorRef, prefix: str) -> int:
+    def capture(self, outside: FileFunctions, tensor: TensorRef, prefix: str) -> int:
         """The argument of this body that brings a tensor in; it is named inside `prefix`."""
         body = self._own_body()
         saved = self.builder.prefix
@@ -112,7 +113,7 @@ class Functions:
         finally:
             self.builder.prefix = saved
 
-    def wait_for(self, outside: Functions, node: int) -> None:
+    def wait_for(self, outside: FileFunctions, node: int) -> None:
         """Every call of this body waits for a node outside."""
         self._own_body().control_captures[outside._graph.operation(node)] = None
 
@@ -122,7 +123,7 @@ class Functions:
             made = tf.variables_initializer(tf.global_variables(), name)
             return int(made.node.id)
 
-    def variable(self, item: binding.Variable) -> Variable:
+    def variable(self, item: binding.VariableNodes) -> Variable:
         """The view of a variable of the file's own graph."""
         return file_graph(self.builder).variable(item.node)
 
@@ -144,8 +145,8 @@ class Functions:
         if isinstance(item, TensorRef):
             return self._graph.operation(item.node) if item.slot < 0 else self._tensor(item)
         if isinstance(item, OuterTensor):
-            return cast("Functions", item.functions)._value(item.tensor)
-        if isinstance(item, binding.Variable):
+            return cast("FileFunctions", item.functions)._value(item.tensor)
+        if isinstance(item, binding.VariableNodes):
             return self._tensor(TensorRef(self.builder._read(item), 0))
         return item
 
@@ -156,7 +157,7 @@ def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")
     body.location = lambda: position  # type: ignore[method-assign]
-    own = Functions(body.builder, body)
+    own = FileFunctions(body.builder, body)
     found = write(own, [argument.op.node.id for argument in args])
     body.location = lambda: position  # type: ignore[method-assign]
     return [own._value(item) for item in found]

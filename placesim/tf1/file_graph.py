@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.errors import GraphBuildError, PlacesimError
 from placesim.graph import binding
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.tf1.functions.function_graph import FunctionGraph
@@ -22,7 +22,7 @@ REFUSALS = (ValueError, TypeError, LookupError, RuntimeError)
 """What TensorFlow's Python raises where it refuses a call; a NotImplementedError is a RuntimeError."""
 
 
-class Refused(GraphBuildError):
+class CallRefusal(GraphBuildError):
     """What a call of TensorFlow's Python raised, under its own name."""
 
     def __init__(self, error: Exception) -> None:
@@ -38,7 +38,7 @@ class Refused(GraphBuildError):
 class FileGraph(Graph):
     """A view of a builder that others add nodes to as well, between one `building` and the next."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: ScopedGraphBuilder) -> None:
         self.building_function = builder.is_of_function
         super().__init__()
         self.builder = builder
@@ -54,7 +54,7 @@ class FileGraph(Graph):
     def building(self, position: int) -> Iterator[None]:
         """The default graph, whose new nodes stand at `position`.
 
-        Raises Refused for what TensorFlow's Python raises inside.
+        Raises CallRefusal for what TensorFlow's Python raises inside.
         """
         self._position = position
         saved = self.builder.on_node
@@ -65,7 +65,7 @@ class FileGraph(Graph):
                 try:
                     yield
                 except REFUSALS as error:
-                    raise Refused(error) from None
+                    raise CallRefusal(error) from None
                 self._tell_variables()
         finally:
             self.builder.on_node = saved
@@ -83,7 +83,7 @@ class FileGraph(Graph):
         for key, members in _collections(self._variables.values()).items():
             self.get_collection_ref(key)[:] = members
 
-    def _found(self, variable: binding.Variable) -> Variable:
+    def _found(self, variable: binding.VariableNodes) -> Variable:
         """A variable that an entry of the file made."""
         nodes = self.builder.graph.nodes
         reader = nodes[variable.initializer]
@@ -104,7 +104,7 @@ class FileGraph(Graph):
             if node.id not in self.builder.variables:
                 kind = "resource" if isinstance(variable, HandledVariable) else "ref"
                 read, start = variable._snapshot.op.node.id, variable.initializer.node.id
-                made = binding.Variable(node.id, read, start, kind, node.attrs["dtype"], bool(variable.trainable))
+                made = binding.VariableNodes(node.id, read, start, kind, node.attrs["dtype"], bool(variable.trainable))
                 self.builder.variables[node.id] = made
                 self._variables[node.id] = variable
 
@@ -130,7 +130,7 @@ class BodyView:
     def building(self, position: int) -> Iterator[None]:
         """New nodes stand at `position`; the body is the default graph already.
 
-        Raises Refused for what TensorFlow's Python raises inside.
+        Raises CallRefusal for what TensorFlow's Python raises inside.
         """
         self.body.location = lambda: position  # type: ignore[method-assign]
         try:
@@ -138,14 +138,14 @@ class BodyView:
         except REFUSALS as error:
             if isinstance(error, GraphBuildError):
                 raise
-            raise Refused(error) from None
+            raise CallRefusal(error) from None
 
     def tensor(self, ref: TensorRef) -> Tensor:
         """The view of a tensor of the body."""
         return self.body.operation(ref.node).outputs[ref.slot]
 
 
-def file_graph(builder: GraphBuilder) -> FileGraph:
+def file_graph(builder: ScopedGraphBuilder) -> FileGraph:
     """The one view of a file's own builder: an op's functions are kept with it, for its gradient."""
     if builder.view is None:
         builder.view = FileGraph(builder)

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, cast
 import placesim.tf1 as tf
 from placesim.formats.graph_file.body_entries import OuterTensor, OuterVariable
 from placesim.graph import binding
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.tf1.exports.optimizers import KINDS
-from placesim.tf1.file_functions import Functions
+from placesim.tf1.file_functions import FileFunctions
 from placesim.tf1.file_graph import BodyView, FileGraph, file_graph
 from placesim.tf1.gradients.aggregation import sum_slices
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.tensor import Tensor
 
 
-class Parameter(NamedTuple):
+class OptimizerArgument(NamedTuple):
     """What an optimizer is given: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
 
     kind: str
@@ -29,13 +29,13 @@ class Parameter(NamedTuple):
 _PARAMETER_KINDS = {"bool": "flag", "str": "text", "str | None": "text", "float": "figure", "float | None": "figure"}
 
 
-class Training:
+class FileTraining:
     """Makes the nodes of one file's entries.  What these ask for is a TensorRef, a builder's Variable, or a number.
 
     Every method that adds nodes raises GraphBuildError in TensorFlow's words, under the name of its error.
     """
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: ScopedGraphBuilder) -> None:
         self._graph: FileGraph | BodyView = builder.view if isinstance(builder.view, BodyView) else file_graph(builder)
         self._slices: dict[TensorRef, IndexedSlices] = {}
 
@@ -76,13 +76,13 @@ class Training:
         """The names of the optimizers."""
         return KINDS
 
-    def parameters(self, kind: str) -> dict[str, Parameter] | None:
+    def parameters(self, kind: str) -> dict[str, OptimizerArgument] | None:
         """What the optimizer of this name is given; None where there is none."""
         if kind not in KINDS:
             return None
         found = inspect.signature(getattr(tf.train, kind + "Optimizer").__init__).parameters.values()
         return {
-            item.name: Parameter(
+            item.name: OptimizerArgument(
                 "variable" if item.name == "global_step" else _PARAMETER_KINDS.get(item.annotation, "tensor"),
                 item.default is item.empty,
             )
@@ -127,10 +127,10 @@ class Training:
 
     def _value(self, item: Any) -> Any:
         if isinstance(item, OuterVariable):
-            return cast("Functions", item.functions).variable(item.variable)
+            return cast("FileFunctions", item.functions).variable(item.variable)
         if isinstance(item, OuterTensor):
-            return cast("Functions", item.functions).tensor(item.tensor)
-        if isinstance(item, binding.Variable):
+            return cast("FileFunctions", item.functions).tensor(item.tensor)
+        if isinstance(item, binding.VariableNodes):
             return cast("FileGraph", self._graph).variable(item.node)
         if isinstance(item, TensorRef):
             return self._graph.tensor(item)
@@ -139,12 +139,12 @@ class Training:
     def _target(self, item: Any) -> Any:
         """What is derived by: of a variable its reference or handle, as optimizers do it."""
         found = self._value(item)
-        return found._tensor if isinstance(item, binding.Variable | OuterVariable) else found
+        return found._tensor if isinstance(item, binding.VariableNodes | OuterVariable) else found
 
-    def _known(self, variable: Any) -> binding.Variable | OuterVariable:
+    def _known(self, variable: Any) -> binding.VariableNodes | OuterVariable:
         builder = variable.graph.builder
         found = builder.variables[variable.op.node.id]
-        return found if builder is self._graph.builder else OuterVariable(cast("Any", Functions(builder)), found)
+        return found if builder is self._graph.builder else OuterVariable(cast("Any", FileFunctions(builder)), found)
 
 
 def _mean(gradients: Sequence[Any], variable: Any) -> Any:

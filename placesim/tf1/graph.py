@@ -1,4 +1,4 @@
-"""`tf.Graph`: one GraphBuilder, with the views, collections and stacks that scripts see beside it."""
+"""`tf.Graph`: one ScopedGraphBuilder, with the views, collections and stacks that scripts see beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from placesim.errors import GraphBuildError
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import COLUMNS, FILE_POSITIONS, Node
 from placesim.ops.attributes import Attrs
 from placesim.releases import CURRENT
@@ -37,7 +37,7 @@ class Graph(Scopes, Collections, Elements):
     def __init__(self) -> None:
         uid()
         registry = spoken_registry() if self.outer_graph is None else self.outer_graph.builder.registry
-        self.builder = GraphBuilder(registry, file=script_file())
+        self.builder = ScopedGraphBuilder(registry, file=script_file())
         self.builder.graph.versions = {"producer": self.builder.registry.rules.producer}
         self.builder.on_node = self._take_up
         self.shapes = GraphShapes(self.builder.graph)

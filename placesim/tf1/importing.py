@@ -58,20 +58,20 @@ def module_for(name: str) -> ModuleType:
         # a module's name never starts like this: it is one that `from MODULE import NAME` did not find in MODULE
         if parts[-1].startswith("_") and parts[-1] != "_api":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-        return _Internal(path)
+        return _InternalModule(path)
     if path and not is_package(path):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     return Namespace(path, is_plain=not path and name == root)
 
 
-class _NotThere(NotImplementedError, AttributeError):
+class _MissingName(NotImplementedError, AttributeError):
     """A name that a submodule of TensorFlow's own may have, and that is not there: `hasattr` says no."""
 
 
-_NotThere.__name__ = _NotThere.__qualname__ = "NotImplementedError"  # what users see of it
+_MissingName.__name__ = _MissingName.__qualname__ = "NotImplementedError"  # what users see of it
 
 
-class _Internal(ModuleType):
+class _InternalModule(ModuleType):
     """A submodule of TensorFlow's own: its names are found where `import_sources` says.
 
     It also stands for what `from MODULE import NAME` did not find: so a script can import what it never uses.
@@ -104,7 +104,7 @@ class _Internal(ModuleType):
             if found is None and self._path.startswith("python."):
                 found = _generated(name)
         if found is None:
-            raise _NotThere(*_absent(below).args)
+            raise _MissingName(*_absent(below).args)
         self.__dict__[name] = found
         return found
 

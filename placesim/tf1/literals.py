@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import BOOL, FLOAT, INT32, STRING
-from placesim.dtypes import DType as ElementType
+from placesim.dtypes import DataType as ElementType
 from placesim.ops.attributes import TensorValue
 from placesim.tf1 import dtypes
 from placesim.tf1.dimensions import Dimension

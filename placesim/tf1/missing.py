@@ -50,7 +50,7 @@ def known_packages() -> frozenset[str]:
     return frozenset(".".join(parts[:i]) for parts in (name.split(".") for name in all_names()) for i in range(1, len(parts)))
 
 
-class _Absent:
+class _MissingSymbol:
     """Stands for a function or class that is not there: it can be named, imported and asked about, but not called."""
 
     public_name = ""
@@ -73,4 +73,4 @@ def absent(name: str) -> Any:
     """What stands for a name that is not there; None for one that TensorFlow hasn't either."""
     if name not in all_names():
         return None
-    return type(name.rpartition(".")[2], (_Absent,), {"public_name": name, "__module__": "tensorflow"})
+    return type(name.rpartition(".")[2], (_MissingSymbol,), {"public_name": name, "__module__": "tensorflow"})

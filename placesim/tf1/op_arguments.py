@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from placesim.dtypes import DType as ElementType
-from placesim.graph.binding import not_allowed
+from placesim.dtypes import DataType as ElementType
+from placesim.graph.binding import type_message
 from placesim.ops.attributes import AttrValue
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.tf1.conversion import convert_n_to_tensor, convert_to_tensor
@@ -212,7 +212,7 @@ class _Arguments:
             return
         attr = self.definition.attrs[name]
         if attr.allowed is not None and dtype not in attr.allowed:
-            raise TypeError(not_allowed(arg.name, dtype, attr))
+            raise TypeError(type_message(arg.name, dtype, attr))
         self.attrs[name] = dtype
         self.inferred_from[name] = arg.name
 

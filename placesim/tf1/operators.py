@@ -75,7 +75,7 @@ def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any
     return operate
 
 
-class _Here:
+class _NoScope:
     def __enter__(self) -> None:
         pass
 
@@ -83,7 +83,7 @@ class _Here:
         pass
 
 
-_HERE = _Here()
+_HERE = _NoScope()
 
 
 def _in_graph(graph: Any, x: Any, y: Any) -> Any:

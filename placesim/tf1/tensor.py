@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from placesim.dtypes import DType as ElementType
+from placesim.dtypes import DataType as ElementType
 from placesim.graph.builder import colocation_groups
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import FunctionName, Shape, TensorValue

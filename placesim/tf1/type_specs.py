@@ -32,7 +32,7 @@ class TypeSpec:
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value, or the values of another spec, may stand where this one's are asked for."""
         other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_of(spec_or_value)
-        if type(other) is not type(self) or not isinstance(other, _Shaped) or not isinstance(self, _Shaped):
+        if type(other) is not type(self) or not isinstance(other, _ShapedSpec) or not isinstance(self, _ShapedSpec):
             return self == other
         return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
 
@@ -53,7 +53,7 @@ class NoneTensorSpec(TypeSpec):
         return "NoneTensorSpec()"
 
 
-class _Shaped(TypeSpec):
+class _ShapedSpec(TypeSpec):
     """A spec of a shape and an element type."""
 
     __slots__ = ("_dtype", "_shape")
@@ -78,7 +78,7 @@ class _Shaped(TypeSpec):
         return self._shape.sizes, self._dtype
 
 
-class TensorSpec(_Shaped):
+class TensorSpec(_ShapedSpec):
     """`tf.TensorSpec`: a tensor's shape and type."""
 
     __slots__ = ("_name",)
@@ -112,7 +112,7 @@ class TensorSpec(_Shaped):
         return f"TensorSpec(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r})"
 
 
-class SparseTensorSpec(_Shaped):
+class SparseTensorSpec(_ShapedSpec):
     """`tf.SparseTensorSpec`: the shape and type of what a SparseTensor stands for."""
 
     __slots__ = ()

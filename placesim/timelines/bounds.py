@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.timelines.links import Link, byte_seconds, route_latency
-from placesim.timelines.plan import SENT, Plan, make_plan
-from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
+from placesim.timelines.plan import SENT, WorkloadPlan, make_plan
+from placesim.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, Task
 
 
 class Bounds(NamedTuple):
@@ -24,13 +24,13 @@ class Bounds(NamedTuple):
     most_loaded_link: int
 
 
-def bounds(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
+def bounds(tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
     """The bounds of what `simulate` accepts; raises as it does."""
     with collector_paused():
         return plan_bounds(make_plan(tasks, resources, links))
 
 
-def plan_bounds(plan: Plan) -> Bounds:
+def plan_bounds(plan: WorkloadPlan) -> Bounds:
     """The bounds of a plan that can be simulated."""
     loads = link_seconds(plan)
     work = resource_seconds(plan)
@@ -48,7 +48,7 @@ def _largest(figures: Sequence[float]) -> int:
     return max(range(len(figures)), key=figures.__getitem__, default=NOWHERE)
 
 
-def path_seconds(plan: Plan) -> float:
+def path_seconds(plan: WorkloadPlan) -> float:
     """The longest path through a plan with transfers free.
 
     A task with a launch waits for the launches of its inputs on its stream, and itself for their runs, as the stream would have
@@ -77,7 +77,7 @@ def path_seconds(plan: Plan) -> float:
     return max(ends, default=0.0)
 
 
-def link_seconds(plan: Plan) -> list[float]:
+def link_seconds(plan: WorkloadPlan) -> list[float]:
     """How long each link takes for its bytes if it never waits."""
     carried = [0.0] * len(plan.links)
     for number in plan.streams:
@@ -87,7 +87,7 @@ def link_seconds(plan: Plan) -> list[float]:
     return [num_bytes / link.bandwidth for num_bytes, link in zip(carried, plan.links, strict=True)]
 
 
-def resource_seconds(plan: Plan) -> list[float]:
+def resource_seconds(plan: WorkloadPlan) -> list[float]:
     """How long each resource takes if it never waits: cores as many threads and cores as they have, transfers each alone."""
     seconds, core_seconds = plan.work()
     figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}

@@ -16,36 +16,38 @@ from heapq import heappop, heappush
 
 from placesim.collector import collector_paused
 from placesim.timelines.links import Link, SharedLinks, Traffic
-from placesim.timelines.plan import SENT, SHARED, Plan, make_plan
-from placesim.timelines.timeline import Timeline, Usage
-from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
-from placesim.watching import doing
+from placesim.timelines.plan import SENT, SHARED, WorkloadPlan, make_plan
+from placesim.timelines.timeline import ResourceUsage, WorkloadTimeline
+from placesim.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, Task
+from placesim.watching import report_stage
 
 MOMENT = 2.0**-40
 LINKS = -1
 """The event that something changes on the links; for the cores that are resource `r` it is -2 - r, for a phase its number."""
 
 
-def simulate(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Timeline:
+def simulate(
+    tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
+) -> WorkloadTimeline:
     """Runs everything; raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
     with collector_paused():
         return simulate_plan(make_plan(tasks, resources, links))
 
 
-def simulate_plan(plan: Plan) -> Timeline:
+def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
     """When everything of a plan ran; raises InvalidArgumentError for figures of links and sizes that make no sense."""
     with collector_paused():
         loop = _Loop(plan)
-        with doing("simulating", loop.look):
+        with report_stage("simulating", loop.look):
             loop.run()
         return loop.timeline()
 
 
-def plan_seconds(plan: Plan) -> float:
+def plan_seconds(plan: WorkloadPlan) -> float:
     """How long everything of a plan takes; raises as `simulate_plan` does."""
     with collector_paused():
         loop = _Loop(plan)
-        with doing("simulating", loop.look):
+        with report_stage("simulating", loop.look):
             loop.run()
         return loop.seconds()
 
@@ -104,7 +106,7 @@ class _Loop:
     Of each resource, `free` says for how many more there is room, `since` since when it isn't idle.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkloadPlan) -> None:
         self.plan = plan
         self.shared = SharedLinks(plan.links)
         phases = len(plan.places)
@@ -331,20 +333,20 @@ class _Loop:
         """When the last of it ended."""
         return max(self.ends[: self.plan.count], default=0.0)
 
-    def timeline(self) -> Timeline:
+    def timeline(self) -> WorkloadTimeline:
         """What came of it."""
         plan, count = self.plan, self.plan.count
         launched = [place != NOWHERE for place in plan.places[count:]]
         runs = self.starts[:count]
         _, core_seconds = plan.work()
-        return Timeline(
+        return WorkloadTimeline(
             seconds=self.seconds(),
             starts=tuple(runs),
             ends=tuple(self.ends[:count]),
             launch_starts=tuple(self.starts[count + i] if has else runs[i] for i, has in enumerate(launched)),
             launch_ends=tuple(self.ends[count + i] if has else runs[i] for i, has in enumerate(launched)),
             usage=tuple(
-                Usage(busy, spent if isinstance(resource, Cores) else busy)
+                ResourceUsage(busy, spent if isinstance(resource, Cores) else busy)
                 for busy, spent, resource in zip(self.busy_seconds, core_seconds, plan.resources, strict=True)
             ),
             traffic=tuple(

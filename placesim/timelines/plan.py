@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from placesim.errors import InvalidArgumentError
 from placesim.timelines.links import Link, Traffic, byte_seconds, check_bytes, check_links, check_route, route_latency
-from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
+from placesim.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
 
 SENT = -2
 """The place of a transfer over links that it may have to share, or on more than one stream."""
@@ -23,7 +23,7 @@ CIRCLE_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkloadPlan:
     """What is to be done, in columns by phase; nothing of it changes in a simulation.
 
     `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
@@ -33,7 +33,7 @@ class Plan:
     all tasks behind their inputs, None where the numbers do.
     """
 
-    tasks: Sequence[Task | Transfer]
+    tasks: Sequence[Task | LinkTransfer]
     resources: Sequence[Resource]
     links: Sequence[Link]
     hosts: list[int]
@@ -90,25 +90,25 @@ class Plan:
         """Those of all transfers."""
         return {self.transfer(number).route for number in self.streams}
 
-    def transfer(self, number: int) -> Transfer:
+    def transfer(self, number: int) -> LinkTransfer:
         """One of those that have `streams`."""
         transfer = self.tasks[number]
-        assert isinstance(transfer, Transfer)
+        assert isinstance(transfer, LinkTransfer)
         return transfer
 
-    def with_seconds(self, runs: Sequence[float]) -> Plan:
+    def with_seconds(self, runs: Sequence[float]) -> WorkloadPlan:
         """The same with other seconds, finite and 0 or more, for the run of each task; those of transfers are not looked at."""
         seconds = [*runs, *self.seconds[self.count :]]
         for number in self.streams:
             seconds[number] = self.seconds[number]
         return replace(self, seconds=seconds)
 
-    def with_free_resource(self, resource: int) -> Plan:
+    def with_free_resource(self, resource: int) -> WorkloadPlan:
         """The same with all tasks of a resource taking no time; on cores that is also what they launch."""
         free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
-    def with_free_tasks(self, numbers: Sequence[int]) -> Plan:
+    def with_free_tasks(self, numbers: Sequence[int]) -> WorkloadPlan:
         """The same with these tasks and their launches taking no time."""
         seconds, count = self.seconds.copy(), self.count
         has_launches = len(seconds) > count
@@ -118,7 +118,7 @@ class Plan:
                 seconds[number + count] = 0.0
         return replace(self, seconds=seconds)
 
-    def with_free_link(self, number: int) -> Plan:
+    def with_free_link(self, number: int) -> WorkloadPlan:
         """The same with a link of endless bandwidth and no latency."""
         links = list(self.links)
         links[number] = Link(links[number].name, math.inf)
@@ -153,7 +153,9 @@ class Plan:
                 places[number] = streams[0] if streams else NOWHERE
 
 
-def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Plan:
+def make_plan(
+    tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
+) -> WorkloadPlan:
     """Raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
     check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
@@ -165,7 +167,7 @@ def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = 
     most_asked = [1] * len(resources)
     streams: dict[int, tuple[int, ...]] = {}
     for number, task in enumerate(tasks):
-        if isinstance(task, Transfer):
+        if isinstance(task, LinkTransfer):
             check_bytes(number, task.bytes)
             check_route(number, task.route, links)
             streams[number] = _streams(number, task, resources)
@@ -187,13 +189,13 @@ def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = 
             most_asked[place] = max(cores, most_asked[place])
     consumers, missing, in_order = _waits(tasks, places, hosts, phases)
     order = None if in_order else _order(tasks)
-    plan = Plan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan = WorkloadPlan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
     plan.settle_transfers()
     return plan
 
 
 def _waits(
-    tasks: Sequence[Task | Transfer], places: Sequence[int], hosts: Sequence[int], phases: int
+    tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
     """What waits for each phase, for how many each waits, and whether all wait for smaller numbers only.
 
@@ -217,10 +219,10 @@ def _waits(
     return consumers, missing, in_order
 
 
-def _streams(number: int, transfer: Transfer, resources: Sequence[Resource]) -> tuple[int, ...]:
+def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource]) -> tuple[int, ...]:
     for stream in transfer.streams:
         resource = resources[stream] if 0 <= stream < len(resources) else None
-        if not isinstance(resource, Stream) or resource.host is not None:
+        if not isinstance(resource, SerialStream) or resource.host is not None:
             raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is no stream without a host")
     return tuple(dict.fromkeys(transfer.streams))
 
@@ -240,7 +242,7 @@ def _checked_host(number: int, resources: Sequence[Resource]) -> int:
     return host_of(resource)
 
 
-def _order(tasks: Sequence[Task | Transfer]) -> list[int]:
+def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
     """All tasks, each behind its inputs."""
     missing = [len(task.inputs) for task in tasks]
     consumers: list[list[int]] = [[] for _ in tasks]
@@ -258,7 +260,7 @@ def _order(tasks: Sequence[Task | Transfer]) -> list[int]:
     return found
 
 
-def _circle(tasks: Sequence[Task | Transfer], left: set[int]) -> str:
+def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
     """Which tasks wait for each other, where these could not begin."""
     number = min(left)
     path: dict[int, None] = {}

@@ -8,10 +8,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from placesim.timelines.links import Traffic
-from placesim.timelines.workload import NOWHERE, Task, Transfer
+from placesim.timelines.workload import NOWHERE, LinkTransfer, Task
 
 
-class Usage(NamedTuple):
+class ResourceUsage(NamedTuple):
     """For how many seconds a resource ran at least one thing, and how many seconds of one core that made."""
 
     busy_seconds: float
@@ -19,7 +19,7 @@ class Usage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class WorkloadTimeline:
     """What happened: for each task and transfer, by number, when it began and ended.
 
     `starts` and `ends` are those of the run; `launch_starts` and `launch_ends` those of the launch, which are the start of the
@@ -33,7 +33,7 @@ class Timeline:
     ends: tuple[float, ...]
     launch_starts: tuple[float, ...]
     launch_ends: tuple[float, ...]
-    usage: tuple[Usage, ...]
+    usage: tuple[ResourceUsage, ...]
     traffic: tuple[Traffic, ...]
     waited_for: tuple[int, ...]
 
@@ -57,7 +57,7 @@ class PathStep(NamedTuple):
     wait: Wait
 
 
-class Slice(NamedTuple):
+class TaskSlice(NamedTuple):
     """A task on a resource."""
 
     task: int
@@ -66,7 +66,7 @@ class Slice(NamedTuple):
     end: float
 
 
-def critical_path(tasks: Sequence[Task | Transfer], timeline: Timeline) -> tuple[PathStep, ...]:
+def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[PathStep, ...]:
     """From the beginning to the last end (of several, the smallest number's) without a gap; each step ends as the next begins.
 
     A step waited for an input, for its own launch, or for its turn, which the end of the step before gave it: on the same
@@ -93,10 +93,10 @@ def critical_path(tasks: Sequence[Task | Transfer], timeline: Timeline) -> tuple
     return tuple(reversed(steps))
 
 
-def slices(tasks: Sequence[Task | Transfer], timeline: Timeline) -> tuple[Slice, ...]:
+def slices(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[TaskSlice, ...]:
     """What ran on streams and cores, by resource and start; a transfer once for each of its streams, launches left out."""
     found = []
     for number, (task, start, end) in enumerate(zip(tasks, timeline.starts, timeline.ends, strict=True)):
         on = (task.resource,) if isinstance(task, Task) else tuple(dict.fromkeys(task.streams))
-        found += [Slice(number, resource, start, end) for resource in on if resource != NOWHERE]
+        found += [TaskSlice(number, resource, start, end) for resource in on if resource != NOWHERE]
     return tuple(sorted(found, key=lambda it: (it.resource, it.start, it.end, it.task)))

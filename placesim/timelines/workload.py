@@ -11,7 +11,7 @@ NOWHERE = -1
 """The resource of a task that needs none, and what is waited for where nothing is."""
 
 
-class Stream(NamedTuple):
+class SerialStream(NamedTuple):
     """Runs one thing at a time, in the order in which it is given them.
 
     With a `host`, the number of a `Cores`, its tasks are launched there: a launch needs a thread and a core for as long as the
@@ -32,7 +32,7 @@ class Cores(NamedTuple):
     threads: int
 
 
-Resource = Stream | Cores
+Resource = SerialStream | Cores
 
 
 def host_of(resource: Resource) -> int:
@@ -54,7 +54,7 @@ class Task(NamedTuple):
     cores: int = 1
 
 
-class Transfer(NamedTuple):
+class LinkTransfer(NamedTuple):
     """Bytes over links, by number, once every input has ended and it is the transfer's turn on each of its streams, by number.
 
     It takes all of its streams at once, until it ends; none of them may have a host.

@@ -13,9 +13,9 @@ from typing import Any
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, Step
+from placesim.graph.steps import Feed, Fetch, GraphStep
 from placesim.runtime.accounting.building import build_ledger
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.benchmarks.executor_bench import NODES
 from tests.benchmarks.models_bench import Model, alexnet, lstm, transformer
 
@@ -54,18 +54,18 @@ def loop(turns: int = 10_000) -> Model:
     return Model(f"loop of {turns:,} turns", {"nodes": nodes}, [], ["exit_x:0"], {})
 
 
-def open_session(model: Model, is_accounted: bool) -> tuple[Session, Step]:
+def open_session(model: Model, is_accounted: bool) -> tuple[GraphSession, GraphStep]:
     """A session with its variables initialised, and the step to measure."""
     file = graph_file_from_mapping(model.graph, model.name)
     devices = build_devices(file.inventory or [TaskInventory()])
     ledger = build_ledger(devices) if is_accounted else None
-    session = Session(file.graph, devices, file.config, bare_fetch_is_target=True, ledger=ledger)
+    session = GraphSession(file.graph, devices, file.config, bare_fetch_is_target=True, ledger=ledger)
     if model.initializers:
-        session.run(Step(tuple(map(Fetch, model.initializers))))
-    return session, Step(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
+        session.run(GraphStep(tuple(map(Fetch, model.initializers))))
+    return session, GraphStep(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
 
 
-def forget_that_it_fits(session: Session) -> None:
+def forget_that_it_fits(session: GraphSession) -> None:
     """Let the next step be accounted for, though it is like one that was."""
     for prepared in session._prepared.values():
         prepared.settled = None

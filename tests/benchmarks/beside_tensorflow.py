@@ -28,9 +28,9 @@ import numpy as np
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.formats.tensorflow.graph_def import write_graph_def
-from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, GraphStep
 from placesim.ops.attributes import TensorValue
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, scalar_adds, transformer
 from tests.benchmarks.reading_bench import graph_text
 from tests.benchmarks.tensorflow_side import THREADS
@@ -151,15 +151,15 @@ def check_alike(name: str, ours: Sequence[Any], theirs: Mapping[str, Any]) -> No
 def measure(model: Model, side: OtherSide, turns: int, *, optimizes: bool) -> tuple[float, float]:
     """(TensorFlow's seconds, placesim's) for a step."""
     file = graph_file(model)
-    session = Session(
+    session = GraphSession(
         file.graph,
         build_devices([TaskInventory()]),
         Config(intra_op_parallelism_threads=THREADS, allow_soft_placement=True, do_constant_folding=optimizes),
         bare_fetch_is_target=True,
     )
     if model.initializers:
-        session.run(Step(tuple(map(Fetch, model.initializers))))
-    step = Step(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
+        session.run(GraphStep(tuple(map(Fetch, model.initializers))))
+    step = GraphStep(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
     with tempfile.TemporaryDirectory() as directory:
         graph, feeds, values = (str(Path(directory, name)) for name in ("graph.pb", "feeds.npz", "values.npz"))
         Path(graph).write_bytes(write_graph_def(file))

@@ -24,12 +24,12 @@ from placesim.calibration.calibrating import calibrate
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.hosts import host_text
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, Step
+from placesim.graph.steps import Feed, Fetch, GraphStep
 from placesim.loading import load
-from placesim.options import Options
+from placesim.options import SimulationOptions
 from placesim.prediction.study import TimeStudy
 from placesim.runtime.executor import Executor
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.threads import ThreadPools
 from placesim.timing import study_time
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, resnet50, transformer
@@ -63,10 +63,10 @@ def measured(model: Model, inter_op: int, nodes: bool, fuses: bool) -> tuple[flo
     file = graph_file_from_mapping(model.graph, model.name)
     devices = build_devices([TaskInventory()])
     config = replace(file.config, inter_op_parallelism_threads=inter_op, fuses_ops=fuses)
-    session = Session(file.graph, devices, config, bare_fetch_is_target=True, pools=ThreadPools())
+    session = GraphSession(file.graph, devices, config, bare_fetch_is_target=True, pools=ThreadPools())
     if model.initializers:
-        session.run(Step(tuple(map(Fetch, model.initializers))))
-    step = Step(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
+        session.run(GraphStep(tuple(map(Fetch, model.initializers))))
+    step = GraphStep(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
     for _ in range(2):
         session.run(step)
     found: list[float] = []
@@ -77,7 +77,7 @@ def measured(model: Model, inter_op: int, nodes: bool, fuses: bool) -> tuple[flo
     return median(found), _by_op(session, step) if nodes else {}
 
 
-def _by_op(session: Session, step: Step) -> dict[str, float]:
+def _by_op(session: GraphSession, step: GraphStep) -> dict[str, float]:
     """The seconds inside kernels, by op; of a session that runs one node after another."""
     prepared = list(session._prepared.values())[-1]
     if not isinstance(prepared.executor, Executor):
@@ -113,7 +113,7 @@ def predicted(model: Model, inter_op: int, profile: Any) -> TimeStudy:
     steps.append({"fetch": list(model.fetches), "feed": feeds})
     graph = {**model.graph, "run": steps}
     shapes = {name: value.shape for name, value in model.feeds.items() if name not in feeds}
-    options = Options(profile=profile, shape=shapes, inter_op_threads=inter_op, gpu=0)
+    options = SimulationOptions(profile=profile, shape=shapes, inter_op_threads=inter_op, gpu=0)
     return study_time(lambda: load(graph, model.name), options, model.name)
 
 

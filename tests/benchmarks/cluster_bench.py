@@ -21,11 +21,11 @@ import yaml
 from placesim.cluster.connection import Connection
 from placesim.cluster.opening import Cluster, open_cluster
 from placesim.devices.inventory import Device, TaskInventory, build_devices
-from placesim.engine.session import ClusterSession
+from placesim.engine.session import DaskSession
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Generated, GraphFile, Step
+from placesim.graph.steps import Config, Feed, Fetch, GeneratedFeed, GraphFile, GraphStep
 from placesim.runtime.measuring import Measurements, rows
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 GRAPHS = Path(__file__).parent.parent.parent / "graphs"
 ONE_THREAD = Config(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True)
@@ -42,20 +42,20 @@ def seconds_of(run: Callable[[], object]) -> float:
 @contextmanager
 def both(
     file: GraphFile, devices: tuple[Device, ...], per: str = "device"
-) -> Iterator[tuple[Session, ClusterSession, Cluster]]:
+) -> Iterator[tuple[GraphSession, DaskSession, Cluster]]:
     """A session in this process, and one on workers of its own; GPUs have one each, the CPU lives with the first."""
     gpus = [device.name for device in devices if device.type == "GPU"]
     with open_cluster(Connection(per=per), gpus) as cluster:
         homes = {device.name: cluster.homes.get(device.name, cluster.homes[gpus[0]]) for device in devices}
-        here = Session(file.graph, devices, ONE_THREAD, initial_values=file.initial_values)
+        here = GraphSession(file.graph, devices, ONE_THREAD, initial_values=file.initial_values)
         settled = Cluster(cluster.client, cluster.scheduler, cluster.offers, cluster.is_own, homes, cluster.names)
-        there = ClusterSession(file.graph, devices, ONE_THREAD, cluster=settled, initial_values=file.initial_values)
+        there = DaskSession(file.graph, devices, ONE_THREAD, cluster=settled, initial_values=file.initial_values)
         yield here, there, cluster
         here.close()
         there.close()
 
 
-def in_turns(here: Session, there: Session, step: Step, times: int) -> tuple[float, float]:
+def in_turns(here: GraphSession, there: GraphSession, step: GraphStep, times: int) -> tuple[float, float]:
     """The median seconds of a step in either, measured in turns, after a first of each."""
     here.run(step)
     there.run(step)
@@ -93,13 +93,13 @@ def training_towers(images: int) -> GraphFile:
 def measure_towers(images: int) -> None:
     """A training step of AlexNet, whose two towers are on two GPUs."""
     file = training_towers(images)
-    feeds = (Feed("images", Generated("random_normal", (images, 67, 67, 3), seed=7)), Feed("labels", [0] * images))
+    feeds = (Feed("images", GeneratedFeed("random_normal", (images, 67, 67, 3), seed=7)), Feed("labels", [0] * images))
     devices = tuple(build_devices([TaskInventory(cpu=3, gpu=2)]))
     with both(file, devices) as (here, there, _):
         for step in file.steps or ():
             here.run(step)
             there.run(step)
-        train = Step((Fetch("train"),), feeds)
+        train = GraphStep((Fetch("train"),), feeds)
         one, two = in_turns(here, there, train, 15)
     bound = fullest_share(file, devices, there.homes, train)
     print(
@@ -108,10 +108,10 @@ def measure_towers(images: int) -> None:
     )
 
 
-def fullest_share(file: GraphFile, devices: tuple[Device, ...], homes: Mapping[str, str], step: Step) -> float:
+def fullest_share(file: GraphFile, devices: tuple[Device, ...], homes: Mapping[str, str], step: GraphStep) -> float:
     """Of a step's time in kernels the part of the worker with the most to do: no order of its nodes can beat it."""
     measured = Measurements()
-    session = Session(file.graph, devices, ONE_THREAD, initial_values=file.initial_values, measurements=measured)
+    session = GraphSession(file.graph, devices, ONE_THREAD, initial_values=file.initial_values, measurements=measured)
     for first in (*(file.steps or ()), step):
         session.run(first)
     del measured.runs[:]
@@ -130,7 +130,7 @@ def measure_tiny() -> None:
         {"op": "Neg", "name": "two", "inputs": ["one"], "device": "/gpu:1"},
     ]
     with both(graph_file_from_mapping({"nodes": nodes}), tuple(build_devices([TaskInventory(gpu=2)]))) as (here, there, _):
-        one, two = in_turns(here, there, Step((Fetch("two"),)), 100)
+        one, two = in_turns(here, there, GraphStep((Fetch("two"),)), 100)
     print(f"two tiny ops: one process {one * 1e3:.2f} ms, two workers {two * 1e3:.2f} ms, {(two - one) * 1e3:.2f} ms more")
 
 
@@ -148,7 +148,7 @@ def measure_transfer() -> None:
     feeds = (Feed("value", np.float32(1)),)
     with both(file, tuple(build_devices([TaskInventory(gpu=2)]))) as (_, session, cluster):
         only = session.run
-        made, moved = Step((Fetch("here"),), feeds), Step((Fetch("there"),), feeds)
+        made, moved = GraphStep((Fetch("here"),), feeds), GraphStep((Fetch("there"),), feeds)
         for step in (made, moved):
             only(step)
         ours, theirs = [], []

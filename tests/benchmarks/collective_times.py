@@ -9,7 +9,7 @@ from typing import NamedTuple
 from placesim.devices.links import LATENCIES, PCIE_BYTES_PER_LANE
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Task, Transfer
+from placesim.timelines.workload import LinkTransfer, Task
 from tests.benchmarks.scaling import PCIE_SHARE
 from tests.benchmarks.timing_rows import read_table
 
@@ -69,10 +69,10 @@ def all_reduce_seconds(ranks: int, num_bytes: float, fabric: Fabric) -> float:
         routes.append(tuple(range(len(links), len(links) + len(hop))))
         links += hop
     part = num_bytes / ranks * (2 if fabric.is_staged else 1)
-    tasks: list[Task | Transfer] = []
+    tasks: list[Task | LinkTransfer] = []
     for step in range(2 * (ranks - 1)):
         for rank in range(ranks):
             before = (step - 1) * ranks + (rank - 1) % ranks
             # the adding up is nothing beside the links
-            tasks.append(Transfer(part, routes[rank], (before,) if step else ()))
+            tasks.append(LinkTransfer(part, routes[rank], (before,) if step else ()))
     return simulate(tasks, (), links).seconds

@@ -17,7 +17,7 @@ import numpy as np
 
 from placesim.dtypes import FLOAT
 from placesim.graph.steps import Config
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import windows_of
@@ -128,7 +128,7 @@ def best_ratio(work: Callable[[], Any], product: Callable[[], Any], rounds: int)
     for _ in range(TURNS):
         products.append(best_seconds(product, rounds))
         time.sleep(SPINNING_SECONDS)
-        with PROCESS_POOLS.intra_op(Config()).serving(), flushed_denormals():
+        with PROCESS_POOLS.intra_op(Config()).serving(), flushing_denormals():
             works.append(best_seconds(work, rounds))
     return min(products) * 1e3, min(works) / min(products)
 

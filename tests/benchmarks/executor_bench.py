@@ -13,8 +13,8 @@ import numpy as np
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import Config, Fetch, GraphStep
+from placesim.runtime.session import GraphSession
 from tests.benchmarks.models_bench import open_model, scalar_adds
 
 NODES = 100_000
@@ -61,8 +61,8 @@ def measure_threads(size: int = 2048) -> None:
     for threads in (1, 2):
         config = Config(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1)
         graph = graph_file_from_mapping({"nodes": nodes}).graph
-        session = Session(graph, build_devices([TaskInventory()]), config, pools=ThreadPools())
-        step = Step((Fetch("a"), Fetch("b")), (Feed("x", x),))
+        session = GraphSession(graph, build_devices([TaskInventory()]), config, pools=ThreadPools())
+        step = GraphStep((Fetch("a"), Fetch("b")), (Feed("x", x),))
         session.run(step)
         seconds[threads] = best_of(5, lambda session=session, step=step: session.run(step))  # type: ignore[misc]
     ratio = seconds[2] / seconds[1]

@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 
 from placesim.prediction import costs
 from placesim.prediction.constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
-from placesim.prediction.work import Product, Recurrent, Rows, Work
+from placesim.prediction.work import Product, RecurrentLayer, Rows, Work
 from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
 
 FOLDS = 5
@@ -102,7 +102,7 @@ class Columns(NamedTuple):
         return Columns._make([*plain, tuple(load[chosen] for load in self.loads)])
 
 
-class Shared(NamedTuple):
+class SharedConstants(NamedTuple):
     """What all families share: operations per joule and nanometre, and the share of the bandwidth that copying reaches."""
 
     sustained: float
@@ -114,7 +114,7 @@ class Shared(NamedTuple):
 
 
 _MEMORIES = ("stacked", "planar", "checked", "early")
-_START = Shared(0.75e12, 0.85, 0.85, 0.75, 0.75, 0.8)
+_START = SharedConstants(0.75e12, 0.85, 0.85, 0.75, 0.75, 0.8)
 """No stream was published on GDDR without ECC: its share is what Habitat (geoffxy/habitat) measured on an RTX 2080 Ti, 524 of
 616 GB/s."""
 _SHARED_BY = {"elementwise": ("stacked", "checked", "early"), "product": ("sustained",)}
@@ -162,24 +162,24 @@ def _columns(rows: Sequence[Measurement]) -> Columns:
 def _load(work: Work) -> tuple[float, ...]:
     if isinstance(work, Product):
         return work.tiled_load()
-    if isinstance(work, Recurrent):
+    if isinstance(work, RecurrentLayer):
         return work.steps_load()
     return work.rows_load() if isinstance(work, Rows) else work.stream_load()
 
 
-def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: Shared) -> Column:
+def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: SharedConstants) -> Column:
     """Seconds of each row."""
     board: tuple[Any, Any, Any] = columns.float32, columns.watts, columns.process_nm
     slowdown = costs.power_slowdown(*board, shared.sustained)
     share = np.select([columns.memory == kind for kind in _MEMORIES], shared[1:5], shared.processor)
     rate, clock = columns.rate / slowdown, columns.clock_hz / slowdown
     figures: list[Any] = [rate, columns.bandwidth * share, columns.units, clock, columns.cache_bytes, columns.has_short_reach]
-    machine = costs.Machine._make(figures)
+    machine = costs.ProcessorFigures._make(figures)
     found: Column = columns.launch_seconds + formula(constants, machine, *columns.loads)
     return found
 
 
-def fitted(shape: Shape, columns: Columns, shared: Shared, free: Sequence[str] = ()) -> tuple[Any, Shared]:
+def fitted(shape: Shape, columns: Columns, shared: SharedConstants, free: Sequence[str] = ()) -> tuple[Any, SharedConstants]:
     """The family's constants, and those of `shared` that `free` names, fitted with them."""
     if len(columns.seconds) > MOST_ROWS:
         columns = columns.where(np.random.default_rng(0).choice(len(columns.seconds), MOST_ROWS, replace=False))
@@ -188,7 +188,7 @@ def fitted(shape: Shape, columns: Columns, shared: Shared, free: Sequence[str] =
     start = np.log([getattr(record, name) for name in own] + [getattr(shared, name) for name in free])
     measured = np.log(columns.seconds)
 
-    def values(logarithms: Column) -> tuple[Any, Shared]:
+    def values(logarithms: Column) -> tuple[Any, SharedConstants]:
         found = [float(value) for value in np.exp(logarithms)]
         constants = record._replace(**dict(zip(own, found, strict=False)))
         return constants, shared._replace(**dict(zip(free, found[len(own) :], strict=True)))
@@ -211,10 +211,10 @@ def fitted(shape: Shape, columns: Columns, shared: Shared, free: Sequence[str] =
 class Model(NamedTuple):
     """All that is fitted."""
 
-    shared: Shared
+    shared: SharedConstants
     constants: Mapping[str, Any]
 
-    def held(self, columns: Mapping[str, Columns]) -> list[Held]:
+    def held(self, columns: Mapping[str, Columns]) -> list[FitRow]:
         """Each row that there are constants for, by family."""
         found = []
         for family, rows in columns.items():
@@ -222,11 +222,11 @@ class Model(NamedTuple):
                 times = predicted(shape_of(family).formula, self.constants[family], rows, self.shared)
                 for device, launch, measured, time in zip(rows.device, rows.launch_seconds, rows.seconds, times, strict=True):
                     kernel = (measured - launch) / (time - launch) if measured > 2 * launch else None
-                    found.append(Held(family, str(device), measured / time, kernel))
+                    found.append(FitRow(family, str(device), measured / time, kernel))
         return found
 
 
-class Held(NamedTuple):
+class FitRow(NamedTuple):
     """A row beside what a model says of it: measured / predicted, and of the kernel alone where that is most of the time."""
 
     family: str
@@ -252,9 +252,9 @@ def fit(columns: Mapping[str, Columns], before: Model | None = None) -> Model:
 
 def held_out(
     columns: Mapping[str, Columns], whole: Model, side: Callable[[Columns], NDArray[Any]], labels: Sequence[Any]
-) -> list[Held]:
+) -> list[FitRow]:
     """Each label's rows by a model that saw none of them."""
-    found: list[Held] = []
+    found: list[FitRow] = []
     for label in labels:
         own = {family: chosen for family, rows in columns.items() if len((chosen := rows.where(side(rows) == label)).seconds)}
         others = {family: columns[family].where(side(columns[family]) != label) for family in own}
@@ -264,7 +264,7 @@ def held_out(
     return found
 
 
-def table(title: str, held: Sequence[Held], column: int) -> None:
+def table(title: str, held: Sequence[FitRow], column: int) -> None:
     """Median and 90th percentile of the relative error, in percent, for each entry of a column."""
     print(f"{title:<40}   rows  median     p90   bias  (percent)")
     for label in [None, *sorted({str(row[column]) for row in held})]:
@@ -276,7 +276,7 @@ def table(title: str, held: Sequence[Held], column: int) -> None:
         )
 
 
-def spreads(held: Sequence[Held]) -> dict[str, tuple[float, float]]:
+def spreads(held: Sequence[FitRow]) -> dict[str, tuple[float, float]]:
     """The 10th and 90th percentile of measured / predicted, by family, of kernels that are most of their row's time."""
     found = {}
     for family in sorted({row.family for row in held}):

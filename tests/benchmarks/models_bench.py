@@ -18,10 +18,10 @@ import numpy as np
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, Step
+from placesim.graph.steps import Feed, Fetch, GraphStep
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Instruction
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 DATA = Path(__file__).parent.parent / "data" / "placement-models.jsonl.gz"
 Mapping = dict[str, Any]
@@ -128,20 +128,20 @@ def scalar_adds(count: int = 100_000) -> Model:
     return Model(f"{count:,} scalar adds", {"nodes": nodes}, [], [f"n{count}:0"], {})
 
 
-def open_model(model: Model) -> tuple[Session, Step]:
+def open_model(model: Model) -> tuple[GraphSession, GraphStep]:
     """A session with its variables initialised, and the step to measure."""
     file = graph_file_from_mapping(model.graph, model.name)
     devices = build_devices(file.inventory or [TaskInventory()])
-    session = Session(file.graph, devices, file.config, bare_fetch_is_target=True)
+    session = GraphSession(file.graph, devices, file.config, bare_fetch_is_target=True)
     if model.initializers:
-        session.run(Step(tuple(map(Fetch, model.initializers))))
-    return session, Step(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
+        session.run(GraphStep(tuple(map(Fetch, model.initializers))))
+    return session, GraphStep(tuple(map(Fetch, model.fetches)), tuple(Feed(*pair) for pair in model.feeds.items()))
 
 
 class _Clock:
     """Counts the time inside kernels: wraps every kernel of an executor."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: GraphSession) -> None:
         self.seconds = 0.0
         prepared = list(session._prepared.values())[-1]
         executor = prepared.executor
@@ -188,7 +188,7 @@ def measure(model: Model) -> None:
     )
 
 
-def _timed_run(session: Session, step: Step) -> float:
+def _timed_run(session: GraphSession, step: GraphStep) -> float:
     start = time.perf_counter()
     session.run(step)
     return time.perf_counter() - start

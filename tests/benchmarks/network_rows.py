@@ -46,7 +46,7 @@ class NetworkRow(NamedTuple):
         return found.family
 
 
-class LeftOut(NamedTuple):
+class OmittedRow(NamedTuple):
     """A row that no graph stands for, and why."""
 
     suite: str
@@ -63,30 +63,30 @@ class ScaledRow(NamedTuple):
     seconds: float
 
 
-def read_networks(models: Path, devices: Path) -> Iterator[NetworkRow | ScaledRow | LeftOut]:
+def read_networks(models: Path, devices: Path) -> Iterator[NetworkRow | ScaledRow | OmittedRow]:
     """Each row of the table of whole networks, in its order."""
     boards = {row["device"]: _board(row) for row in read_table(devices)}
     for row in read_table(models):
         yield _read(row, boards)
 
 
-def _read(row: Mapping[str, str], boards: Mapping[str, GpuModel | None]) -> NetworkRow | ScaledRow | LeftOut:
+def _read(row: Mapping[str, str], boards: Mapping[str, GpuModel | None]) -> NetworkRow | ScaledRow | OmittedRow:
     suite = row["suite"]
     if not (row["ms"] and row["batch"]):
-        return LeftOut(suite, "no time or no batch")
+        return OmittedRow(suite, "no time or no batch")
     found = _run(row)
     if isinstance(found, str):
-        return LeftOut(suite, found)
+        return OmittedRow(suite, found)
     if architecture(found.network) is None:
-        return LeftOut(suite, "a network that is not built here")
+        return OmittedRow(suite, "a network that is not built here")
     seconds = float(row["ms"]) * 1e-3
     if row["n_devices"] not in {"", "1"}:
         if suite != _PAGE:
-            return LeftOut(suite, "several GPUs")
+            return OmittedRow(suite, "several GPUs")
         return ScaledRow(found, row["device"], row["variant"], int(row["n_devices"]), seconds)
     model = boards.get(row["device"])
     if model is None:
-        return LeftOut(suite, "no GPU of the table of devices")
+        return OmittedRow(suite, "no GPU of the table of devices")
     return NetworkRow(found, row["device"], model, suite, row["framework"], row["variant"], seconds)
 
 

@@ -13,9 +13,9 @@ from placesim.loading import load
 from placesim.options import make_options
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.simulated_steps import SimulatedStep
-from placesim.prediction.steps import Placed, StepCosts
-from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation.simulating import Stage
+from placesim.prediction.steps import ExecutionCost, StepCosts
+from placesim.runtime.recording import Execution, ExecutionRecorder
+from placesim.simulation.simulating import SimulationStage
 from placesim.simulation.simulating import simulate as walk
 from tests.benchmarks.network_rows import NetworkRow, NetworkRun, ScaledRow
 from tests.benchmarks.networks import build
@@ -72,14 +72,14 @@ def recorded_step(run: NetworkRun) -> Sequence[Execution]:
     loaded = load({**built.graph, "devices": {"cpu": 1, "gpu": 1}}, run.network, options)
     if loaded.error is not None:
         raise loaded.error
-    recorder = Recorder()
-    report = walk(loaded, options, Stage.WALKED, tells_memory=True, recorder=recorder)
+    recorder = ExecutionRecorder()
+    report = walk(loaded, options, SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     if report.error is not None:
         raise report.error
     return recorder.steps[-1]
 
 
-def placed_on(step: Sequence[Execution], model: GpuModel) -> tuple[SimulatedMachine, list[Placed]]:
+def placed_on(step: Sequence[Execution], model: GpuModel) -> tuple[SimulatedMachine, list[ExecutionCost]]:
     """The step's executions with their costs, on a machine of one GPU."""
     machine = SimulatedMachine(build_devices([TaskInventory(cpu=1, gpu=1, gpu_model=model)]), _THREADS)
     return machine, StepCosts(machine).placed(step)

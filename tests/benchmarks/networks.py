@@ -26,7 +26,7 @@ class Architecture(NamedTuple):
     classes: int = CLASSES
 
 
-class Built(NamedTuple):
+class BuiltNetwork(NamedTuple):
     """A graph file's mapping, with the network's parameters and the multiplications of its forward pass."""
 
     graph: Mapping[str, Any]
@@ -43,7 +43,7 @@ def build(
     layout: Layout = "NCHW",
     numerics: Numerics | None = None,
     pixels: int | None = None,
-) -> Built | None:
+) -> BuiltNetwork | None:
     """The network as a graph, None where no rule makes one of that name."""
     found = architecture(name)
     if found is None:
@@ -52,7 +52,7 @@ def build(
     tape = Tape((batch, side, side, 3), layout, numerics or Numerics(), is_training=is_training)
     features = found.body(tape)
     logits = tape.linear(features, found.classes) if len(features.dims) == 2 else tape.flat(features)
-    return Built(tape.finish(logits, has_update=has_update), tape.parameters, tape.multiply_adds)
+    return BuiltNetwork(tape.finish(logits, has_update=has_update), tape.parameters, tape.multiply_adds)
 
 
 def architecture(name: str) -> Architecture | None:

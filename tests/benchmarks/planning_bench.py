@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from placesim.errors import PlacesimError
-from placesim.planning.portfolio import Effort, Planned, plan_problem
+from placesim.planning.portfolio import Effort, PlanResult, plan_problem
 from tests.benchmarks.planning_instances import (
     DATA,
     WHERE,
@@ -92,7 +92,7 @@ def bench_schedules(folder: Path, effort: Effort, step: int) -> None:
         )
 
 
-def _timed(problem: object, effort: Effort) -> tuple[Planned, float]:
+def _timed(problem: object, effort: Effort) -> tuple[PlanResult, float]:
     began = time.monotonic()
     planned = plan_problem(problem, effort)  # type: ignore[arg-type]
     return planned, time.monotonic() - began

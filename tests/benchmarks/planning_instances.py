@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from placesim.errors import UsageError
-from placesim.planning.problem import Device, Objective, Plan, Problem, Task
+from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "planning"
 WHERE = """no planning problems at {}: they are the instances of github.com/msr-fiddle/dnn-partitioning, the Standard Task
@@ -31,7 +31,7 @@ class Instance(NamedTuple):
     """A problem with what is known of it: the best published value, and a proven optimum or lower bound."""
 
     name: str
-    problem: Problem
+    problem: PlanningProblem
     ids: tuple[Any, ...]
     published: float | None = None
     optimum: float | None = None
@@ -50,7 +50,7 @@ def load_evaluator(folder: Path) -> ModuleType:
     return module
 
 
-class Published(NamedTuple):
+class PublishedGraph(NamedTuple):
     """A file of a graph, its name in `results.csv`, and whether a step's latency is sought, as its folder says."""
 
     path: Path
@@ -61,13 +61,13 @@ class Published(NamedTuple):
 # --- msr-fiddle/dnn-partitioning --------------------------------------------------------------------------------------
 
 
-def msr_files(folder: Path) -> Iterator[Published]:
+def msr_files(folder: Path) -> Iterator[PublishedGraph]:
     """The graphs in `msr/`, however deep and packed or not; what has no nodes is a split of one."""
     root = folder / "msr"
     for path in sorted(path for path in root.rglob("*") if path.name.endswith((".json", ".json.gz"))):
         if {"nodes", "edges", "maxFPGAs"} <= _json(path).keys():
             name = path.relative_to(root).as_posix().removesuffix(".gz").removesuffix(".json")
-            yield Published(path, name, "latency" in name)
+            yield PublishedGraph(path, name, "latency" in name)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -95,13 +95,13 @@ def read_msr(path: Path, *, is_latency: bool, needs_contiguous: bool = False) ->
                 raise UsageError(f"{path.name}: node {node['id']} has no '{key}'")
         accelerated = node["fpgaLatency"] if node["supportedOnFpga"] else math.inf
         times = float(accelerated), float(node["cpuLatency"])
-        tasks.append(Task(str(node["id"]), times, node.get("size", 0.0), makes[place], bool(node.get("isBackwardNode"))))
+        tasks.append(ProblemTask(str(node["id"]), times, node.get("size", 0.0), makes[place], bool(node.get("isBackwardNode"))))
         colour = node.get("colorClass")
         groups.setdefault(("node", place) if colour is None else ("colour", colour), []).append(place)
-    devices = [Device(f"acc{n}", 0, graph["maxSizePerFPGA"]) for n in range(graph["maxFPGAs"])]
+    devices = [ProblemDevice(f"acc{n}", 0, graph["maxSizePerFPGA"]) for n in range(graph["maxFPGAs"])]
     # where a step's latency is sought, CPUs are one pool without limit
-    devices += [Device(f"cpu{n}", 1, pays=False) for n in range(1 if is_latency else graph["maxCPUs"])]
-    problem = Problem(
+    devices += [ProblemDevice(f"cpu{n}", 1, pays=False) for n in range(1 if is_latency else graph["maxCPUs"])]
+    problem = PlanningProblem(
         Objective.CALLS if is_latency else Objective.LOAD,
         tuple(tasks),
         tuple(tuple(sorted(sources)) for sources in inputs),
@@ -206,7 +206,7 @@ def _texts(folder: Path) -> dict[str, str]:
 _GRAPHS = frozenset((".stg", ".txt"))
 
 
-def read_tasks(name: str, text: str, processors: int) -> Problem:
+def read_tasks(name: str, text: str, processors: int) -> PlanningProblem:
     """A graph in the STG format (a line a task), or RGPOS's (counts, times, edges)."""
     if Path(name).suffix == ".stg":
         lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -219,13 +219,13 @@ def read_tasks(name: str, text: str, processors: int) -> Problem:
         times, inputs = numbers[3 : 3 + count], [[] for _ in range(count)]
         for place in range(3 + count, 3 + count + 2 * edges, 2):
             inputs[numbers[place + 1]].append(numbers[place])
-    tasks = tuple(Task(str(place), (float(time),)) for place, time in enumerate(times))
-    devices = tuple(Device(f"processor {n}", 0) for n in range(processors))
+    tasks = tuple(ProblemTask(str(place), (float(time),)) for place, time in enumerate(times))
+    devices = tuple(ProblemDevice(f"processor {n}", 0) for n in range(processors))
     groups = tuple((place,) for place in range(len(tasks)))
-    return Problem(Objective.MAKESPAN, tasks, tuple(tuple(sorted(set(row))) for row in inputs), groups, devices)
+    return PlanningProblem(Objective.MAKESPAN, tasks, tuple(tuple(sorted(set(row))) for row in inputs), groups, devices)
 
 
-def score_schedule(evaluator: ModuleType, problem: Problem, plan: Plan) -> dict[str, Any]:
+def score_schedule(evaluator: ModuleType, problem: PlanningProblem, plan: Plan) -> dict[str, Any]:
     """What `evaluate.py` says of a schedule."""
     times = {place: int(task.seconds[0]) for place, task in enumerate(problem.tasks)}
     sources = {place: list(row) for place, row in enumerate(problem.inputs)}

@@ -18,7 +18,7 @@ import yaml
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.report.text.log import format_placements
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 SIZES = (10_000, 100_000, 1_000_000)
 MAX_RATIO = 4.0
@@ -46,7 +46,7 @@ def measure(nodes: int) -> str:
         pass
     times = [time.perf_counter()]
     file = read_graph_file(text, "graph.yaml")
-    session = Session(file.graph, build_devices([TaskInventory(gpu=2)]), file.config)
+    session = GraphSession(file.graph, build_devices([TaskInventory(gpu=2)]), file.config)
     times.append(time.perf_counter())
     placement = session.place()
     times.append(time.perf_counter())

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.prediction.machines import SimulatedMachine
-from placesim.prediction.steps import Placed
+from placesim.prediction.steps import ExecutionCost
 from placesim.runtime.recording import Execution
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Resource, Stream, Task, Transfer
+from placesim.timelines.workload import LinkTransfer, Resource, SerialStream, Task
 
 Sharing = Literal["ps on cpu", "ps on gpu", "replicated", "nccl", "distributed"]
 PCIE_SHARE = 0.77
@@ -66,7 +66,7 @@ class TrainingStep(NamedTuple):
     variables: tuple[int, ...]
 
 
-def training_step(step: Sequence[Execution], placed: Sequence[Placed]) -> TrainingStep:
+def training_step(step: Sequence[Execution], placed: Sequence[ExecutionCost]) -> TrainingStep:
     """What a recorded step does on its GPU, in the order of its record; its updates are left to the sharing."""
     reads: dict[int, int] = {}
     gradient_of: dict[int, list[int]] = {}
@@ -113,7 +113,7 @@ class _Cluster:
     host: Host
     model: str
     gpus: int
-    tasks: list[Task | Transfer] = field(default_factory=list)
+    tasks: list[Task | LinkTransfer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.hosts = -(-self.gpus // 8)
@@ -136,7 +136,7 @@ class _Cluster:
         self._down = [self._link(Link(f"host to switch {number}", pcie.bandwidth, 0.0)) for number in range(switches)]
         ring = self.host.nvlink * NVLINK_SHARE
         self._ring = [self._link(Link(f"NVLink {number}", ring, pcie.latency)) for number in range(self.gpus)] if ring else []
-        self._rings = [self._resource(Stream(f"ring {number}")) for number in range(self.gpus)]
+        self._rings = [self._resource(SerialStream(f"ring {number}")) for number in range(self.gpus)]
         network = (Link("network", self.host.network, 50e-6),) * self.hosts
         self._network_in = [self._link(link) for link in network]
         self._network_out = [self._link(link) for link in network]
@@ -149,7 +149,7 @@ class _Cluster:
         self.resources.append(resource)
         return len(self.resources) - 1
 
-    def _put(self, task: Task | Transfer) -> int:
+    def _put(self, task: Task | LinkTransfer) -> int:
         self.tasks.append(task)
         return len(self.tasks) - 1
 
@@ -162,27 +162,29 @@ class _Cluster:
 
     def to_host(self, gpu: int, num_bytes: float, inputs: Sequence[int]) -> int:
         own = self._gpus[gpu]
-        return self._put(Transfer(num_bytes, (self._out[gpu], self._up[self._switch(gpu)]), tuple(inputs), (own.to_host,)))
+        return self._put(LinkTransfer(num_bytes, (self._out[gpu], self._up[self._switch(gpu)]), tuple(inputs), (own.to_host,)))
 
     def from_host(self, gpu: int, num_bytes: float, inputs: Sequence[int] = ()) -> int:
         own = self._gpus[gpu]
-        return self._put(Transfer(num_bytes, (self._down[self._switch(gpu)], self._in[gpu]), tuple(inputs), (own.from_host,)))
+        return self._put(
+            LinkTransfer(num_bytes, (self._down[self._switch(gpu)], self._in[gpu]), tuple(inputs), (own.from_host,))
+        )
 
     def between(self, sender: int, receiver: int, num_bytes: float, inputs: Sequence[int]) -> int:
         """From one GPU's memory to another's over PCIe; by way of the host's root where they hang on two switches."""
         source, target = self._switch(sender), self._switch(receiver)
         middle = () if source == target else (self._up[source], self._down[target])
         route = (self._out[sender], *middle, self._in[receiver])
-        return self._put(Transfer(num_bytes, route, tuple(inputs), (self._gpus[sender].to_others,)))
+        return self._put(LinkTransfer(num_bytes, route, tuple(inputs), (self._gpus[sender].to_others,)))
 
     def around(self, gpu: int, num_bytes: float, inputs: Sequence[int]) -> int:
         """One GPU's part of a ring: what it passes to the next, over its NVLink."""
-        return self._put(Transfer(num_bytes, (self._ring[gpu],), tuple(inputs), (self._rings[gpu],)))
+        return self._put(LinkTransfer(num_bytes, (self._ring[gpu],), tuple(inputs), (self._rings[gpu],)))
 
     def to_task(self, sender: int, receiver: int, num_bytes: float, inputs: Sequence[int]) -> int:
         """Over the network."""
         route = () if sender == receiver else (self._network_out[sender], self._network_in[receiver])
-        return self._put(Transfer(num_bytes, route, tuple(inputs)))
+        return self._put(LinkTransfer(num_bytes, route, tuple(inputs)))
 
     def _switch(self, gpu: int) -> int:
         return gpu // self.host.gpus_by_switch
@@ -211,7 +213,7 @@ def step_seconds(step: TrainingStep, machine: str, model: str, gpus: int, sharin
     return cluster.seconds()
 
 
-class _OnHost:
+class _HostVariables:
     """Variables in the host's memory: every GPU reads them each step and sends its gradients there."""
 
     def __init__(self, cluster: _Cluster, step: TrainingStep) -> None:
@@ -226,7 +228,7 @@ class _OnHost:
         self.cluster.update(0, size * (len(made) + 2), sent)
 
 
-class _OnGpus(_OnHost):
+class _GpuVariables(_HostVariables):
     """Variables spread over the GPUs, each on that which holds least: the others read them there."""
 
     def __init__(self, cluster: _Cluster, step: TrainingStep) -> None:
@@ -250,7 +252,7 @@ class _OnGpus(_OnHost):
         return [task if gpu == owner else self.cluster.between(gpu, owner, size, (task,)) for gpu, task in enumerate(made)]
 
 
-class _Replicated(_OnGpus):
+class _ReplicatedStep(_GpuVariables):
     """A copy on each GPU; gradients are summed on one GPU after the other, and the sum goes back to all."""
 
     def reads(self, variable: int, gpu: int) -> Sequence[int]:
@@ -265,7 +267,7 @@ class _Replicated(_OnGpus):
             cluster.compute(gpu, 3 * size / cluster.bandwidth, (arrived,))
 
 
-class _Ring(_OnHost):
+class _Ring(_HostVariables):
     """A copy on each GPU; an all-reduce in a ring for each gradient: twice all but one part pass each link."""
 
     def reads(self, variable: int, gpu: int) -> Sequence[int]:
@@ -279,7 +281,7 @@ class _Ring(_OnHost):
             cluster.compute(gpu, 3 * size / cluster.bandwidth, parts)
 
 
-class _Distributed(_OnHost):
+class _DistributedStep(_HostVariables):
     """A copy on each GPU; a task sums its GPUs' gradients, sends them to the task that keeps the variable, and gets it back."""
 
     def reads(self, variable: int, gpu: int) -> Sequence[int]:
@@ -301,12 +303,12 @@ class _Distributed(_OnHost):
                 cluster.from_host(gpu, size, (there,))
 
 
-_SHARINGS: dict[Sharing, Callable[[_Cluster, TrainingStep], _OnHost]] = {
-    "ps on cpu": _OnHost,
-    "ps on gpu": _OnGpus,
-    "replicated": _Replicated,
+_SHARINGS: dict[Sharing, Callable[[_Cluster, TrainingStep], _HostVariables]] = {
+    "ps on cpu": _HostVariables,
+    "ps on gpu": _GpuVariables,
+    "replicated": _ReplicatedStep,
     "nccl": _Ring,
-    "distributed": _Distributed,
+    "distributed": _DistributedStep,
 }
 
 

@@ -18,7 +18,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 THREADS = 2
 
 
-class Opened:
+class ModelSession:
     """A graph in a session of its own, with its variables initialised."""
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -49,12 +49,12 @@ class Opened:
         return found
 
 
-def answer(request: dict[str, Any], opened: dict[str, Opened]) -> dict[str, Any]:
+def answer(request: dict[str, Any], opened: dict[str, ModelSession]) -> dict[str, Any]:
     """What a line asks for, done; `opened` holds what earlier lines opened."""
     if "open" in request:
         import numpy as np
 
-        found = opened[request["open"]] = Opened(request)
+        found = opened[request["open"]] = ModelSession(request)
         np.savez(request["values"], *(value for value in found.step() if value is not None))
         return {}
     if "close" in request:
@@ -88,7 +88,7 @@ def main() -> None:
     if sys.argv[1:2] == ["log"]:
         log(sys.argv[2])
         return
-    opened: dict[str, Opened] = {}
+    opened: dict[str, ModelSession] = {}
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line), opened)), flush=True)
 

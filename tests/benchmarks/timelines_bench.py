@@ -25,13 +25,13 @@ from placesim.collector import collector_paused
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.prediction.machines import SimulatedMachine
-from placesim.prediction.simulated_steps import WalkedStep, study_steps
-from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation.simulating import Stage
+from placesim.prediction.simulated_steps import DryRunStep, study_steps
+from placesim.runtime.recording import Execution, ExecutionRecorder
+from placesim.simulation.simulating import SimulationStage
 from placesim.simulation.simulating import simulate as walk
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
-from placesim.timelines.workload import Cores, Resource, Stream, Task
+from placesim.timelines.workload import Cores, Resource, SerialStream, Task
 from tests.benchmarks.graph_def_bench import best_of
 
 SIZES = (10_000, 100_000)
@@ -65,14 +65,14 @@ def layers(count: int) -> Inputs:
 
 GRAPHS: tuple[Callable[[int], Inputs], ...] = (chain, star, wide, layers)
 MACHINES: dict[str, tuple[Resource, ...]] = {
-    "two streams": (Stream("a"), Stream("b")),
+    "two streams": (SerialStream("a"), SerialStream("b")),
     "cores": (Cores("cores", 8, 4),),
-    "two launched streams": (Stream("a", 2), Stream("b", 2), Cores("host", 8, 4)),
+    "two launched streams": (SerialStream("a", 2), SerialStream("b", 2), Cores("host", 8, 4)),
 }
 
 
 def tasks_on(machine: Sequence[Resource], inputs: Inputs) -> list[Task]:
-    places = sum(isinstance(it, Stream) for it in machine) or 1
+    places = sum(isinstance(it, SerialStream) for it in machine) or 1
     return [
         Task((1 + number % 7) * 1e-5, number % places, before, 5e-6, 1 + number % 3) for number, before in enumerate(inputs)
     ]
@@ -132,8 +132,8 @@ STUDIES: dict[str, tuple[Sequence[str], str, Callable[[int], Inputs], str | None
 
 def executions(source: dict[str, Any], count: int) -> tuple[list[Execution], SimulatedMachine]:
     """What the graph executes, copy after copy, each waiting for the last execution of the one before."""
-    recorder, options = Recorder(), make_options({})
-    report = walk(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
+    recorder, options = ExecutionRecorder(), make_options({})
+    report = walk(load(source, None, options), options, SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     if report.error is not None:
         raise report.error
     one = recorder.executions
@@ -150,7 +150,7 @@ def measure_studies(count: int) -> None:
         with collector_paused():
             step, machine = executions(graph_of(devices, op, inputs(WALKED), model), count)
             sources = [execution.sources for execution in step]
-            walked = [WalkedStep(step, step, 1)]
+            walked = [DryRunStep(step, step, 1)]
             ours = best_of(lambda walked=walked, machine=machine: study_steps("g", walked, machine, {})) / count  # type: ignore[misc]
             sorting = best_of(lambda sources=sources: sort(sources)) / count  # type: ignore[misc]
         links = sum(execution.site is not None and execution.site.instruction.node.op == "_Recv" for execution in step)

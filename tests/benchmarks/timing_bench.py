@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol
 from placesim.prediction.costs import predict, work_family
 from placesim.prediction.processors import Processor
 from tests.benchmarks.collective_times import predict_collectives
-from tests.benchmarks.network_rows import LeftOut, NetworkRow, read_networks
+from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
-from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, Unmodelled, read_measurements, read_processors
+from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, UnmodelledRow, read_measurements, read_processors
 
 
 class Comparison(NamedTuple):
@@ -73,12 +73,12 @@ def bench_ops(ops: Path, processors: Mapping[str, Processor]) -> None:
     write_table("all op rows", {"all": compared})
     write_table("by family", grouped(compared, 0))
     write_table("by device", grouped(compared, 1))
-    left_out = Counter(f"{row.op} on {row.device}" for row in rows if isinstance(row, Unmodelled))
+    left_out = Counter(f"{row.op} on {row.device}" for row in rows if isinstance(row, UnmodelledRow))
     told = ", ".join(f"{name} ({count})" for name, count in sorted(left_out.items()))
     print(f"\nrows that no formula stands for: {sum(left_out.values())}{': ' + told if told else ''}")
 
 
-class Timed(Protocol):
+class TimedRow(Protocol):
     """A prediction beside its measurement, in seconds."""
 
     @property
@@ -88,9 +88,9 @@ class Timed(Protocol):
     def measured(self) -> float: ...
 
 
-def write_errors(title: str, found: Sequence[Timed], label: Callable[[Any], str]) -> None:
+def write_errors(title: str, found: Sequence[TimedRow], label: Callable[[Any], str]) -> None:
     """A line for each label of the predictions, with the number of its rows, errors and bias in percent."""
-    groups: dict[str, list[Timed]] = defaultdict(list)
+    groups: dict[str, list[TimedRow]] = defaultdict(list)
     for timed in found:
         groups[label(timed)].append(timed)
     print(f"\n{title:<66}   rows  median     p90    bias  within  (percent)")
@@ -114,11 +114,11 @@ def bench_models(models: Path, devices: Path) -> None:
     write_errors("by device", found, lambda time: time.row.device)
     write_errors("by framework", found, lambda time: f"{time.row.device}, {time.row.framework}, {_phase(time.row)}")
     write_errors("by network", found, lambda time: time.row.run.network)
-    left_out = Counter((row.suite, row.why) for row in rows if isinstance(row, LeftOut))
+    left_out = Counter((row.suite, row.why) for row in rows if isinstance(row, OmittedRow))
     print("\nrows of networks that are left out, and why")
     for (suite, why), count in sorted(left_out.items()):
         print(f"{suite:<30} {count:6} {why}")
-    scaled = predict_scaled([row for row in rows if not isinstance(row, LeftOut)])
+    scaled = predict_scaled([row for row in rows if not isinstance(row, OmittedRow)])
     if scaled:
         write_errors("several GPUs, from the row on one", scaled, lambda time: "all")
         ideal = [100 * time.ideal_error for time in scaled]

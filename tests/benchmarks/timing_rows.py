@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.prediction.processors import Arithmetic, Memory, Processor, gpu_processor
-from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, Work, matrix_product
+from placesim.prediction.work import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "timing"
 WHERE = """no timing data at {}: the published tables are NeuSight's and DeepBench's kernels, PipeDream's layer profiles and
@@ -88,7 +88,7 @@ class Measurement(NamedTuple):
     sizes: str
 
 
-class Unmodelled(NamedTuple):
+class UnmodelledRow(NamedTuple):
     """A row that no formula stands for."""
 
     device: str
@@ -137,12 +137,12 @@ def _kind_by_width(row: Mapping[str, str]) -> Memory:
     return "stacked" if row["device"].startswith("AMD") or float(row["mem_GBps"]) > 1800 else "planar"
 
 
-def read_measurements(ops: Path, processors: Mapping[str, Processor]) -> Iterator[Measurement | Unmodelled]:
+def read_measurements(ops: Path, processors: Mapping[str, Processor]) -> Iterator[Measurement | UnmodelledRow]:
     """Each row of the op table, in its order."""
     for row in read_table(ops):
         work = tuple(_work(row)) if row["device"] in processors else ()
         if not work:
-            yield Unmodelled(row["device"], row["op"])
+            yield UnmodelledRow(row["device"], row["op"])
             continue
         harness = _harness(row)
         sizes = f"{row['op']} {row['dims']}"
@@ -171,17 +171,17 @@ def _work(row: Mapping[str, str]) -> Iterator[Work]:
         for direction in _DIRECTIONS[row["phase"]]:
             yield _convolution(dims).work(direction, arithmetic, size)
     elif op in _ELEMENTWISE:
-        yield Stream("elementwise", float(row["bytes"]) * (_GRADIENT_TENSORS if row["phase"] == "bwd_total" else 1))
+        yield StreamedBytes("elementwise", float(row["bytes"]) * (_GRADIENT_TENSORS if row["phase"] == "bwd_total" else 1))
     elif op in _STREAMED:
         is_gradient = row["phase"] != "fwd"
         share = _GRADIENT_TENSORS if is_gradient and op == "batchnorm" else 1
-        yield Stream(_STREAMED[op] + (" gradient" if is_gradient else ""), float(row["bytes"]) * share)
+        yield StreamedBytes(_STREAMED[op] + (" gradient" if is_gradient else ""), float(row["bytes"]) * share)
     elif op in {"softmax", "layernorm"}:
         yield Rows("softmax" if op == "softmax" else "layer normalization", dims["rows"], dims["cols"], size)
     elif op.startswith("rnn_"):
         for direction in _DIRECTIONS[row["phase"]]:
             sizes = (_GATES[texts["cell"]], dims["hidden"], dims["n"], dims["t"])
-            yield Recurrent(f"recurrent {direction}", *sizes, arithmetic, size)
+            yield RecurrentLayer(f"recurrent {direction}", *sizes, arithmetic, size)
 
 
 def _products(row: Mapping[str, str], dims: Mapping[str, int], arithmetic: Arithmetic, size: int) -> Iterator[Work]:

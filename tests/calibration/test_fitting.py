@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from placesim.calibration.cases import CHECKED, GROUPS, Case
-from placesim.calibration.fitting import Sample, among_others, family_factors, fit_figures, fit_threads
-from placesim.calibration.measuring import Timing, load_of
-from placesim.devices.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, Measured
+from placesim.calibration.fitting import Sample, fit_families, fit_figures, fit_threads, rescale_families
+from placesim.calibration.measuring import Timing, find_load
+from placesim.devices.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, MeasuredFigure
 from placesim.prediction.host_costs import load_seconds
 
 CACHES = (2.0**21, 2.0**26)
 SECONDS_OF_ONE = {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))}
-PROFILE = HostProfile(SECONDS_OF_ONE, CACHES, dict.fromkeys(FAMILIES, Measured(1.0)))
+PROFILE = HostProfile(SECONDS_OF_ONE, CACHES, dict.fromkeys(FAMILIES, MeasuredFigure(1.0)))
 
 
 def samples_of(cases: tuple[Case, ...], threads: int = 1) -> list[Sample]:
     """What would be measured on a machine of this profile."""
-    loads = [load_of(case) for case in cases]
+    loads = [find_load(case) for case in cases]
     return [Sample(load, Timing(load_seconds(load, PROFILE, threads))) for load in loads]
 
 
@@ -44,7 +44,7 @@ def test_what_threads_cost_is_found_again() -> None:
 def test_what_networks_take_longer_is_one_factor_for_all_families() -> None:
     cases = samples_of(tuple(case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")))
     found = [Sample(load, Timing(1.5 * timing.seconds)) for load, timing in cases[:-1]]
-    families = among_others(family_factors(cases, PROFILE), cases, found, PROFILE, 1)
+    families = rescale_families(fit_families(cases, PROFILE), cases, found, PROFILE, 1)
     assert {family: factor.value for family, factor in families.items()} == pytest.approx(dict.fromkeys(families, 1.5))
     assert families["softmax"].low == pytest.approx(1 / 1.5)
     assert families["softmax"].high == pytest.approx(1.0)
@@ -58,4 +58,4 @@ def test_all_that_is_counted_is_told_by_one_group() -> None:
 
 def test_cases_are_of_families_that_a_profile_has() -> None:
     cases = [case for group in GROUPS for case in group.cases] + list(CHECKED)
-    assert {load_of(case).family for case in cases} <= set(FAMILIES)
+    assert {find_load(case).family for case in cases} <= set(FAMILIES)

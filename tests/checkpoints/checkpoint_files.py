@@ -12,7 +12,7 @@ import numpy as np
 from placesim.checkpoints.crc32c import crc32c, mask
 from placesim.checkpoints.slices import FULL, Region, slice_key
 from placesim.checkpoints.table import TABLE_MAGIC
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.formats.tensorflow.messages import Message, message_class, serialise
 
 
@@ -53,11 +53,11 @@ class CheckpointFiles:
         self.entries: dict[bytes, Message] = {}
         self.header = message_class("BundleHeaderProto")(num_shards=1)
 
-    def add(self, name: str, dtype: DType, array: np.ndarray[Any, Any]) -> Message:
+    def add(self, name: str, dtype: DataType, array: np.ndarray[Any, Any]) -> Message:
         """A whole tensor; returns its entry, to be spoilt."""
         return self._add(name.encode(), dtype, np.asarray(array))
 
-    def add_parts(self, name: str, dtype: DType, whole: np.ndarray[Any, Any], regions: Sequence[Region]) -> Message:
+    def add_parts(self, name: str, dtype: DataType, whole: np.ndarray[Any, Any], regions: Sequence[Region]) -> Message:
         """A tensor saved in regions; returns its entry, to be spoilt."""
         entry = self._entry(name.encode(), dtype, whole.shape)
         for region in regions:
@@ -70,14 +70,14 @@ class CheckpointFiles:
             self._add(slice_key(name.encode(), region), dtype, whole[places])
         return entry
 
-    def _entry(self, key: bytes, dtype: DType, shape: Sequence[int]) -> Message:
+    def _entry(self, key: bytes, dtype: DataType, shape: Sequence[int]) -> Message:
         entry = self.entries[key] = message_class("BundleEntryProto")(dtype=dtype.number)
         entry.shape.SetInParent()
         for size in shape:
             entry.shape.dim.add(size=size)
         return entry
 
-    def _add(self, key: bytes, dtype: DType, array: np.ndarray[Any, Any]) -> Message:
+    def _add(self, key: bytes, dtype: DataType, array: np.ndarray[Any, Any]) -> Message:
         entry = self._entry(key, dtype, array.shape)
         content, checked = _strings(array.reshape(-1).tolist()) if dtype is STRING else (array.tobytes(),) * 2
         entry.offset, entry.size, entry.crc32c = len(self.data), len(content), mask(crc32c(checked))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.checkpoints.entries import Entry, Header, decode_entry, decode_header, encode_entry, encode_header
+from placesim.checkpoints.entries import Header, TensorEntry, decode_entry, decode_header, encode_entry, encode_header
 from placesim.checkpoints.slices import Extent, Region
 from placesim.dtypes import DTYPES, FLOAT
 from placesim.errors import DataLossError, InvalidArgumentError
@@ -19,16 +19,18 @@ EXTENTS = st.one_of(st.just(Extent()), st.builds(Extent, SIZES, SIZES))
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> TensorEntry:
     shape = tuple(draw(st.lists(SIZES, max_size=5)))
     extents = st.lists(EXTENTS, min_size=len(shape), max_size=len(shape))
     regions: tuple[Region, ...] = tuple(tuple(region) for region in draw(st.lists(extents, max_size=3)))
     dtype = draw(st.sampled_from(list(DTYPES.values())))
-    return Entry(dtype, shape, draw(st.integers(0, 99)), draw(SIZES), draw(SIZES), draw(st.integers(0, (1 << 32) - 1)), regions)
+    return TensorEntry(
+        dtype, shape, draw(st.integers(0, 99)), draw(SIZES), draw(SIZES), draw(st.integers(0, (1 << 32) - 1)), regions
+    )
 
 
 @given(entries())
-def test_entries_are_protobufs(entry: Entry) -> None:
+def test_entries_are_protobufs(entry: TensorEntry) -> None:
     data = encode_entry(entry)
     message = parse("BundleEntryProto", data)
     assert serialise(message) == data
@@ -51,7 +53,7 @@ def test_headers_are_protobufs(header: Header) -> None:
 
 
 def test_fields_that_nobody_knows_are_passed_over() -> None:
-    data = encode_entry(Entry(FLOAT, (2,), 0, 0, 8, 5))
+    data = encode_entry(TensorEntry(FLOAT, (2,), 0, 0, 8, 5))
     unknown = bytes([15 << 3, 1]) + bytes([14 << 3 | 5]) + bytes(4) + bytes([13 << 3 | 1]) + bytes(8)
     assert decode_entry(b"x", unknown + data + unknown, 1) == decode_entry(b"x", data, 1)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from placesim.cli import main
-from tests.processes import PLACESIM, ROOT, Ended, start_process
+from tests.processes import PLACESIM, ROOT, CommandResult, start_process
 
-__all__ = ["ROOT", "Ended", "Shell", "rows", "start"]
+__all__ = ["ROOT", "CommandResult", "Shell", "rows", "start"]
 
 
 class Shell:
@@ -21,11 +21,11 @@ class Shell:
         self.directory = directory
         self._capture = capture
 
-    def __call__(self, *arguments: str) -> Ended:
+    def __call__(self, *arguments: str) -> CommandResult:
         self._capture.readouterr()
         code = main(arguments)
         printed = self._capture.readouterr()
-        return Ended(code, printed.out, printed.err)
+        return CommandResult(code, printed.out, printed.err)
 
     def write(self, name: str, content: str | bytes) -> str:
         """A file in the directory; gives its name."""

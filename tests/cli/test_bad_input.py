@@ -24,7 +24,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-class Bad(NamedTuple):
+class BadFile(NamedTuple):
     """A file and what is said of it: the exit code, and pieces of the first line and of all that follows."""
 
     content: str | bytes
@@ -34,34 +34,34 @@ class Bad(NamedTuple):
 
 
 FILES = {
-    "empty file": Bad("", 2, ("GraphFileError: g.yaml:1:1: empty file",)),
-    "not UTF-8": Bad(b"nodes: []\n# \xff\n", 2, ("GraphFileError: g.yaml:2:3: not UTF-8 text: got byte 0xff",)),
-    "not YAML": Bad("nodes: [\n", 2, ("GraphFileError: g.yaml:2:1: ",)),
-    "a list at the top": Bad("[1, 2]\n", 2, ("g.yaml:1:1: wrong type of a graph file: got a list, expected a mapping",)),
-    "an unknown key": Bad("nodes: []\nnods: []\n", 2, ("g.yaml:2:1: unknown key", "got 'nods'", "did you mean 'nodes'?")),
-    "an unknown op": Bad(
+    "empty file": BadFile("", 2, ("GraphFileError: g.yaml:1:1: empty file",)),
+    "not UTF-8": BadFile(b"nodes: []\n# \xff\n", 2, ("GraphFileError: g.yaml:2:3: not UTF-8 text: got byte 0xff",)),
+    "not YAML": BadFile("nodes: [\n", 2, ("GraphFileError: g.yaml:2:1: ",)),
+    "a list at the top": BadFile("[1, 2]\n", 2, ("g.yaml:1:1: wrong type of a graph file: got a list, expected a mapping",)),
+    "an unknown key": BadFile("nodes: []\nnods: []\n", 2, ("g.yaml:2:1: unknown key", "got 'nods'", "did you mean 'nodes'?")),
+    "an unknown op": BadFile(
         "nodes:\n  - {op: MatMull}\n", 2, ("g.yaml:2:10: unknown op: got 'MatMull'", "did you mean 'MatMul'?")
     ),
-    "a missing input": Bad("nodes:\n  - {op: Neg, inputs: [aa]}\n", 2, ("g.yaml:2:", "'aa'")),
-    "too few inputs": Bad("nodes:\n  - {op: Add, inputs: [1.0]}\n", 2, ("g.yaml:2:", "Add")),
-    "too many inputs": Bad("nodes:\n  - {op: Neg, inputs: [1.0, 2.0]}\n", 2, ("g.yaml:2:", "Neg")),
-    "another type": Bad(
+    "a missing input": BadFile("nodes:\n  - {op: Neg, inputs: [aa]}\n", 2, ("g.yaml:2:", "'aa'")),
+    "too few inputs": BadFile("nodes:\n  - {op: Add, inputs: [1.0]}\n", 2, ("g.yaml:2:", "Add")),
+    "too many inputs": BadFile("nodes:\n  - {op: Neg, inputs: [1.0, 2.0]}\n", 2, ("g.yaml:2:", "Neg")),
+    "another type": BadFile(
         "nodes:\n  - {op: Const, name: i, value: 1}\n  - {op: Const, name: f, value: 1.5}\n  - {op: Add, inputs: [f, i]}\n",
         2,
         ("g.yaml:4:", "Input 'y' of 'Add' Op has type int32 that does not match type float32 of argument 'x'."),
     ),
-    "a cycle": Bad(
+    "a cycle": BadFile(
         "nodes:\n  - {op: Neg, name: a, inputs: [b]}\n  - {op: Neg, name: b, inputs: [a]}\n", 2, ("g.yaml:", "a -> b -> a")
     ),
-    "a name twice": Bad(
+    "a name twice": BadFile(
         "nodes:\n  - {op: Const, name: a, value: 1}\n  - {op: Const, name: a, value: 2}\n",
         2,
         ("g.yaml:3:23: duplicate name", "'a'", "g.yaml:2:5"),
     ),
-    "a malformed device": Bad(
+    "a malformed device": BadFile(
         "nodes:\n  - {op: Const, value: 1, device: '/gpu:x:y'}\n", 2, ("ValueError: ", "g.yaml:2:", "/gpu:x:y")
     ),
-    "a device that isn't there": Bad(
+    "a device that isn't there": BadFile(
         "nodes:\n  - {op: Const, name: b, value: 1, device: '/device:GPU:2'}\n",
         1,
         (
@@ -72,26 +72,28 @@ FILES = {
         ),
         ("--soft-placement",),
     ),
-    "a negative count": Bad("devices: {cpu: -1}\nnodes: []\n", 2, ("g.yaml:1:16: ", "-1", "0 to 4096")),
-    "an absurd count": Bad("devices: {gpu: 1000000}\nnodes: []\n", 2, ("g.yaml:1:16: ", "1000000", "0 to 4096")),
-    "no CPU": Bad(
+    "a negative count": BadFile("devices: {cpu: -1}\nnodes: []\n", 2, ("g.yaml:1:16: ", "-1", "0 to 4096")),
+    "an absurd count": BadFile("devices: {gpu: 1000000}\nnodes: []\n", 2, ("g.yaml:1:16: ", "1000000", "0 to 4096")),
+    "no CPU": BadFile(
         "devices: {cpu: 0}\nnodes:\n  - {op: NoOp}\n", 1, ("NotFoundError: No CPU devices are available in this process",)
     ),
-    "an unknown fetch": Bad(
+    "an unknown fetch": BadFile(
         "nodes:\n  - {op: Const, name: total, value: 1}\nfetch: [totla]\n",
         2,
         ("g.yaml:3:9: ", "'totla'", "did you mean 'total'?"),
     ),
-    "a billion laughs": Bad(LAUGHS + "nodes: *i\n", 2, ("g.yaml:", "10000000")),
-    "a Python tag": Bad("nodes: !!python/object/apply:os.system [true]\n", 2, ("g.yaml:1:8: ", "python")),
-    "a 101-deep nest": Bad(NEST, 2, ("g.yaml:1:", "100")),
-    "too large a constant": Bad("nodes:\n  - {op: Const, value: 0.0, shape: [100000, 100000]}\n", 2, ("g.yaml:2:", "2 GiB")),
-    "an unknown GPU model": Bad(
+    "a billion laughs": BadFile(LAUGHS + "nodes: *i\n", 2, ("g.yaml:", "10000000")),
+    "a Python tag": BadFile("nodes: !!python/object/apply:os.system [true]\n", 2, ("g.yaml:1:8: ", "python")),
+    "a 101-deep nest": BadFile(NEST, 2, ("g.yaml:1:", "100")),
+    "too large a constant": BadFile(
+        "nodes:\n  - {op: Const, value: 0.0, shape: [100000, 100000]}\n", 2, ("g.yaml:2:", "2 GiB")
+    ),
+    "an unknown GPU model": BadFile(
         "devices: {gpu: {count: 1, model: Tesla K40}}\nnodes: []\n",
         2,
         ("g.yaml:1:34: unknown GPU model", "did you mean 'Tesla K40c'?"),
     ),
-    "an op without a kernel": Bad(
+    "an op without a kernel": BadFile(
         "nodes:\n  - {op: AudioSpectrogram, name: s, inputs: [[[0.0]]], attrs: {window_size: 1, stride: 1}}\n",
         1,
         (
@@ -100,11 +102,11 @@ FILES = {
         ),
         ("`placesim place` works without it",),
     ),
-    "an unfed placeholder": Bad(
+    "an unfed placeholder": BadFile(
         MATMUL, 1, ("InvalidArgumentError: You must feed a value for placeholder tensor 'x'",), ("--feed",)
     ),
-    "an empty graph": Bad("nodes: []\n", 1, ("RuntimeError: The Session graph is empty.",)),
-    "an uninitialized variable": Bad(
+    "an empty graph": BadFile("nodes: []\n", 1, ("RuntimeError: The Session graph is empty.",)),
+    "an uninitialized variable": BadFile(
         "nodes:\n  - {variable: v, shape: [2]}\nfetch: [v/read]\n",
         1,
         ("FailedPreconditionError: Attempting to use uninitialized value v",),

@@ -14,7 +14,7 @@ from placesim.cli.group import placesim as group
 from placesim.manual.pages import read_page
 from tests.cli.shell import ROOT
 from tests.documents import blocks
-from tests.processes import Ended, run_process
+from tests.processes import CommandResult, run_process
 
 ACTION = ROOT / ".github" / "actions" / "check"
 ACTION_FILE = yaml.safe_load((ACTION / "action.yml").read_text())
@@ -52,7 +52,7 @@ def test_the_hooks_files_are_graphs() -> None:
     assert not [name for name in (".pre-commit-config.yaml", "graphs.yaml", "graphs/run.py") if re.search(HOOK["files"], name)]
 
 
-def run_step(directory: Path, graphs: str, policy: str = "", options: str = "") -> Ended:
+def run_step(directory: Path, graphs: str, policy: str = "", options: str = "") -> CommandResult:
     """The action's last step, as its file calls it, with this Python in the place of the one that it installs."""
     step = ACTION_FILE["runs"]["steps"][-1]
     assert step["env"] == {name.upper(): f"${{{{ inputs.{name} }}}}" for name in ("graphs", "policy", "options")}

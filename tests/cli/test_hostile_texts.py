@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import ROOT, Ended, Shell
+from tests.cli.shell import ROOT, CommandResult, Shell
 
 TOWERS = str(ROOT / "graphs" / "towers.yaml")
 BAD = "\x1b[31m\n\r\t\x9b\u2028\u202e%,:'\"&<b>"
@@ -70,7 +70,7 @@ FORMS = (
 )
 
 
-def check_clean(command: tuple[str, ...], ended: Ended) -> None:
+def check_clean(command: tuple[str, ...], ended: CommandResult) -> None:
     """No control characters, lines that are what they should be, and JSON that can be read."""
     for text in ended[1:]:
         assert not CONTROLS.search(STYLES.sub("", text))

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placesim.cli.plan import _Best
+from placesim.cli.plan import _BestPlanLine
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.planned import study_plan
 from placesim.planning.bounds import Bound
 from placesim.planning.methods.exact import has_solver
-from placesim.planning.portfolio import Effort, Planned
+from placesim.planning.portfolio import Effort, PlanResult
 from placesim.planning.problem import Plan
 from placesim.report.terminal_planning import styled_plan
 from tests.cli.shell import ROOT, Shell, rows, start
@@ -282,8 +282,8 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "30")
     plan = Plan(0.02, (0,))
-    with _Best(60.0, is_bytes=False) as best:
-        best.show(Planned(plan, Bound(0.01, "why"), "move", 1.0))
+    with _BestPlanLine(60.0, is_bytes=False) as best:
+        best.show(PlanResult(plan, Bound(0.01, "why"), "move", 1.0))
     *lines, last = terminal.getvalue().split("\r\x1b[K")[1:]
     assert {len(line) for line in lines} == {29}
     assert re.match(r"0:0\d, (1:00|0:5\d) left: best 20 ms", lines[0])

@@ -18,7 +18,7 @@ from shlex import quote
 import pytest
 
 from tests.cli.shell import ROOT, start
-from tests.processes import PLACESIM, Ended, interrupt, read_until, run_process, run_shell, until
+from tests.processes import PLACESIM, CommandResult, interrupt, read_until, run_process, run_shell, until
 
 pytestmark = pytest.mark.slow(2)
 ENDLESS = """nodes:
@@ -30,7 +30,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TERMINAL = {"TERM": "xterm-256color"}
 
 
-def run_text(graph: str, *options: str) -> Ended:
+def run_text(graph: str, *options: str) -> CommandResult:
     """Steps of a graph that comes from a pipe."""
     return run_process((*PLACESIM, "run", "-", *options), given=graph.encode())
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.options import Options
+from placesim.options import SimulationOptions
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "towers.yaml")
@@ -227,10 +227,10 @@ def test_a_report_is_told_in_a_line() -> None:
 def test_a_function_tells_its_options(name: str) -> None:
     function = FUNCTIONS[name]
     parameters = inspect.signature(function).parameters
-    assert set(Options.__dataclass_fields__) <= set(parameters)
+    assert set(SimulationOptions.__dataclass_fields__) <= set(parameters)
     assert not [p for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
-    for option in Options.__dataclass_fields__:
-        assert parameters[option].annotation == Options.__dataclass_fields__[option].type
+    for option in SimulationOptions.__dataclass_fields__:
+        assert parameters[option].annotation == SimulationOptions.__dataclass_fields__[option].type
     assert function.__doc__ is not None
     assert "`inventory` is a file with a `devices:` document" in function.__doc__
 

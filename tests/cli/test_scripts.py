@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, Ended, Shell, start
+from tests.cli.shell import ROOT, CommandResult, Shell, start
 from tests.cli.warm import run_warm
 from tests.processes import interrupt, read_until
 
@@ -214,7 +214,7 @@ def test_flags_override_what_a_script_says(tmp_path: Path) -> None:
 
 def test_run_ends_with_the_scripts_own_code(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text("import sys\nprint('out')\nsys.exit(7)\n")
-    assert run_warm(tmp_path, "run", "ends.py") == Ended(7, "out\n", "")
+    assert run_warm(tmp_path, "run", "ends.py") == CommandResult(7, "out\n", "")
 
 
 def test_an_error_of_a_step_is_told_with_both_lines(tmp_path: Path) -> None:

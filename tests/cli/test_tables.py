@@ -13,7 +13,7 @@ import pytest
 
 from placesim.cli.command import Word
 from placesim.cli.group import command_named
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs/cifar10-towers.yaml")
@@ -30,8 +30,8 @@ REPORTS = {
 """Each command that has tables: the module of its text, and what to ask."""
 
 
-def kinds_of(command: str) -> Sequence[TableOf]:
-    found: Sequence[TableOf] = import_module(f"placesim.report.text.{REPORTS[command][0]}").TABLES
+def kinds_of(command: str) -> Sequence[TableSpec]:
+    found: Sequence[TableSpec] = import_module(f"placesim.report.text.{REPORTS[command][0]}").TABLES
     return found
 
 

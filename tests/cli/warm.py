@@ -22,19 +22,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from tests.processes import ROOT, Ended
+from tests.processes import ROOT, CommandResult
 
 _SECONDS = 60
 """The longest that a command may take."""
 
 
-def run_warm(folder: Path, *arguments: str, **environment: str) -> Ended:
+def run_warm(folder: Path, *arguments: str, **environment: str) -> CommandResult:
     """What a command leaves behind that runs in a directory, with these variables beside the test's own."""
     with tempfile.TemporaryDirectory(prefix="placesim-test-") as place:
         streams = [os.path.join(place, name) for name in ("output", "complaint")]
         task = {"folder": str(folder), "words": arguments, "streams": streams, "environment": os.environ | environment}
         code = _ask(json.dumps(task).encode())
-        return Ended(code, *(Path(stream).read_text() for stream in streams))
+        return CommandResult(code, *(Path(stream).read_text() for stream in streams))
 
 
 def _ask(task: bytes) -> int:
@@ -63,7 +63,7 @@ def _server() -> subprocess.Popen[bytes]:
 # --- in the process that forks --------------------------------------------------------------------------------------
 
 
-class _Replaced(BaseException):
+class _ProgramReplacement(BaseException):
     """The process is to go on as another program."""
 
 
@@ -118,7 +118,7 @@ def _run_command(folder: str, words: Sequence[str], streams: Sequence[str], envi
     os.execv = _replace  # type: ignore[assignment]
     try:
         return main()
-    except _Replaced as replaced:
+    except _ProgramReplacement as replaced:
         _run_script(*replaced.args)
         return 0
 
@@ -130,7 +130,7 @@ def _redirect(path: str, flags: int, number: int) -> None:
 
 
 def _replace(program: str, command: Sequence[str]) -> NoReturn:
-    raise _Replaced(command)
+    raise _ProgramReplacement(command)
 
 
 def _run_script(command: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.cluster.homes import Homes, Moved, check_bindings, find_homes, parse_binding
+from placesim.cluster.homes import DeviceAssignment, DeviceMove, check_bindings, find_homes, parse_binding
 from placesim.cluster.offers import Offer
 from placesim.errors import PlacesimError, UnavailableError, UsageError
 
@@ -24,11 +24,11 @@ def homes(
     per: str = "task",
     soft: bool = False,
     devices: tuple[str, ...] = DEVICES,
-) -> Homes:
+) -> DeviceAssignment:
     return find_homes(devices, per, [parse_binding(text) for text in bindings], offers, is_soft=soft)
 
 
-def ports(found: Homes) -> list[int]:
+def ports(found: DeviceAssignment) -> list[int]:
     """The last digit of each device's worker's address."""
     return [int(found.workers[device][-1]) for device in DEVICES]
 
@@ -72,13 +72,13 @@ def test_each_device_may_have_a_worker() -> None:
 def test_soft_placement_shares_workers() -> None:
     found = homes(offers=(A, B), soft=True)
     assert ports(found) == [1, 2, 2, 1, 1]
-    assert found.moved == (Moved(W1, "", A.address),)
+    assert found.moved == (DeviceMove(W1, "", A.address),)
 
 
 def test_soft_placement_takes_another_worker() -> None:
     found = homes("/job:ps=10.0.0.9", soft=True)
     assert ports(found) == [1, 2, 2, 3, 3]
-    assert found.moved == (Moved(PS, "10.0.0.9", A.address),)
+    assert found.moved == (DeviceMove(PS, "10.0.0.9", A.address),)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import placesim
-from placesim.cluster.asking import Asking
+from placesim.cluster.asking import RemoteProcessPool
 from placesim.cluster.connection import Connection
 from placesim.cluster.opening import open_cluster
 from placesim.errors import UnavailableError
-from placesim.sweeping.processes import Hands, outcomes
-from placesim.sweeping.simulating import Job
-from placesim.sweeping.spreading import travelling
+from placesim.sweeping.processes import ProcessCount, run_combinations
+from placesim.sweeping.simulating import SweepJob
+from placesim.sweeping.spreading import make_portable_job
 from tests.cli.shell import ROOT, Shell, start
 from tests.cli.test_sweep import GRAPH
 from tests.cluster.commands import DaskCommands
@@ -112,11 +112,11 @@ def test_who_goes_away_leaves_nothing(number: int, dask: DaskCommands, graph: st
 
 
 def test_a_process_that_ends_is_a_row(dask: DaskCommands, graph: str) -> None:
-    job = Job(graph, graph, ("batch",), {})
+    job = SweepJob(graph, graph, ("batch",), {})
     with open_cluster(Connection(dask.address)) as cluster:
         # a module that ends at once
-        asking = Asking(cluster, "placesim.suggestions", travelling(job), answers_once=True)
-        found = list(outcomes(job, [(1,), (2,)], Hands(2, lambda job: asking.open())))
+        asking = RemoteProcessPool(cluster, "placesim.suggestions", make_portable_job(job), answers_once=True)
+        found = list(run_combinations(job, [(1,), (2,)], ProcessCount(2, lambda job: asking.open())))
     assert sorted(number for number, _ in found) == [0, 1]
     sentence = "UnavailableError: the process that simulated it has ended with exit code 0, perhaps for want of memory"
     assert {outcome.row.error for _, outcome in found} == {sentence}
@@ -151,7 +151,9 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
         # the last one is lost
         worker = commands.worker("--no-nanny")
         with open_cluster(Connection(commands.address, seconds=60)) as cluster:
-            asking = Asking(cluster, "placesim.sweeping.worker", travelling(Job(graph, graph, (), {})), answers_once=True)
+            asking = RemoteProcessPool(
+                cluster, "placesim.sweeping.worker", make_portable_job(SweepJob(graph, graph, (), {})), answers_once=True
+            )
             process = asking.open()
             worker.kill()
             process.tell(())

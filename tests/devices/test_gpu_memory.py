@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placesim.devices.catalogue import GIB, GPU_MODELS, MIB, GpuModel
-from placesim.devices.gpu_memory import GpuProcess, LogLine, gpu_memory_limit, visible_gpus
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess, gpu_memory_limit, visible_gpus
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment, GpuOptions, VirtualDevices
 from placesim.devices.inventory import MAX_DEVICES, Device, TaskInventory, build_devices
 from placesim.errors import (
@@ -32,16 +32,16 @@ def gpus(
     most: int | None = None,
     environment: dict[str, str] | None = None,
     process: GpuProcess | None = None,
-) -> tuple[list[Device], list[LogLine]]:
+) -> tuple[list[Device], list[GpuLogLine]]:
     """The GPUs of a machine with so many, and what is logged."""
-    log: list[LogLine] = []
+    log: list[GpuLogLine] = []
     counts = {} if most is None else {"GPU": most}
     asked = DeviceOptions(options, counts, GpuEnvironment.of(environment or {}))
     devices = build_devices([TaskInventory(gpu=count, gpu_model=model)], asked, process, log.append)
     return [device for device in devices if device.type == "GPU"], log
 
 
-def warnings(log: list[LogLine]) -> list[tuple[str, str]]:
+def warnings(log: list[GpuLogLine]) -> list[tuple[str, str]]:
     return [tuple(line) for line in log if not line.text.startswith("Created device ")]  # type: ignore[misc]
 
 
@@ -386,7 +386,7 @@ def test_pinned_host_memory(text: str | None, limit: int) -> None:
 
 
 def test_an_unknown_allocator() -> None:
-    log: list[LogLine] = []
+    log: list[GpuLogLine] = []
     options = DeviceOptions(GpuOptions(allocator_type="buddy"), location=Location("f.yaml", 3, 5))
     with pytest.raises(InternalError) as raised:
         build_devices([TaskInventory(gpu=2, gpu_model=P4)], options, log=log.append)

@@ -10,11 +10,11 @@ from placesim.devices.catalogue import DEFAULT_MODEL, GIB, GPU_MODELS
 from placesim.devices.gpu_memory import describe_gpu
 from placesim.devices.gpu_options import DeviceOptions, GpuOptions
 from placesim.devices.inventory import CPU_MEMORY_BYTES, DeviceSet, TaskInventory, build_devices
-from placesim.devices.names import ANY, DeviceSpec, parse_python_spec
+from placesim.devices.names import ANY, DeviceName, parse_python_spec
 from placesim.errors import NotFoundError
 
 LOCAL = "/job:localhost/replica:0/task:0/device:"
-WORKER = DeviceSpec("worker", 0, 0)
+WORKER = DeviceName("worker", 0, 0)
 CLUSTER = (TaskInventory(cpu=1, gpu=2, job="worker", tasks=2), TaskInventory(job="ps"))
 
 
@@ -107,7 +107,7 @@ def test_mapping_line() -> None:
     assert gpu.mapping_line == f"{LOCAL}GPU:0 -> {description}"
 
 
-def device_set(local: DeviceSpec = ANY) -> DeviceSet:
+def device_set(local: DeviceName = ANY) -> DeviceSet:
     return DeviceSet(build_devices(CLUSTER), local)
 
 
@@ -152,8 +152,8 @@ def test_matching(text: str, expected: list[str]) -> None:
     assert in_short([device.name for device in device_set(WORKER).matching(parse_python_spec(text))]) == expected
 
 
-@pytest.mark.parametrize(("local", "client"), [(ANY, "worker0.CPU:0"), (DeviceSpec("ps", 0, 0), "ps0.CPU:0")])
-def test_client_device(local: DeviceSpec, client: str) -> None:
+@pytest.mark.parametrize(("local", "client"), [(ANY, "worker0.CPU:0"), (DeviceName("ps", 0, 0), "ps0.CPU:0")])
+def test_client_device(local: DeviceName, client: str) -> None:
     assert in_short([device_set(local).client.name]) == [client]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placesim.devices.names import (
     ANY,
-    DeviceSpec,
+    DeviceName,
     MergeConflict,
     enclose,
     format_spec,
@@ -24,11 +24,11 @@ NOT_INT = "invalid literal for int() with base 10: '{}'"
 
 FORMATS = [
     # 1.1.2
-    (DeviceSpec(), ""),
-    (DeviceSpec(id=1), ""),
-    (DeviceSpec(job="ps", type="GPU"), "/job:ps/device:GPU:*"),
-    (DeviceSpec("w", 0, 1, "GPU", 2), "/job:w/replica:0/task:1/device:GPU:2"),
-    (DeviceSpec(task=3, id=1), "/task:3"),
+    (DeviceName(), ""),
+    (DeviceName(id=1), ""),
+    (DeviceName(job="ps", type="GPU"), "/job:ps/device:GPU:*"),
+    (DeviceName("w", 0, 1, "GPU", 2), "/job:w/replica:0/task:1/device:GPU:2"),
+    (DeviceName(task=3, id=1), "/task:3"),
 ]
 
 RUNTIME_NAMES = [
@@ -36,22 +36,22 @@ RUNTIME_NAMES = [
     ("", ANY),
     ("/", ANY),
     # 1.2.2: any order, the later one wins, stars, legacy forms
-    ("/job:w/replica:0/task:1/device:GPU:2", DeviceSpec("w", 0, 1, "GPU", 2)),
-    ("/task:1/job:w", DeviceSpec(job="w", task=1)),
-    ("/job:a/job:b", DeviceSpec(job="b")),
+    ("/job:w/replica:0/task:1/device:GPU:2", DeviceName("w", 0, 1, "GPU", 2)),
+    ("/task:1/job:w", DeviceName(job="w", task=1)),
+    ("/job:a/job:b", DeviceName(job="b")),
     ("/job:*/replica:*/task:*/device:*:*", ANY),
     ("/job:a/job:*", ANY),
-    ("/device:GPU", DeviceSpec(type="GPU")),
-    ("/device:GPU:*", DeviceSpec(type="GPU")),
-    ("/device:*:3", DeviceSpec(id=3)),
-    ("/device:XLA_CPU:0", DeviceSpec(type="XLA_CPU", id=0)),
-    ("/cpu:0", DeviceSpec(type="CPU", id=0)),
-    ("/CPU:0", DeviceSpec(type="CPU", id=0)),
-    ("/gpu:*", DeviceSpec(type="GPU")),
-    ("/job:w_1/GPU:12", DeviceSpec(job="w_1", type="GPU", id=12)),
-    ("/device:CPU:1/gpu:2", DeviceSpec(type="GPU", id=2)),
+    ("/device:GPU", DeviceName(type="GPU")),
+    ("/device:GPU:*", DeviceName(type="GPU")),
+    ("/device:*:3", DeviceName(id=3)),
+    ("/device:XLA_CPU:0", DeviceName(type="XLA_CPU", id=0)),
+    ("/cpu:0", DeviceName(type="CPU", id=0)),
+    ("/CPU:0", DeviceName(type="CPU", id=0)),
+    ("/gpu:*", DeviceName(type="GPU")),
+    ("/job:w_1/GPU:12", DeviceName(job="w_1", type="GPU", id=12)),
+    ("/device:CPU:1/gpu:2", DeviceName(type="GPU", id=2)),
     # 1.2.3: the long form keeps its case
-    ("/device:cpu:0", DeviceSpec(type="cpu", id=0)),
+    ("/device:cpu:0", DeviceName(type="cpu", id=0)),
     # 1.2.4
     ("/foo:bar", None),
     ("/job:local host", None),
@@ -174,12 +174,12 @@ SCOPES = [
 
 
 @pytest.mark.parametrize(("spec", "text"), FORMATS)
-def test_canonical_text(spec: DeviceSpec, text: str) -> None:
+def test_canonical_text(spec: DeviceName, text: str) -> None:
     assert (format_spec(spec), str(spec)) == (text, text)
 
 
 @pytest.mark.parametrize(("text", "spec"), RUNTIME_NAMES)
-def test_runtime_parser(text: str, spec: DeviceSpec | None) -> None:
+def test_runtime_parser(text: str, spec: DeviceName | None) -> None:
     assert parse_runtime_name(text) == spec
 
 
@@ -248,7 +248,7 @@ def test_nested_scopes(inner: str, requested: str) -> None:
 
 
 FIELDS = st.builds(
-    DeviceSpec,
+    DeviceName,
     st.none() | st.sampled_from(["a", "b"]),
     st.none() | st.integers(0, 1),
     st.none() | st.integers(0, 1),
@@ -258,13 +258,13 @@ FIELDS = st.builds(
 
 
 @given(FIELDS)
-def test_the_canonical_text_reads_back(spec: DeviceSpec) -> None:
+def test_the_canonical_text_reads_back(spec: DeviceName) -> None:
     printed = spec._replace(id=None) if spec.type is None else spec
     assert parse_python_spec(str(spec)) == parse_runtime_name(str(spec)) == printed
 
 
 @given(FIELDS, FIELDS)
-def test_a_hard_merge_succeeds_where_nothing_conflicts(one: DeviceSpec, two: DeviceSpec) -> None:
+def test_a_hard_merge_succeeds_where_nothing_conflicts(one: DeviceName, two: DeviceName) -> None:
     try:
         merged = merge_specs(one, two)
     except MergeConflict:

@@ -25,21 +25,21 @@ from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, GraphFile, Step
+from placesim.graph.steps import Config, Fetch, GraphFile, GraphStep
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.runtime.kernels.data.values import Dataset
+from placesim.runtime.kernels.data.values import ElementSequence
 from placesim.runtime.requests import default_fetches
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.visible_devices import build_session_devices
-from placesim.simulation.settings import machine_of, session_config
+from placesim.simulation.settings import build_machine_settings, session_config
 from tests.engine.workers import open_session, two_workers
 
 ROOT = Path(__file__).parent.parent.parent
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
 NO_KERNEL = ("PyFunc",)
 
-Opener = Callable[..., Session]
+Opener = Callable[..., GraphSession]
 
 
 class Case(NamedTuple):
@@ -49,7 +49,7 @@ class Case(NamedTuple):
     file: GraphFile
     devices: tuple[Device, ...]
     config: Config
-    steps: tuple[Step, ...]
+    steps: tuple[GraphStep, ...]
     directory: Path
 
 
@@ -59,8 +59,8 @@ def graph_case(path: Path) -> Case:
     loaded = load(str(path), None, options)
     assert loaded.file is not None
     config = session_config(loaded.file, options)
-    devices = build_session_devices(machine_of(loaded.file, options).tasks, config)
-    steps = (Step(),) if loaded.file.steps is None else loaded.file.steps
+    devices = build_session_devices(build_machine_settings(loaded.file, options).tasks, config)
+    steps = (GraphStep(),) if loaded.file.steps is None else loaded.file.steps
     return Case(f"graphs/{path.stem}", loaded.file, devices, config, tuple(steps), path.parent)
 
 
@@ -77,8 +77,8 @@ def recorded_cases() -> Iterator[Case]:
         done = {*first, *ORDERED.get(case["id"], [])}
         rest = [found.name for found in default_fetches(graph) if found.name not in done]
         rest = [name for name in rest if graph.node(name.partition(":")[0]).op not in NO_KERNEL]
-        steps = [Step(tuple(map(Fetch, names)), feeds) for names in turns]
-        steps += [Step(tuple(map(Fetch, rest)), feeds)] * 2
+        steps = [GraphStep(tuple(map(Fetch, names)), feeds) for names in turns]
+        steps += [GraphStep(tuple(map(Fetch, rest)), feeds)] * 2
         yield Case(
             case["id"], file, build_session_devices(file.inventory or (), file.config), file.config, tuple(steps), Path()
         )
@@ -117,7 +117,7 @@ def bits(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         return (str(array.dtype), array.shape, repr(array.tolist()) if array.dtype == object else array.tobytes())
-    return type(value).__name__ if isinstance(value, Dataset) else repr(value)
+    return type(value).__name__ if isinstance(value, ElementSequence) else repr(value)
 
 
 def fixed_seeds() -> None:
@@ -145,7 +145,7 @@ def main(pattern: str = "*", *, has_one_thread: bool = False) -> int:
                 case = in_a_fixed_order(case)
             moments = [time.perf_counter()]
             results = []
-            for way in (Session, opened):
+            for way in (GraphSession, opened):
                 results.append(outcome(case, way, Path(folder)))
                 moments.append(time.perf_counter())
             same = results[0] == results[1]

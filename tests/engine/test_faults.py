@@ -17,8 +17,8 @@ from placesim.cluster.opening import Cluster, open_cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import DeadlineExceededError, InternalError, UnavailableError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import Config, Fetch, GraphStep
+from placesim.runtime.session import GraphSession
 from tests.cli.shell import start
 from tests.cluster.commands import DaskCommands
 from tests.engine.workers import open_session, settled, two_workers
@@ -50,7 +50,7 @@ COUNTING = {
 }
 
 
-def session_of(document: dict[str, Any], cluster: Cluster, seconds: float = 0) -> Session:
+def session_of(document: dict[str, Any], cluster: Cluster, seconds: float = 0) -> GraphSession:
     """A session on a CPU and a GPU, each in a worker."""
     file = graph_file_from_mapping(document, "faults")
     config = Config(operation_timeout_in_ms=round(seconds * 1000))
@@ -61,11 +61,11 @@ def left_over(dask_worker: Any = None) -> tuple[int, list[str], list[str]]:
     """What of a session is in a worker: sessions, threads, and objects that hold tensors."""
     import gc
 
-    from placesim.engine.hosting import HostedSession, HostedStep
+    from placesim.engine.hosting import WorkerSession, WorkerStep
 
     gc.collect()
     sessions = dask_worker.handlers["placesim_session"].__self__.sessions
-    held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, HostedSession | HostedStep)]
+    held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, WorkerSession | WorkerStep)]
     threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("placesim")]
     return len(sessions), [name for name in threads if name != "placesim-end"], held  # that one ends with whoever started us
 
@@ -108,7 +108,7 @@ def test_a_step_that_takes_too_long(workers: Cluster) -> None:
     session = session_of(MANY, workers, seconds=0.7)
     start = time.monotonic()
     with pytest.raises(DeadlineExceededError):
-        session.run(Step((Fetch("while"),)))
+        session.run(GraphStep((Fetch("while"),)))
     assert time.monotonic() - start < 5
     session.close()
     assert until(lambda: is_clean(workers))
@@ -122,7 +122,7 @@ def test_what_would_wait_forever(workers: Cluster) -> None:
     ]
     session = session_of({"nodes": nodes}, workers)
     with pytest.raises(InternalError, match="get}} would wait forever: nothing else of this step can run"):
-        session.run(Step((Fetch("there"),)))
+        session.run(GraphStep((Fetch("there"),)))
     session.close()
     assert until(lambda: is_clean(workers))
 
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
     victim = address_of(own_workers, "GPU")
     pid = own_workers.client.run(os.getpid)[victim]
     assert not session.links.gone  # type: ignore[attr-defined]  # of a cluster; they are made, so that the step follows
-    thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
+    thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
     time.sleep(1.0)
     os.kill(pid, signal.SIGKILL)
     thread.join(20)
@@ -145,28 +145,28 @@ def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
 
 def test_a_worker_that_dies_between_steps(own_workers: Cluster) -> None:
     session = session_of(COUNTING, own_workers)
-    session.run(Step((Fetch("init"),)))
+    session.run(GraphStep((Fetch("init"),)))
     for expected in (1.0, 2.0):
-        assert session.run(Step((Fetch("more"),))).values[0].value == expected
+        assert session.run(GraphStep((Fetch("more"),))).values[0].value == expected
     pid = own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")]
     os.kill(pid, signal.SIGKILL)
     time.sleep(0.5)
     with pytest.raises(UnavailableError, match="device:GPU:0 is gone"):
-        session.run(Step((Fetch("more"),)))
+        session.run(GraphStep((Fetch("more"),)))
     with pytest.raises(UnavailableError, match="device:GPU:0 is gone"):
-        session.run(Step((Fetch("more"),)))
+        session.run(GraphStep((Fetch("more"),)))
     session.close()
 
 
 def test_a_worker_that_hangs(own_workers: Cluster) -> None:
     session = session_of(COUNTING, own_workers, seconds=4.0)
-    session.run(Step((Fetch("init"),)))
+    session.run(GraphStep((Fetch("init"),)))
     pid = own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")]
     os.kill(pid, signal.SIGSTOP)
     try:
         start = time.monotonic()
         with pytest.raises(DeadlineExceededError):
-            session.run(Step((Fetch("more"),)))
+            session.run(GraphStep((Fetch("more"),)))
         assert time.monotonic() - start < 9
         session.close()
     finally:
@@ -197,7 +197,7 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
             dask.worker("--no-nanny")
         with open_cluster(Connection(dask.address, per="device", seconds=60), [CPU_NAME, GPU_NAME]) as cluster:
             session = session_of(MANY, cluster)
-            thread, raised = in_thread(lambda: session.run(Step((Fetch("while"),))))
+            thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
             time.sleep(1.0)
             dask.scheduler.kill()
             thread.join(60)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from placesim.cluster.homes import Moved
+from placesim.cluster.homes import DeviceMove
 from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import UnimplementedError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import GraphStep
+from placesim.runtime.session import GraphSession
 from tests.engine.law import GRAPHS, Case, fixed_seeds, graph_case, outcome, recorded_cases
 from tests.engine.workers import open_session, settled
 
@@ -38,7 +38,7 @@ def _fixed_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def held(case: Case, workers: Cluster, folder: Path) -> list[Any]:
     """What a case gives, the same on two workers."""
-    here = outcome(case, Session, folder)
+    here = outcome(case, GraphSession, folder)
     assert outcome(case, partial(open_session, workers), folder) == here
     return here
 
@@ -58,7 +58,7 @@ def test_recorded_models(workers: Cluster, tmp_path: Path) -> None:
 def case_of(nodes: list[dict[str, Any]], steps: int = 1, gpus: int = 1) -> Case:
     """Nodes on a CPU and GPUs, all of whose ends are fetched."""
     file = graph_file_from_mapping({"nodes": nodes}, "nodes")
-    return Case("nodes", file, tuple(build_devices((TaskInventory(gpu=gpus),))), file.config, (Step(),) * steps, Path())
+    return Case("nodes", file, tuple(build_devices((TaskInventory(gpu=gpus),))), file.config, (GraphStep(),) * steps, Path())
 
 
 CPU, GPU, OTHER = "/cpu:0", "/gpu:0", "/gpu:1"
@@ -121,7 +121,7 @@ def test_every_kind_of_tensor_travels(kind: str, workers: Cluster, tmp_path: Pat
         {"op": "Identity", "name": "back", "inputs": ["there"], "device": CPU},
     ]
     file = graph_file_from_mapping({"nodes": nodes}, "nodes")
-    case = Case("kinds", file, tuple(build_devices((TaskInventory(cpu=2),))), file.config, (Step(),), Path())
+    case = Case("kinds", file, tuple(build_devices((TaskInventory(cpu=2),))), file.config, (GraphStep(),), Path())
     held(case, workers, tmp_path)
 
 
@@ -129,12 +129,12 @@ def test_devices_that_a_function_keeps_state_on_share_a_worker(workers: Cluster)
     (case,) = (case for case in recorded_cases() if case.name == "f-resource-cpu")
     names = [device.name for device in case.devices]
     apart = settled(workers, case.devices)
-    told: list[Moved] = []
+    told: list[DeviceMove] = []
     session = open_session(workers, case.file.graph, case.devices, case.config, tell=told.append)
     for step in case.steps:
         session.run(step)
     session.close()
-    assert told == [Moved(names[1], apart.homes[names[1]], apart.homes[names[0]])]
+    assert told == [DeviceMove(names[1], apart.homes[names[1]], apart.homes[names[0]])]
     # who said where devices live has them there
     hard = replace(case.config, allow_soft_placement=False)
     session = open_session(replace(workers, is_own=False), case.file.graph, case.devices, hard, tell=told.append)

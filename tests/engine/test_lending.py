@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from placesim.cluster.opening import Cluster
-from placesim.graph.steps import Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import GraphStep
+from placesim.runtime.session import GraphSession
 from tests.engine.test_law import CPU, GPU, case_of, const
 from tests.engine.workers import open_session
 
@@ -118,9 +118,9 @@ def test_workers_lend_and_leave_nothing(workers: Cluster) -> None:
         {"op": "Neg", "name": "there", "inputs": ["many"], "device": GPU},
     ]
     case = case_of(nodes)
-    session: Session = open_session(workers, case.file.graph, case.devices, case.config)
+    session: GraphSession = open_session(workers, case.file.graph, case.devices, case.config)
     for _ in range(4):
-        session.run(Step(case.steps[0].fetches))
+        session.run(GraphStep(case.steps[0].fetches))
     assert sum(workers.client.run(mapped_bytes).values()) >= 4_000_000
     session.close()
     end = time.monotonic() + 10

@@ -15,12 +15,12 @@ from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import UnavailableError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, Step
-from placesim.runtime.measuring import Measurements, ToldNode, Way, rows
+from placesim.graph.steps import Config, Fetch, GraphStep
+from placesim.runtime.measuring import Measurements, RemoteNode, TransferPath, rows
 from tests.cli.shell import ROOT, Shell
 from tests.engine.test_faults import COUNTING, address_of, own_workers
 from tests.engine.workers import open_session
-from tests.trace_reader import Shown, Trace, read_trace
+from tests.trace_reader import DrawnSlice, Trace, read_trace
 
 CLUSTER = str(ROOT / "graphs" / "cluster.yaml")
 LOOP = {
@@ -64,7 +64,7 @@ def on(workers: Cluster, *more: str) -> tuple[str, ...]:
     return ("--engine", "dask", "--scheduler", workers.scheduler, "--scheduler-timeout", "0.2", *more)
 
 
-def of_kernels(trace: Trace) -> list[Shown]:
+def of_kernels(trace: Trace) -> list[DrawnSlice]:
     return [shown for shown in trace.slices if shown.thread != "step"]
 
 
@@ -109,23 +109,23 @@ def test_what_ran_before_an_error_is_traced(workers: Cluster, shell: Shell) -> N
 
 def test_clocks_of_workers_are_brought_onto_one() -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
-    from placesim.engine.measured import FROM_ELSEWHERE, Gathering, Told, ToldWay
+    from placesim.engine.measured import FROM_ELSEWHERE, MeasurementCollector, WorkerMeasurement, WorkerTransferPath
 
     cpu, gpu = (f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(2))
     measurements = Measurements()
-    gathering = Gathering(measurements, {cpu: "a", gpu: "b"}, {"a": "first", "b": "second"})
+    gathering = MeasurementCollector(measurements, {cpu: "a", gpu: "b"}, {"a": "first", "b": "second"})
     # the second worker's clock is 5 s ahead; a slow round trip, which would say 5.2 s, does not count
     gathering.clocks["b"].add(0, 5_300_000_000, 200_000_000)
     gathering.clocks["b"].add(400_000_000, 5_400_500_000, 401_000_000)
     gathering.clocks["a"].add(0, 500, 1000)
-    maker, reader = ToldNode(cpu, "make", "Neg", ("x",)), ToldNode(gpu, "read", "Neg", ("make",))
-    way = Way("edge_1_make", cpu, gpu, None, ())
+    maker, reader = RemoteNode(cpu, "make", "Neg", ("x",)), RemoteNode(gpu, "read", "Neg", ("make",))
+    way = TransferPath("edge_1_make", cpu, gpu, None, ())
     second = 1_000_000_000
     gathering.take(
         "b",
-        Told(
+        WorkerMeasurement(
             [reader],
-            [ToldWay(1, way._replace(readers=(0,)))],
+            [WorkerTransferPath(1, way._replace(readers=(0,)))],
             array("q", [0, 6 * second + 30, 6 * second + 40, 7]),
             array("q", [0, second, 6 * second + 20, FROM_ELSEWHERE]),
             {7: "thread"},
@@ -133,7 +133,13 @@ def test_clocks_of_workers_are_brought_onto_one() -> None:
     )
     gathering.take(
         "a",
-        Told([maker], [ToldWay(1, way._replace(maker=0))], array("q", [0, second - 10, second, 7]), array("q"), {7: "thread"}),
+        WorkerMeasurement(
+            [maker],
+            [WorkerTransferPath(1, way._replace(maker=0))],
+            array("q", [0, second - 10, second, 7]),
+            array("q"),
+            {7: "thread"},
+        ),
     )
     assert list(measurements.runs) == [0, second + 30, second + 40, 0, 1, second - 10, second, 1]
     assert list(measurements.transfers) == [0, second, second + 20, 0]
@@ -174,11 +180,11 @@ def test_what_a_worker_told_stays_when_it_dies(own_workers: Cluster) -> None:
     measurements = Measurements()
     file = graph_file_from_mapping(COUNTING, "counting")
     session = open_session(own_workers, file.graph, build_devices((TaskInventory(gpu=1),)), Config(), measurements=measurements)
-    session.run(Step((Fetch("init"),)))
-    session.run(Step((Fetch("more"),)))
+    session.run(GraphStep((Fetch("init"),)))
+    session.run(GraphStep((Fetch("more"),)))
     os.kill(own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")], signal.SIGKILL)
     with pytest.raises(UnavailableError):
-        session.run(Step((Fetch("more"),)))
+        session.run(GraphStep((Fetch("more"),)))
     session.close()
     ran = {measurements.nodes[number].name for number, *_ in rows(measurements.runs, 4)}
     assert {"one", "more"} <= ran

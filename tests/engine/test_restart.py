@@ -12,7 +12,7 @@ import pytest
 
 from placesim.checkpoints.state import listed_checkpoints
 from placesim.cluster.opening import Cluster
-from tests.cli.shell import ROOT, Ended, Shell, start
+from tests.cli.shell import ROOT, CommandResult, Shell, start
 from tests.cluster.commands import DaskCommands
 from tests.engine.test_faults import in_thread, is_clean, own_workers
 from tests.engine.workers import two_workers
@@ -39,7 +39,7 @@ def arguments(shell: Shell, graph: str, scheduler: str, *more: str) -> list[str]
     return ["run", graph, "--checkpoint", prefix, "--checkpoint-every", "2", "--checkpoint-keep", "0", *cluster, *more]
 
 
-def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int, Ended]:
+def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int, CommandResult]:
     """With which step a restart began, and what it printed."""
     ended = shell(*arguments(shell, graph, scheduler, "--restart", *more))
     assert ended.code == 0, ended.complaint

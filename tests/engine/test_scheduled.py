@@ -13,10 +13,10 @@ from placesim.cluster.opening import Cluster
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import DefectError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, Step
+from placesim.graph.steps import Config, Fetch, GraphStep
 from placesim.runtime import program
 from placesim.runtime.kernels.kernel import WANT_ONLY_NAMES
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.engine.law import Case, in_a_fixed_order
 from tests.engine.test_law import CPU, GPU, case_of, const, held
 from tests.engine.workers import open_session
@@ -72,7 +72,7 @@ def initialized(nodes: list[dict[str, Any]], steps: int) -> Case:
     case = in_a_fixed_order(case_of(nodes))
     read = {source for entry in nodes for source in entry.get("inputs", ())}
     rest = tuple(Fetch(entry["name"]) for entry in nodes if entry["name"] not in read and not entry["name"].startswith("init"))
-    return case._replace(steps=(Step((Fetch("initc"), Fetch("initg"))), *[Step(rest)] * steps))
+    return case._replace(steps=(GraphStep((Fetch("initc"), Fetch("initg"))), *[GraphStep(rest)] * steps))
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -106,13 +106,13 @@ def break_next_step() -> None:
     """In a worker: what runs there next fails outside all nodes."""
     from placesim.engine import hosting
 
-    whole = hosting.HostedSession._run
+    whole = hosting.WorkerSession._run
 
     def broken(*_: Any) -> Any:
-        hosting.HostedSession._run = whole  # type: ignore[method-assign]
+        hosting.WorkerSession._run = whole  # type: ignore[method-assign]
         raise ValueError("broken")
 
-    hosting.HostedSession._run = broken  # type: ignore[method-assign, assignment]
+    hosting.WorkerSession._run = broken  # type: ignore[method-assign, assignment]
 
 
 def test_a_worker_that_fails_outside_its_nodes_ends_the_step(workers: Cluster) -> None:
@@ -121,7 +121,7 @@ def test_a_worker_that_fails_outside_its_nodes_ends_the_step(workers: Cluster) -
     case = in_a_fixed_order(case_of(nodes))
     session: Any = open_session(workers, case.file.graph, case.devices, case.config)
     cpu = next(device.name for device in case.devices if device.type == "CPU")
-    step = Step((Fetch("two"),))
+    step = GraphStep((Fetch("two"),))
     session.run(step)
     workers.client.run(break_next_step, workers=[session.homes[cpu]])
     with pytest.raises(DefectError, match="ValueError: broken"):
@@ -169,5 +169,5 @@ def test_kernels_that_want_only_names_touch_nothing_else(monkeypatch: pytest.Mon
         ]
         nodes.append({"op": op, "name": "it", "inputs": [f"in{i}" for i in range(len(inputs))], "attrs": attrs})
         file = graph_file_from_mapping({"nodes": nodes})
-        session = Session(file.graph, tuple(build_devices((TaskInventory(),))), Config())
-        assert len(session.run(Step((Fetch("it"),))).values) == 1, op
+        session = GraphSession(file.graph, tuple(build_devices((TaskInventory(),))), Config())
+        assert len(session.run(GraphStep((Fetch("it"),))).values) == 1, op

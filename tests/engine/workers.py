@@ -11,7 +11,7 @@ from placesim.cluster.connection import Connection
 from placesim.cluster.opening import Cluster, open_cluster
 from placesim.devices.inventory import Device
 from placesim.graph.steps import Config
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 TASKS = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(2)]
 
@@ -31,8 +31,8 @@ def settled(cluster: Cluster, devices: Sequence[Device]) -> Cluster:
     return replace(cluster, homes=homes, names=names)
 
 
-def open_session(cluster: Cluster, graph: Any, devices: Sequence[Device], config: Config, **options: Any) -> Session:
+def open_session(cluster: Cluster, graph: Any, devices: Sequence[Device], config: Config, **options: Any) -> GraphSession:
     """A session with every other device on another worker."""
-    from placesim.engine.session import ClusterSession
+    from placesim.engine.session import DaskSession
 
-    return ClusterSession(graph, devices, config, cluster=settled(cluster, devices), **options)
+    return DaskSession(graph, devices, config, cluster=settled(cluster, devices), **options)

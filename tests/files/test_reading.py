@@ -13,7 +13,7 @@ from placesim.checkpoints.checkpoint import Checkpoint, data_path
 from placesim.checkpoints.writing import SavedTensor, write_bundle
 from placesim.dtypes import FLOAT
 from placesim.errors import DataLossError
-from placesim.files.reading import NoFileError, ShortenedError, is_stream, open_file, read_file, read_handed, read_part
+from placesim.files.reading import NoFileError, ShortenedError, is_stream, open_file, read_file, read_part, read_stream_path
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.runtime.requests import load_npy
 from tests.cli.shell import Shell
@@ -40,13 +40,13 @@ def test_what_a_shell_hands_over_is_read(tmp_path: Path) -> None:
     try:
         path = f"/dev/fd/{reader}"
         assert is_stream(path)
-        assert read_handed(path) == b"all"
+        assert read_stream_path(path) == b"all"
     finally:
         os.close(reader)
     os.mkfifo(tmp_path / "pipe")
     assert not is_stream(tmp_path / "pipe")
     with pytest.raises(NoFileError):
-        read_handed(tmp_path / "pipe")
+        read_stream_path(tmp_path / "pipe")
 
 
 def test_a_part_is_whole_or_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import AttrValue, Shape, TensorValue
 
@@ -39,7 +39,7 @@ def short_graphs() -> list[Any]:
 
 def plain(value: AttrValue) -> Any:
     """An attr as the recordings have it."""
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return value.name
     if isinstance(value, Shape):
         return None if value.dims is None else list(value.dims)

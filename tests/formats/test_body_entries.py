@@ -12,7 +12,7 @@ import yaml
 import placesim.tf1 as tf
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.graph.graph import Function, Graph
+from placesim.graph.graph import Graph, LibraryFunction
 from placesim.simulation.calls import run
 
 _MARKS = ("_has_manual_control_dependencies", "debug_name")
@@ -43,7 +43,7 @@ def rows(graph: Graph) -> list[Any]:
     return found
 
 
-def function_rows(function: Function) -> Any:
+def function_rows(function: LibraryFunction) -> Any:
     nodes = [
         (node.name, node.op, node.inputs, node.device, {k: plain(v) for k, v in node.attrs.items() if k not in _MARKS})
         for node in function.nodes

@@ -93,7 +93,7 @@ def _described(tree: Any) -> Iterator[Any]:
         yield type(tree), repr(tree)
         return
     count = 1 if tree.__class__ is _Nodes else len(tree) * (2 if is_map else 1) + 1
-    yield tree.__class__, repr(list(tree) if is_map else len(tree)), [yaml_tree.packed(tree.marks[i]) for i in range(count)]
+    yield tree.__class__, repr(list(tree) if is_map else len(tree)), [yaml_tree.pack_mark(tree.marks[i]) for i in range(count)]
     for value in tree.values() if is_map else tree:
         yield from _described(value)
 

@@ -11,27 +11,27 @@ import yaml
 import placesim.tf1 as tf
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 from placesim.simulation.calls import run
 from placesim.tf1.functions.defun import DefinedFunction, Defun
 
 
-def functions_of(text: str) -> dict[str, Function]:
+def functions_of(text: str) -> dict[str, LibraryFunction]:
     return read_graph_file(text).graph.functions
 
 
-def defined(types: list[Any], body: Callable[..., Any], out_names: list[str]) -> Function:
+def defined(types: list[Any], body: Callable[..., Any], out_names: list[str]) -> LibraryFunction:
     """What `function.Defun` makes of a Python function."""
     graph = tf.Graph()
     with graph.as_default():
         found = Defun(*types, func_name="f", out_names=out_names)(body)
         assert isinstance(found, DefinedFunction)
         found.add_to_graph(graph)
-    made: Function = graph.functions["f"]
+    made: LibraryFunction = graph.functions["f"]
     return made
 
 
-def rows(function: Function) -> Any:
+def rows(function: LibraryFunction) -> Any:
     nodes = [
         (n.name, n.op, n.inputs, n.device, {k: str(v) for k, v in n.attrs.items() if k != "_has_manual_control_dependencies"})
         for n in function.nodes

@@ -13,7 +13,7 @@ from placesim.devices.inventory import TaskInventory
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.graph.graph import Graph
-from placesim.graph.steps import Config, Feed, FromFile, Generated, ThreadPoolOptions
+from placesim.graph.steps import Config, Feed, FileFeed, GeneratedFeed, ThreadPoolOptions
 from tests.formats.readings import exact
 
 X = "{op: Const, name: x, value: [1.0, 2.0], dtype: float64}"
@@ -137,8 +137,8 @@ def test_steps_expand_and_can_be_added_later() -> None:
     first, second, third = file.steps
     assert (first.repeat, [fetch.name for fetch in first.fetches]) == (3, ["a"])
     assert first.feeds[0].value.dtype == np.float32
-    assert second.feeds[0] == Feed("a", Generated("random_normal", (2,), 1), second.feeds[0].location)
-    assert third.feeds[0].value == FromFile("x.npy")
+    assert second.feeds[0] == Feed("a", GeneratedFeed("random_normal", (2,), 1), second.feeds[0].location)
+    assert third.feeds[0].value == FileFeed("x.npy")
     assert lines(file.graph) == ["a Const"]
     file.graph.extend(second.nodes)
     file.graph.extend(third.nodes)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from placesim.devices.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES, HostModel, HostProfile, Measured
+from placesim.devices.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.hosts import host_text
 from placesim.formats.graph_file.overrides import read_inventory
@@ -14,7 +14,7 @@ from placesim.formats.graph_file.overrides import read_inventory
 PROFILE = HostProfile(
     {name: (number + 1) * 1e-9 for number, name in enumerate((*SECONDS, *SHARES))},
     (1e6, 1e8),
-    {name: Measured(1.5, 0.75, 1.25) for name in FAMILIES},
+    {name: MeasuredFigure(1.5, 0.75, 1.25) for name in FAMILIES},
     dict.fromkeys((*SECONDS, *SHARES), 0.02),
     {"date": "2026-01-01", "blas": 'a "b": c'},
 )

@@ -15,25 +15,25 @@ from placesim.suggestions import did_you_mean
 COUNT = 3000
 
 
-class Counted(str):
+class CountingKey(str):
     """A key that counts how often it is compared."""
 
     compared = 0
     __hash__ = str.__hash__
 
     def __eq__(self, other: object) -> bool:
-        Counted.compared += 1
+        CountingKey.compared += 1
         return str.__eq__(self, other)
 
 
 def test_places_of_keys_are_counted_once() -> None:
-    tree = Mapping((Counted(number), number) for number in range(COUNT))
+    tree = Mapping((CountingKey(number), number) for number in range(COUNT))
     tree.marks = list(range(1, 2 * COUNT + 2))
-    Counted.compared = 0
+    CountingKey.compared = 0
     for number in range(COUNT):
-        assert key_position(tree, Counted(number)) == 2 * number + 2
-        assert value_position(tree, Counted(number)) == 2 * number + 3
-    assert Counted.compared <= 10 * COUNT
+        assert key_position(tree, CountingKey(number)) == 2 * number + 2
+        assert value_position(tree, CountingKey(number)) == 2 * number + 3
+    assert CountingKey.compared <= 10 * COUNT
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from placesim.formats.graph_file.writer import graph_file_document
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.messages import message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeWriter
-from placesim.graph.graph import Function, Graph, NodeDef
+from placesim.graph.graph import Graph, LibraryFunction, NodeDef
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import AttrValue, FunctionName, Placeholder, Shape
 from placesim.ops.registry import load_registry
@@ -163,7 +163,7 @@ def as_graph_def(nodes: tuple[NodeDef, ...], functions: bytes = b"") -> bytes:
 
 def as_yaml(nodes: tuple[NodeDef, ...]) -> str:
     """The same nodes as a raw graph file."""
-    holder = Graph(load_registry(), {"f": Function("f", (), (), nodes)})
+    holder = Graph(load_registry(), {"f": LibraryFunction("f", (), (), nodes)})
     (function,) = graph_file_document(GraphFile("holder", holder))["functions"]
     return yaml.safe_dump({"raw": True, "nodes": function["nodes"]}, sort_keys=False, allow_unicode=True)
 

@@ -23,7 +23,7 @@ from placesim.formats.tensorflow.graph_def import write_graph_def
 from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise, to_text
 from placesim.formats.tensorflow.meta_graph import read_meta_graph
 from placesim.formats.tensorflow.reader import TensorFlowFile, read_tensorflow_file
-from placesim.formats.tensorflow.restoring import Restored, restored_variables, with_checkpoint
+from placesim.formats.tensorflow.restoring import RestoredVariable, add_checkpoint_values, find_restored_variables
 from placesim.formats.tensorflow.saved_model import read_saved_model
 from placesim.graph.steps import Config
 from placesim.runtime.session import open_session
@@ -199,14 +199,14 @@ PARTITIONED = (
 
 def test_a_partitioned_variable(tmp_path: Path) -> None:
     meta_graph = read_meta_graph(serialise(saved_with(PARTITIONED)), "m")
-    assert restored_variables(meta_graph.file.graph, "restore") == [
-        Restored("w/part_1", "w", "6 5 3,3:-"),
-        Restored("w/part_0", "w", "6 5 0,3:0,5"),
+    assert find_restored_variables(meta_graph.file.graph, "restore") == [
+        RestoredVariable("w/part_1", "w", "6 5 3,3:-"),
+        RestoredVariable("w/part_0", "w", "6 5 0,3:0,5"),
     ]
     whole = np.arange(30, dtype=np.float32).reshape(6, 5)
     files = CheckpointFiles(tmp_path / "model")
     files.add_parts("w", FLOAT, whole, [(Extent(0, 4), Extent(0, 5)), (Extent(4, 2), Extent(0, 5))])
-    values = with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
+    values = add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
     assert values["w/part_0"].tolist() == whole[:3].tolist()
     assert values["w/part_1"].tolist() == whole[3:].tolist()
 
@@ -221,7 +221,7 @@ def test_variables_without_a_restore_op_are_known_by_name(tmp_path: Path) -> Non
     files.add("v", FLOAT, ones)
     files.add("key of h", FLOAT, 2 * ones)
     files.add("o/.ATTRIBUTES/VARIABLE_VALUE", FLOAT, 3 * ones)
-    values = with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
+    values = add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
     assert {name: float(value[0, 0]) for name, value in values.items()} == {"v": 1, "h": 2, "o": 3}
 
 
@@ -237,7 +237,7 @@ def test_values_that_do_not_fit(tmp_path: Path, dtype: Any, shape: tuple[int, ..
     files = CheckpointFiles(tmp_path / "model")
     files.add("w", dtype, np.zeros(shape, dtype.numpy))
     with pytest.raises(InvalidArgumentError, match=message):
-        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
+        add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 def test_a_value_of_another_shape(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_value_of_another_shape(tmp_path: Path) -> None:
     files = CheckpointFiles(tmp_path / "model")
     files.add("v", FLOAT, np.zeros((3, 7), np.float32))
     with pytest.raises(InvalidArgumentError, match=r"to match. lhs shape= \[3,5\] rhs shape= \[3,7\]"):
-        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
+        add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 def test_a_restore_op_that_leads_nowhere_soon() -> None:
@@ -259,7 +259,7 @@ def test_a_restore_op_that_leads_nowhere_soon() -> None:
     message = saved_with('node { name: "restore" op: "f0" }')
     message.graph_def.library.CopyFrom(library)
     with pytest.raises(InvalidArgumentError, match="the restore op leads to too many nodes"):
-        restored_variables(read_meta_graph(serialise(message), "m").file.graph, "restore")
+        find_restored_variables(read_meta_graph(serialise(message), "m").file.graph, "restore")
 
 
 def test_a_tensor_that_is_not_there(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_tensor_that_is_not_there(tmp_path: Path) -> None:
     files.add("v", FLOAT, np.zeros(1, np.float32))
     meta_graph = read_meta_graph(serialise(saved_with(PARTITIONED)), "m")
     with pytest.raises(NotFoundError, match="Key w not found in checkpoint"):
-        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
+        add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 # --- tags, signatures, assets ---------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from placesim.dtypes import DTYPES
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.formats.graph_file.writer import graph_file_document, write_yaml
-from placesim.graph.graph import Function, NodeDef
+from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.graph.steps import GraphFile
 from tests.formats.readings import exact, plain, raw_graphs, short_graphs
 
 
-def attrs_of(owner: Function | NodeDef) -> dict[str, Any]:
+def attrs_of(owner: LibraryFunction | NodeDef) -> dict[str, Any]:
     return {name: plain(value) for name, value in owner.attrs.items()}
 
 

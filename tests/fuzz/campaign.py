@@ -33,7 +33,7 @@ _CONFIRMED_AFTER = 2
 Key = tuple[str, str, str]
 
 
-class Found(NamedTuple):
+class Discovery(NamedTuple):
     """A finding, the smallest input that ends in it, and whether it does so in a fresh process."""
 
     surface: str
@@ -69,7 +69,7 @@ class Campaign:
         self._runner = runner
         self._keep = keep
         self._say = say
-        self.found: dict[Key, Found] = {}
+        self.found: dict[Key, Discovery] = {}
         self.tried: dict[str, int] = {}
         self.hits: dict[Key, int] = {}
 
@@ -102,19 +102,21 @@ class Campaign:
         self._runner.restart()
         return self._runner.run(given, self._runner.limits.seconds * _CONFIRMED_AFTER).fate == HANG
 
-    def _settled(self, surface: str, finding: Finding, given: Input) -> Found:
+    def _settled(self, surface: str, finding: Finding, given: Input) -> Discovery:
         self._runner.restart()
         if not any(self._ends_in(finding, given) for _ in range(2)):  # twice: on a busy machine one may be cut off
-            return Found(surface, finding, given, False)
+            return Discovery(surface, finding, given, False)
         if finding.kind == HANG:
-            return Found(surface, finding, given, True)
-        return Found(surface, finding, shrink(given, lambda smaller: self._ends_in(finding, smaller), _SHRINK_SECONDS), True)
+            return Discovery(surface, finding, given, True)
+        return Discovery(
+            surface, finding, shrink(given, lambda smaller: self._ends_in(finding, smaller), _SHRINK_SECONDS), True
+        )
 
     def _ends_in(self, finding: Finding, given: Input) -> bool:
         outcome = self._runner.run(given)
         return any(other.key == finding.key for other in judge(given, outcome, self._runner))
 
-    def _write(self, found: Found) -> None:
+    def _write(self, found: Discovery) -> None:
         if self._keep is None:
             return
         folder = next(path for n in count(1) if not (path := self._keep / f"{found.surface}-{n}").exists())

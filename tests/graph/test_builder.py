@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.devices.names import DeviceSpec
+from placesim.devices.names import DeviceName
 from placesim.dtypes import FLOAT, INT64
 from placesim.errors import GraphBuildError
-from placesim.graph.builder import GraphBuilder
-from placesim.graph.variables import Initializer, add_global_initializer, add_variable, glorot_limit
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.variables import InitializerSpec, add_global_initializer, add_variable, glorot_limit
 from placesim.ops.registry import load_registry
 
 
-def new_builder() -> GraphBuilder:
-    return GraphBuilder(load_registry())
+def new_builder() -> ScopedGraphBuilder:
+    return ScopedGraphBuilder(load_registry())
 
 
 DEVICES = [
@@ -30,12 +30,12 @@ DEVICES = [
     (("/job:worker", "/device:GPU:0"), "/gpu:*", "/job:worker/device:GPU:0"),
     (("/gpu:3",), "/device:CPU:*", "/device:CPU:3"),
     (("/job:worker", "/device:GPU:0", None), "/cpu:0", "/device:CPU:0"),
-    (("/job:worker", "/device:GPU:0"), DeviceSpec(job="ps", task=2), "/job:ps/task:2/device:GPU:0"),
+    (("/job:worker", "/device:GPU:0"), DeviceName(job="ps", task=2), "/job:ps/task:2/device:GPU:0"),
 ]
 
 
 @pytest.mark.parametrize(("outer", "inner", "requested"), DEVICES)
-def test_device_scopes(outer: tuple[str | None, ...], inner: str | DeviceSpec | None, requested: str) -> None:
+def test_device_scopes(outer: tuple[str | None, ...], inner: str | DeviceName | None, requested: str) -> None:
     builder = new_builder()
     with ExitStack() as scopes:
         for device in (*outer, inner):
@@ -95,7 +95,7 @@ def test_a_literal_takes_the_default_type_of_its_attr() -> None:
 def test_variables() -> None:
     builder = new_builder()
     ref = add_variable(builder, "v", [2], FLOAT)
-    handle = add_variable(builder, "r", [2], INT64, Initializer("constant", {"constant": 3}), "resource")
+    handle = add_variable(builder, "r", [2], INT64, InitializerSpec("constant", {"constant": 3}), "resource")
     builder.add("Add", [ref, ref])
     read = builder.add("Neg", [handle], name="n")
     assert builder.graph.input_texts(read) == ["n/ReadVariableOp"]

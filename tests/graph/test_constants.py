@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from placesim.dtypes import COMPLEX64, FLOAT, DType
+from placesim.dtypes import COMPLEX64, FLOAT, DataType
 from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 
-WRONG: list[tuple[Any, DType, str]] = [
+WRONG: list[tuple[Any, DataType, str]] = [
     (10**400, FLOAT, "number out of range: got 1000000000000000000000000000000000000000... of 401 digits, expected"),
     (-(10**400), COMPLEX64, "number out of range: got -1000000000000000000000000000000000000000... of 401 digits, expected"),
     (10**5000, FLOAT, "number out of range: got an integer of thousands of digits, expected a number that a double holds"),
@@ -21,7 +21,7 @@ WRONG: list[tuple[Any, DType, str]] = [
 
 
 @pytest.mark.parametrize(("value", "dtype", "message"), WRONG, ids=range(len(WRONG)))
-def test_a_literal_that_is_no_constant(value: Any, dtype: DType, message: str) -> None:
+def test_a_literal_that_is_no_constant(value: Any, dtype: DataType, message: str) -> None:
     with pytest.raises(GraphBuildError) as found:
         make_constant(value, dtype)
     assert str(found.value).startswith(message)

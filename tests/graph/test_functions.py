@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.dtypes import FLOAT, INT32, DType
+from placesim.dtypes import FLOAT, INT32, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.graph.functions import find_function, instantiate
-from placesim.graph.graph import Function, FunctionArg, Graph, NodeDef
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, NodeDef
 from placesim.ops.attributes import Placeholder
 from placesim.ops.registry import load_registry
 
-HALVES = Function(
+HALVES = LibraryFunction(
     "halves",
     (FunctionArg("x", type_attr="T"), FunctionArg("axis", INT32)),
     (FunctionArg("second", type_attr="T", value="split:output:1"), FunctionArg("first", type_attr="T", value="split:output")),
@@ -21,7 +21,7 @@ HALVES = Function(
     ),
     {"done": "wait"},
 )
-CALLER = Function(
+CALLER = LibraryFunction(
     "caller",
     (FunctionArg("x", FLOAT),),
     (FunctionArg("y", FLOAT, value="call:first:0"),),
@@ -38,7 +38,7 @@ def library() -> Graph:
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, INT32])
-def test_a_body_in_the_runtimes_order(dtype: DType) -> None:
+def test_a_body_in_the_runtimes_order(dtype: DataType) -> None:
     body = instantiate(library(), HALVES, {"T": dtype})
     graph = body.graph
     assert [(node.name, node.op) for node in graph.nodes] == [
@@ -77,7 +77,7 @@ def test_results_of_a_call_are_found_by_name() -> None:
     "text", ["nobody", "nobody:output:0", "split:nothing:0", "split:output:x0", "split:output:²", "nobody:1", "^nobody"]
 )
 def test_a_result_that_names_nothing(text: str) -> None:
-    function = Function("f", HALVES.inputs, (FunctionArg("y", FLOAT, value=text),), HALVES.nodes)
+    function = LibraryFunction("f", HALVES.inputs, (FunctionArg("y", FLOAT, value=text),), HALVES.nodes)
     with pytest.raises(InvalidArgumentError) as raised:
         instantiate(library(), function, {"T": FLOAT})
     assert str(raised.value) == f"Input '{text}' of function 'f' does not exist in its body"
@@ -99,7 +99,7 @@ def test_a_node_of_a_body_has_the_inputs_that_its_op_takes(inputs: tuple[str, ..
     axis, split = HALVES.nodes
     assert split.op == "Split"
     other = split._replace(name="other")
-    function = Function("f", HALVES.inputs, (), (axis, other, split._replace(inputs=inputs)))
+    function = LibraryFunction("f", HALVES.inputs, (), (axis, other, split._replace(inputs=inputs)))
     with pytest.raises(InvalidArgumentError) as raised:
         instantiate(library(), function, {"T": FLOAT})
     assert str(raised.value) == f"{message}\n\tIn {{{{node split}}}}"
@@ -108,13 +108,13 @@ def test_a_node_of_a_body_has_the_inputs_that_its_op_takes(inputs: tuple[str, ..
 def test_an_output_of_a_body_without_an_index_is_the_whole_list() -> None:
     axis, split = HALVES.nodes
     count = NodeDef("sum", "AddN", ("split:output",), "", {"T": FLOAT, "N": 2})
-    function = Function("f", HALVES.inputs, (), (axis, split, count))
+    function = LibraryFunction("f", HALVES.inputs, (), (axis, split, count))
     graph = instantiate(library(), function, {"T": FLOAT}).graph
     assert graph.input_texts(graph.node("sum")) == ["split", "split:1"]
 
 
 def test_a_control_output_that_names_nothing() -> None:
-    function = Function("f", HALVES.inputs, (), HALVES.nodes, {"done": "nobody"})
+    function = LibraryFunction("f", HALVES.inputs, (), HALVES.nodes, {"done": "nobody"})
     with pytest.raises(InvalidArgumentError, match=r"Input '\^nobody' of function 'f' does not exist in its body"):
         instantiate(library(), function, {"T": FLOAT})
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.formats.graph_file.entry_texts import EntryTexts
+from placesim.formats.graph_file.entry_texts import EditableText
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.patterns import matcher
 from placesim.graph_plans.by_name import placement_rows
@@ -50,12 +50,12 @@ run:
 
 
 def test_rows_come_after_those_that_are_there() -> None:
-    text = EntryTexts(GRAPH).with_placement({"x": "/gpu:0", "*": "/gpu:1"})
+    text = EditableText(GRAPH).with_placement({"x": "/gpu:0", "*": "/gpu:1"})
     assert text.startswith("nodes:\n  - {op: Const, name: x, value: 1.0}  # one\n")
     assert text.endswith("placement:\n  y: null\n  x: /gpu:0\n  '*': /gpu:1\n")
     assert [node.device for node in read_graph_file(text).graph.nodes] == ["/device:GPU:1"] * 2
 
 
 def test_json_gets_it_as_json() -> None:
-    text = EntryTexts('{"nodes": [{"op": "NoOp", "name": "x"}]}').with_placement({"x": "/gpu:0"})
+    text = EditableText('{"nodes": [{"op": "NoOp", "name": "x"}]}').with_placement({"x": "/gpu:0"})
     assert text == '{"placement": {"x": "/gpu:0"}, "nodes": [{"op": "NoOp", "name": "x"}]}'

@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem
-from placesim.graph_plans.study import Aim, Sought
+from placesim.graph_plans.drawing import GraphProblem, ProblemRequest, build_problem
+from placesim.graph_plans.study import Aim, PlanMeasure
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.planned import study_plan
 from placesim.planning.bounds import best_bound
 from placesim.planning.peaks import peak_plan
 from placesim.planning.portfolio import Effort
-from placesim.timing import walk_steps
+from placesim.timing import dry_run_steps
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
 NEAR = 0.03
 """An allocator's chunks are larger than what was asked for, by as much as that in these graphs."""
 
 
-def drawn_of(source: object, **options: object) -> tuple[Drawn, int]:
+def drawn_of(source: object, **options: object) -> tuple[GraphProblem, int]:
     """The problem of a graph's peaks, and the highest one of the walk that it was drawn from."""
     made = make_options({"soft_placement": True, **options})
     loaded = load(source, None, made)  # type: ignore[arg-type]
     assert loaded.file is not None
-    walked = walk_steps(lambda: load(source, None, made), made)  # type: ignore[arg-type]
-    wanted = Wanted(Sought.MEMORY, recorder=walked.recorder)
-    drawn = draw_problem(loaded.file.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+    walked = dry_run_steps(lambda: load(source, None, made), made)  # type: ignore[arg-type]
+    wanted = ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder)
+    drawn = build_problem(loaded.file.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
     return drawn, max(peak or 0 for peak in walked.peaks.values())
 
 
@@ -64,7 +64,7 @@ def test_what_a_node_reads_and_makes_is_all_on_its_device() -> None:
         "g",
         Effort(evaluations=500, jobs=1),
         ("*",),
-        aim=Aim(Sought.MEMORY),
+        aim=Aim(PlanMeasure.MEMORY),
     )
     assert study.plan is not None
     assert study.bound.value <= study.value <= 3 * SIZE * (1 + NEAR)
@@ -74,8 +74,10 @@ def test_alexnet_has_a_plan_of_least_memory_that_is_proven() -> None:
     """Its largest variable is given a value of its own size, which lies beside it: no placement can have less at once."""
     made = make_options({"gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB", "soft_placement": True})
     effort = Effort(evaluations=6000, jobs=1)
-    study = study_plan(lambda: load(GRAPHS / "alexnet.yaml", None, made), made, "g", effort, ("*",), aim=Aim(Sought.MEMORY))
+    study = study_plan(
+        lambda: load(GRAPHS / "alexnet.yaml", None, made), made, "g", effort, ("*",), aim=Aim(PlanMeasure.MEMORY)
+    )
     assert study.bound.value >= 2 * 4096 * 4096 * 4
     assert study.gap < NEAR
-    others = [placed.value(Sought.MEMORY) for placed in study.placements if not placed.label.startswith("the plan")]
+    others = [placed.value(PlanMeasure.MEMORY) for placed in study.placements if not placed.label.startswith("the plan")]
     assert study.value < min(others)

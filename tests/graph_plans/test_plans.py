@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from placesim.errors import UsageError
-from placesim.graph_plans.study import Aim, PlanStudy, Sought
+from placesim.graph_plans.study import Aim, PlanMeasure, PlanStudy
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planned import planned_file, study_plan
+from placesim.planned import study_plan, write_planned_file
 from placesim.planning.portfolio import Effort
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 from placesim.timing import study_time
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
@@ -42,8 +42,8 @@ def check_places(
         return
     made = make_options(options)
     loaded = load(source, None, made)
-    file = planned_file(loaded, study, free)
-    report = simulate(load(source, None, made), made, Stage.PARTITIONED)
+    file = write_planned_file(loaded, study, free)
+    report = simulate(load(source, None, made), made, SimulationStage.PARTITIONED)
     devices = report.prepared[-1].placement
     placed = SessionPlacer(devices.device_set, devices.groups.soft).place(file.graph)
     assert placed.error is None
@@ -150,7 +150,7 @@ def test_one_seed_gives_one_plan() -> None:
 
 
 def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
-    from placesim.report.text.planning import way_out
+    from placesim.report.text.planning import suggest_remedy
 
     size = 50_000
     graph = {
@@ -163,13 +163,13 @@ def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
     }
     study = plan(graph)
     assert study.plan is None
-    assert "would do" in way_out(study)
+    assert "would do" in suggest_remedy(study)
 
 
 def test_groups_loops_and_functions_stay_together() -> None:
     for name in sorted(path.name for path in GRAPHS.glob("*.yaml")):
         made = make_options({"soft_placement": True})
-        report = simulate(load(GRAPHS / name, None, made), made, Stage.WALKED)
+        report = simulate(load(GRAPHS / name, None, made), made, SimulationStage.WALKED)
         is_lowered = name in ("cond.yaml", "while.yaml")
         if report.error is None and not is_lowered:
             plan(GRAPHS / name, effort=Effort(evaluations=20, jobs=1), soft_placement=True)
@@ -182,8 +182,8 @@ def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
-@pytest.mark.parametrize("sought", [Sought.THROUGHPUT, Sought.MEMORY])
-def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: Sought) -> None:
+@pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
+def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
     effort = Effort(evaluations=3000, jobs=1)
     study = plan(GRAPHS / name, effort=effort, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
     assert study.plan is not None
@@ -191,7 +191,7 @@ def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: st
 
 
 def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
-    for sought in Sought:
+    for sought in PlanMeasure:
         study = plan(TWO_TOWERS, effort=Effort(evaluations=1200, jobs=1), aim=Aim(sought, explains=True))
         assert all(move.loss is not None for move in study.moves)
     silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))

@@ -17,7 +17,7 @@ from placesim.formats.tensorflow.reader import read_tensorflow_file
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.planned import study_plan
-from placesim.planned_files import planned_content
+from placesim.planned_files import write_planned_content
 from placesim.planning.portfolio import Effort
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
@@ -92,7 +92,7 @@ def check(network: str, source: Any, options: dict[str, Any], directory: Path) -
     for device in study.plan.study.devices:
         assert device.limit is None or (device.peak or 0) <= device.limit
     path = directory / "planned.yaml"
-    path.write_bytes(b"".join(planned_content(load(source, None, made), made, study, ("*",), path)))
+    path.write_bytes(b"".join(write_planned_content(load(source, None, made), made, study, ("*",), path)))
     # the file says all: no option is needed to have it so
     where = {row.node: row.device for row in placesim.place(path).placements}
     assert {node: where[node] for node in study.asked} == dict(study.asked)

@@ -17,10 +17,10 @@ from placesim.graph_plans.by_name import text_by_name
 from placesim.graph_plans.drawing import possible_devices
 from placesim.graph_plans.scoping import annotated_text
 from placesim.graph_plans.writing import annotate
-from placesim.loading import Loaded
+from placesim.loading import LoadedGraph
 from placesim.options import make_options
 from placesim.placement.placer import Placement
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 
 GRAPHS = sorted((Path(__file__).parents[2] / "graphs").glob("*.yaml"))
 LAYERS = """\
@@ -51,7 +51,7 @@ CPU, GPU = "/job:localhost/replica:0/task:0/device:CPU:0", "/job:localhost/repli
 
 def placed(file: GraphFile, soft: bool) -> Placement:
     options = make_options({"soft_placement": soft, "gpu": None})
-    report = simulate(Loaded(file, Path()), options, Stage.PLACED)
+    report = simulate(LoadedGraph(file, Path()), options, SimulationStage.PLACED)
     if report.error is not None:
         raise report.error
     return report.placed[-1]

@@ -9,7 +9,7 @@ from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 
 
 def towers_text(towers: int, layers: int) -> str:
@@ -75,7 +75,7 @@ def snapshot(text: str, name: str = "graph.yaml", **options: Any) -> Snapshot:
     """The snapshot of a graph file's text, with the options of the command line."""
     loaded = load(BytesIO(text.encode()), name)
     assert loaded.error is None, loaded.error
-    return snapshot_of(name, simulate(loaded, make_options(options), Stage.PARTITIONED), loaded.file)
+    return snapshot_of(name, simulate(loaded, make_options(options), SimulationStage.PARTITIONED), loaded.file)
 
 
 def picture(text: str, name: str = "graph.yaml", **options: Any) -> Picture:

@@ -12,7 +12,7 @@ from placesim.inspection.explaining.inquiry import Inquiry, inquire
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.simulation.simulating import Stage, simulate
+from placesim.simulation.simulating import SimulationStage, simulate
 from tests.placement.corpus import read_cases
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,7 +23,7 @@ GPU, CPU = f"{LOCAL}GPU:0", f"{LOCAL}CPU:0"
 def snapshot(source: str | Path, name: str = "g.yaml", **options: Any) -> Snapshot:
     """A graph file's text, or a path, placed and partitioned."""
     loaded = load(source, str(source)) if isinstance(source, Path) else load(StringIO(source), name)
-    report = simulate(loaded, make_options(options), Stage.PARTITIONED)
+    report = simulate(loaded, make_options(options), SimulationStage.PARTITIONED)
     assert report.error is None or report.error.exit_code == 1, report.error
     return snapshot_of(str(source) if isinstance(source, Path) else name, report, loaded.file)
 

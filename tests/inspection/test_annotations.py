@@ -6,7 +6,7 @@ import pytest
 
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Graph
-from placesim.inspection.explaining.annotations import Annotations, Kind
+from placesim.inspection.explaining.annotations import AnnotationKind, Annotations
 
 SCOPES = """devices: {cpu: 4}
 nodes:
@@ -37,15 +37,22 @@ VARIABLES = """nodes:
 """
 CHANGES = [
     # text, kind, node, old line, new line, new device
-    (SCOPES, Kind.SCOPE, "outer/a", "device: /cpu:1", "device: /cpu:3", "/cpu:3"),
-    (SCOPES, Kind.SCOPE, "outer/a", "        device: /cpu:1\n", "", ""),
-    (SCOPES, Kind.SCOPE, "outer/a", "  - device: /job:localhost\n", "  - device: ''\n", "outermost"),
-    (SCOPES, Kind.ENTRY, "outer/c", ", device: /cpu:2", ", device: /cpu:0", "/cpu:0"),
-    (SCOPES, Kind.ENTRY, "outer/c", ", device: /cpu:2", "", ""),
-    (TOWERS, Kind.SCOPE, "b_1", "/cpu:1", "/cpu:3", "/cpu:3"),
-    (VARIABLES, Kind.VARIABLE, "v", "zeros, device: '/cpu:1'}", "zeros}", ""),
-    (VARIABLES, Kind.VARIABLE, "r", "resource, initializer: zeros, device: '/cpu:1'}", "resource, initializer: zeros}", ""),
-    (VARIABLES, Kind.ENTRY, "other", "1.0, device: '/cpu:1'}", "1.0, device: '/cpu:2'}", "/cpu:2"),
+    (SCOPES, AnnotationKind.SCOPE, "outer/a", "device: /cpu:1", "device: /cpu:3", "/cpu:3"),
+    (SCOPES, AnnotationKind.SCOPE, "outer/a", "        device: /cpu:1\n", "", ""),
+    (SCOPES, AnnotationKind.SCOPE, "outer/a", "  - device: /job:localhost\n", "  - device: ''\n", "outermost"),
+    (SCOPES, AnnotationKind.ENTRY, "outer/c", ", device: /cpu:2", ", device: /cpu:0", "/cpu:0"),
+    (SCOPES, AnnotationKind.ENTRY, "outer/c", ", device: /cpu:2", "", ""),
+    (TOWERS, AnnotationKind.SCOPE, "b_1", "/cpu:1", "/cpu:3", "/cpu:3"),
+    (VARIABLES, AnnotationKind.VARIABLE, "v", "zeros, device: '/cpu:1'}", "zeros}", ""),
+    (
+        VARIABLES,
+        AnnotationKind.VARIABLE,
+        "r",
+        "resource, initializer: zeros, device: '/cpu:1'}",
+        "resource, initializer: zeros}",
+        "",
+    ),
+    (VARIABLES, AnnotationKind.ENTRY, "other", "1.0, device: '/cpu:1'}", "1.0, device: '/cpu:2'}", "/cpu:2"),
 ]
 
 
@@ -54,7 +61,9 @@ def devices(graph: Graph) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("text", "kind", "node", "old", "new", "device"), CHANGES)
-def test_a_changed_annotation_is_a_changed_line(text: str, kind: Kind, node: str, old: str, new: str, device: str) -> None:
+def test_a_changed_annotation_is_a_changed_line(
+    text: str, kind: AnnotationKind, node: str, old: str, new: str, device: str
+) -> None:
     graph = read_graph_file(text, "g.yaml").graph
     annotations = Annotations(graph)
     found = [annotation for annotation in annotations.origins(graph.node(node)) if annotation.kind == kind]

@@ -46,15 +46,15 @@ def test_a_runs_rows_are_those_of_a_placement() -> None:
 
 
 def test_a_filter_takes_paths() -> None:
-    from placesim.report.filtering import unmet_filters, with_log_filter
+    from placesim.report.filtering import filter_log, find_unmatched_patterns
 
     report = placesim.place(GRAPH)
     patterns = ("call/f/", "if/f/*", "nothing/*")
-    assert [row.node for row in with_log_filter(report, patterns).placements if row.op != "Identity"] == [
+    assert [row.node for row in filter_log(report, patterns).placements if row.op != "Identity"] == [
         *("if/then/_0/sq", "if/then/_0/plus"),
         *("call/f/x", "call/f/sq", "call/f/plus", "call/f/z_RetVal"),
     ]
-    assert list(unmet_filters(report, patterns)) == ["nothing/*"]
+    assert list(find_unmatched_patterns(report, patterns)) == ["nothing/*"]
 
 
 # --- explain --------------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ import pytest
 
 from placesim.inspection.explaining.annotations import Annotation, Annotations
 from placesim.inspection.explaining.conflict import find_conflict
-from placesim.inspection.explaining.edits import Setting, SwitchSoftPlacement, more_devices
+from placesim.inspection.explaining.edits import Setting, SoftPlacementSwitch, more_devices
 from placesim.inspection.explaining.inquiry import inquire
 from placesim.inspection.explaining.trials import Trials, place_setting
-from placesim.inspection.snapshot import Live
+from placesim.inspection.snapshot import SimulationState
 from tests.inspection.subjects import ROOT, corpus_snapshots, inquiry, snapshot
 
 LABELS = """devices: {cpu: 3}
@@ -25,7 +25,7 @@ nodes:
 """
 
 
-def setting_of(live: Live) -> Setting:
+def setting_of(live: SimulationState) -> Setting:
     assert live.placement is not None
     placement = live.placement
     annotations = Annotations(live.graph, live.is_raw)
@@ -97,11 +97,11 @@ def test_without_an_annotation_none_is_to_blame() -> None:
 @pytest.mark.parametrize(
     ("edit", "options"),
     [
-        (SwitchSoftPlacement(True), {"gpu": 1, "soft_placement": True}),
+        (SoftPlacementSwitch(True), {"gpu": 1, "soft_placement": True}),
         (None, {"gpu": 2, "soft_placement": False}),
     ],
 )
-def test_a_session_wide_edit_is_the_command_lines_option(edit: SwitchSoftPlacement | None, options: dict[str, Any]) -> None:
+def test_a_session_wide_edit_is_the_command_lines_option(edit: SoftPlacementSwitch | None, options: dict[str, Any]) -> None:
     path = ROOT / "graphs" / "cifar10-towers.yaml"
     live = snapshot(path, gpu=1, soft_placement=False).live
     assert live is not None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.picturing.drawing import copies_by_edge
-from placesim.inspection.picturing.lanes import Lanes, arrange_lanes, columns_of
+from placesim.inspection.picturing.lanes import PictureLanes, arrange_lanes, columns_of
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.picturing.scopes import Scope, page_tree
 from tests.inspection.pictures import picture, snapshot, towers_text
@@ -21,11 +21,11 @@ PLACED = st.lists(st.tuples(st.integers(0, 12), st.integers(-1, 3)), min_size=1,
 )
 
 
-def lanes_of(seen: Picture, most: int = 7) -> Lanes:
+def lanes_of(seen: Picture, most: int = 7) -> PictureLanes:
     return arrange_lanes(seen, *page_tree(seen.nodes), most)
 
 
-def names(seen: Picture, lanes: Lanes, device: int) -> list[str]:
+def names(seen: Picture, lanes: PictureLanes, device: int) -> list[str]:
     return [p.item.name if isinstance(p.item, Scope) else seen.nodes[p.item].name for p in lanes.of_device(device)]
 
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from placesim.cli.graph_arguments import open_subject
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.order import box_places, node_depths
-from placesim.inspection.picturing.picture import PictureNode, Source, picture_of
+from placesim.inspection.picturing.picture import InputSource, PictureNode, picture_of
 from placesim.inspection.picturing.scopes import Scope, scope_tree
-from placesim.subjects import Wish, Wishes
+from placesim.subjects import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, towers_text
 
 CIFAR = Path(__file__).parent.parent.parent / "graphs" / "cifar10-towers.yaml"
 
 
 def node(name: str, *inputs: int, op: str = "Neg", device: int = 0) -> PictureNode:
-    return PictureNode(name, op, device, "", 4, tuple(Source(i, 0) for i in inputs))
+    return PictureNode(name, op, device, "", 4, tuple(InputSource(i, 0) for i in inputs))
 
 
 def test_a_nodes_depth_is_its_longest_path() -> None:
@@ -56,7 +56,7 @@ def folded(scope: Scope) -> dict[str, int]:
 
 
 def test_siblings_of_one_shape_are_one_box() -> None:
-    seen = picture_of(open_subject(str(CIFAR), {}, wishes=Wishes()))
+    seen = picture_of(open_subject(str(CIFAR), {}, wishes=DryRunNeeds()))
     tree = scope_tree(seen.nodes, folds_alike=True)
     assert folded(tree)["conv1 … softmax"] == 5
     assert not any(child.label.startswith("tower") and child.copies for child in tree.scopes)
@@ -107,7 +107,7 @@ def test_outputs_and_attributes_are_those_of_the_node() -> None:
 
 
 def test_the_work_of_devices_is_what_their_nodes_cost() -> None:
-    found = open_subject(str(CIFAR), {}, wishes=Wishes(costs=Wish.KNOWN))
+    found = open_subject(str(CIFAR), {}, wishes=DryRunNeeds(costs=DryRunNeed.KNOWN))
     seen = picture_of(found)
     work = device_work(seen)
     assert found.costs is not None

@@ -6,7 +6,7 @@ import pytest
 
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.inspection.memory_study import largest_holdings
-from placesim.inspection.towers import one_after_another, towers_on
+from placesim.inspection.towers import find_towers, one_after_another
 from placesim.runtime.accounting.usage import Holder
 
 SIZES = {"a/x": 10, "a/y": 20, "b/c/z": 40, "b/c/w": 5, "v": 7}
@@ -72,9 +72,9 @@ def test_towers_are_scopes_with_the_same_ops() -> None:
     other = {"scope": "head", "nodes": [*TOWER, {"op": "Relu", "name": "r", "inputs": ["n2"]}]}
     graph = graph_file_from_mapping({"nodes": [{"op": "Placeholder", "name": "x", "dtype": "float"}, *scopes, other]}).graph
     devices = {node.name: GPU for node in graph.nodes}
-    towers = towers_on(graph, devices, GPU)
+    towers = find_towers(graph, devices, GPU)
     assert towers == ("tower", "tower_1", "tower_2")
-    assert towers_on(graph, devices, GPU.replace("GPU:0", "GPU:1")) == ()
+    assert find_towers(graph, devices, GPU.replace("GPU:0", "GPU:1")) == ()
     ordered = one_after_another(graph, towers, devices)
     assert ordered is not None
     controls = {

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from placesim.errors import UsageError
-from placesim.inspection.explaining.inquiry import Inquiry, inquire, selected
+from placesim.inspection.explaining.inquiry import Inquiry, inquire, select_nodes
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, corpus_snapshots, inquiry, snapshot
 
 VARIABLE = """devices: {cpu: 2, gpu: 1}
@@ -147,12 +147,12 @@ nodes:
 )
 def test_patterns_choose_nodes(pattern: str, names: list[str]) -> None:
     text = "nodes:\n  - {op: Const, name: a, value: 1.0}\n  - {variable: v, shape: [], initializer: zeros}\n"
-    assert selected(snapshot(text), [pattern]) == names
+    assert select_nodes(snapshot(text), [pattern]) == names
 
 
 def test_a_pattern_for_nothing_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"no such node: got 'Matmul', expected .*; did you mean 'MatMul'"):
-        selected(snapshot(ROOT / "graphs" / "logging.yaml"), ["Matmul"])
+        select_nodes(snapshot(ROOT / "graphs" / "logging.yaml"), ["Matmul"])
 
 
 def test_locals_are_what_the_corpus_calls_them() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from placesim.inspection.amounts import Amount
 from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.drawing import copies_by_edge, draw
-from placesim.inspection.picturing.picture import PictureNode, Source
-from placesim.inspection.picturing.scopes import FOLD_LIMIT, Scope, opened_to, scope_tree, unfold
+from placesim.inspection.picturing.picture import InputSource, PictureNode
+from placesim.inspection.picturing.scopes import FOLD_LIMIT, Scope, find_open_scopes, scope_tree, unfold
 from tests.inspection.pictures import picture, towers_text
 
 
@@ -108,8 +108,8 @@ def test_whole_levels_are_opened_while_they_fit() -> None:
     assert unfold(tree, 2) == {tree}
     assert unfold(tree, 6) == {tree, s, t}
     assert unfold(tree, 8) == {tree, s, t, s.scopes[0]}
-    assert opened_to(tree, 1) == {tree}
-    assert opened_to(tree, 2) == {tree, s, t}
+    assert find_open_scopes(tree, 1) == {tree}
+    assert find_open_scopes(tree, 2) == {tree, s, t}
 
 
 def test_what_stands_alone_is_opened_however_much_it_holds() -> None:
@@ -158,7 +158,7 @@ def test_an_open_scope_is_no_box() -> None:
 
 def test_control_edges_are_told_from_data() -> None:
     seen = picture("nodes: [{op: NoOp, name: a}, {op: NoOp, name: b, inputs: [^a]}]")
-    assert seen.nodes[1].inputs == (Source(0, -1),)
+    assert seen.nodes[1].inputs == (InputSource(0, -1),)
     tree = scope_tree(seen.nodes)
     (link,) = draw(seen, tree, {tree}).links
     assert not link.is_data

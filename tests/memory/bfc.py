@@ -16,7 +16,7 @@ from typing import Any
 
 from placesim.errors import InvalidArgumentError
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine, statistics_text
+from placesim.memory.dump import DumpLine, statistics_text
 from placesim.memory.pool import Chunk
 from placesim.memory.settings import BfcOptions, TimingCounter
 from placesim.memory.sub_allocator import BASE_ADDRESS, AddressRanges
@@ -59,7 +59,7 @@ class Sequence:
         self.base = case.get("base", BASE_ADDRESS)
         self.driver = RecordedDriver(case["sub"], self.base)
         self.counter = TimingCounter() if case.get("timed") else None
-        self.lines: list[LogLine] = []
+        self.lines: list[DumpLine] = []
         self.allocator = BfcAllocator(
             case["name"],
             case["memory_limit"],

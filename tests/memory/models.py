@@ -13,11 +13,11 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import FLOAT, DType
+from placesim.dtypes import FLOAT, DataType
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer
 from placesim.memory.settings import BfcOptions
-from placesim.memory.sources import AllocatedMemory, Entry
+from placesim.memory.sources import AllocatedMemory, JournalEntry
 from placesim.memory.sub_allocator import BASE_ADDRESS, host_memory
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES
 from placesim.ops.registry import load_registry
@@ -29,7 +29,7 @@ from placesim.runtime.kernels.memory_rules import (
     Kind,
     StoreMemory,
     TensorMemory,
-    ValueUnknown,
+    UnknownValue,
     VariableMemory,
 )
 
@@ -46,20 +46,20 @@ KERNELS = load_kernels()
 REGISTRY = load_registry()
 
 
-class _Unknown(Mapping[str, Any]):
+class _UnknownAttrs(Mapping[str, Any]):
     """The attrs of a recorded node, which the recording does not hold."""
 
     def __getitem__(self, name: str) -> Any:
-        raise ValueUnknown
+        raise UnknownValue
 
     def get(self, name: str, default: Any = None) -> Any:
-        raise ValueUnknown
+        raise UnknownValue
 
     def __iter__(self) -> Iterator[str]:
-        raise ValueUnknown
+        raise UnknownValue
 
     def __len__(self) -> int:
-        raise ValueUnknown
+        raise UnknownValue
 
 
 class Tensor(TensorMemory):
@@ -81,15 +81,15 @@ class Tensor(TensorMemory):
 
     @property
     def elements(self) -> int:
-        raise ValueUnknown
+        raise UnknownValue
 
     @property
     def dims(self) -> tuple[int, ...]:  # type: ignore[override]
-        raise ValueUnknown
+        raise UnknownValue
 
     @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        raise ValueUnknown
+    def dtype(self) -> DataType:  # type: ignore[override]
+        raise UnknownValue
 
     @property
     def kind(self) -> Kind:
@@ -172,7 +172,7 @@ class _Replay:
         return int(buffer.root.place.address - BASE_ADDRESS)
 
 
-class Executed(NamedTuple):
+class KernelRun(NamedTuple):
     """A kernel that ran: what it allocated and freed while it did, its outputs, and what was freed right after it."""
 
     name: str
@@ -181,7 +181,7 @@ class Executed(NamedTuple):
     after: list[int]
 
 
-class Constructed(NamedTuple):
+class KernelConstruction(NamedTuple):
     """A kernel was made, and allocated what it owns."""
 
     name: str
@@ -189,15 +189,15 @@ class Constructed(NamedTuple):
     address: int
 
 
-class LetGo(NamedTuple):
+class TensorRelease(NamedTuple):
     """The client dropped a tensor that it had fetched."""
 
     address: int
 
 
-def parse_events(names: Sequence[str], events: Sequence[Sequence[Any]]) -> list[Executed | Constructed | LetGo]:
+def parse_events(names: Sequence[str], events: Sequence[Sequence[Any]]) -> list[KernelRun | KernelConstruction | TensorRelease]:
     """A run's events, one entry for each kernel; a receive that waits while others run counts where it ends."""
-    found: list[Executed | Constructed | LetGo] = []
+    found: list[KernelRun | KernelConstruction | TensorRelease] = []
     opened: list[tuple[int, list[tuple[str, int, int]]]] = []
     outputs: list[tuple[int, int | None, int, str]] = []
     after: list[int] = []
@@ -207,20 +207,20 @@ def parse_events(names: Sequence[str], events: Sequence[Sequence[Any]]) -> list[
         elif kind == "a" and facts[4].startswith(("output", "temp", "dynamic")) and opened:
             next(inner for node, inner in reversed(opened) if node == facts[0]).append(("a", facts[1], facts[3]))
         elif kind == "a":
-            found.append(Constructed(names[facts[0]] if facts[0] >= 0 else "", facts[1], facts[3]))
+            found.append(KernelConstruction(names[facts[0]] if facts[0] >= 0 else "", facts[1], facts[3]))
         elif kind == "o":
             outputs.append(tuple(facts))
         elif kind == "e":
             position = next(i for i in reversed(range(len(opened))) if opened[i][0] == facts[0])
             _, inner = opened.pop(position)
-            found.append(Executed(names[facts[0]], inner, outputs, after := []))
+            found.append(KernelRun(names[facts[0]], inner, outputs, after := []))
             outputs = []
         elif kind == "f" and opened and _is_running(names, opened[-1][0]):
             opened[-1][1].append(("f", 0, facts[0]))
         elif kind == "f":
             after.append(facts[0])
         elif kind == "F":
-            found.append(LetGo(facts[0]))
+            found.append(TensorRelease(facts[0]))
     return found
 
 
@@ -242,7 +242,7 @@ class _Run:
         self.fetched: list[Tensor] = []
         self.constants: defaultdict[str, list[Tensor]] = defaultdict(list)
         self.ends = self._ends()
-        taking_part = {entry.name for entry in self.entries if isinstance(entry, Executed)}
+        taking_part = {entry.name for entry in self.entries if isinstance(entry, KernelRun)}
         self.readers: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for name in taking_part:
             for position, text in enumerate(replay.inputs.get(name, [])):
@@ -260,11 +260,11 @@ class _Run:
         if source.in_use != expected:
             yield f"{source.in_use} bytes in use before, expected {expected}"
         for entry in self.entries:
-            if isinstance(entry, Constructed):
+            if isinstance(entry, KernelConstruction):
                 buffer = replay.constants[entry.name] = source.allocate(entry.size, entry.name)
                 if replay.address(buffer) != entry.address:
                     yield f"{entry.name} made at {replay.address(buffer)}, expected {entry.address}"
-            elif isinstance(entry, LetGo):
+            elif isinstance(entry, TensorRelease):
                 yield from self._let_go(entry.address)
             elif entry.name in replay.ops or entry.name.startswith(("_arg_", "_retval_")):
                 for difference in self._executed(entry):
@@ -273,12 +273,12 @@ class _Run:
             if found != self.run.get(name, found):
                 yield f"{name} {found}, expected {self.run[name]}"
 
-    def _ends(self) -> dict[str, Executed]:
+    def _ends(self) -> dict[str, KernelRun]:
         """The last kernel of each loop, by its name."""
-        last: dict[str, Executed] = {}
+        last: dict[str, KernelRun] = {}
         for entry in self.entries:
-            frame = self.replay.frames.get(entry.name) if isinstance(entry, Executed) else None
-            if frame is not None and isinstance(entry, Executed):
+            frame = self.replay.frames.get(entry.name) if isinstance(entry, KernelRun) else None
+            if frame is not None and isinstance(entry, KernelRun):
                 last[frame] = entry
         return {entry.name: entry for entry in last.values()}
 
@@ -290,11 +290,11 @@ class _Run:
             self.fetched.remove(tensor)
             tensor.release()
 
-    def _executed(self, entry: Executed) -> Iterator[str]:
+    def _executed(self, entry: KernelRun) -> Iterator[str]:
         replay, source = self.replay, self.replay.source
         op = replay.ops.get(entry.name, "")
         inputs = self._inputs(entry.name)
-        journal: list[Entry] = []
+        journal: list[JournalEntry] = []
         source.journal = journal
         outputs = [Tensor(0) for _ in range(1 + max((facts[0] for facts in entry.outputs), default=-1))]
         for index, _, size, kind in entry.outputs:
@@ -361,7 +361,7 @@ class _Run:
         buffer = self.replay.variables[tensor.name].buffer
         return Tensor(0 if buffer is None else buffer.size, None if buffer is None else buffer.hold())
 
-    def _run_rule(self, entry: Executed, op: str, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    def _run_rule(self, entry: KernelRun, op: str, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         replay = self.replay
         variables = {i: replay.variables[tensor.name] for i, tensor in enumerate(inputs) if tensor.name}
         for i, tensor in enumerate(inputs):
@@ -369,11 +369,11 @@ class _Run:
                 tensor.buffer = variables[i].buffer
         stores = {i: replay.stores[tensor.name] for i, tensor in enumerate(inputs) if tensor.name}
         stores[ITSELF] = replay.stores[entry.name]
-        memory = RecordedKernel(entry.name, inputs, outputs, _Unknown(), replay.source, variables=variables, stores=stores)
+        memory = RecordedKernel(entry.name, inputs, outputs, _UnknownAttrs(), replay.source, variables=variables, stores=stores)
         try:
             memory.run(KERNELS[op].memory)
             replay.by_rule += 1
-        except ValueUnknown:
+        except UnknownValue:
             replay.by_recording += 1
             assert replay.source.journal is not None
             replay.source.journal.clear()
@@ -386,7 +386,7 @@ class _Run:
                 tensor.buffer = replay.variables[tensor.name].buffer
 
     def _follow(
-        self, entry: Executed, inputs: list[Tensor], outputs: list[Tensor], variables: Mapping[int, VariableMemory]
+        self, entry: KernelRun, inputs: list[Tensor], outputs: list[Tensor], variables: Mapping[int, VariableMemory]
     ) -> None:
         """Do what the recording says that the kernel did."""
         source = self.replay.source
@@ -424,7 +424,7 @@ class _Run:
             return self.replay.address(tensor.buffer) is None
         return self._holds(tensor.buffer, address)
 
-    def _pass_on(self, entry: Executed, op: str, outputs: Sequence[Tensor]) -> None:
+    def _pass_on(self, entry: KernelRun, op: str, outputs: Sequence[Tensor]) -> None:
         name = entry.name
         if name.startswith("_arg_"):
             name = name.removeprefix("_arg_").rsplit("_", 2)[0]

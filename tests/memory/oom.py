@@ -26,14 +26,14 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.settings import BfcOptions
 from placesim.memory.sources import AllocatedMemory
 from placesim.memory.sub_allocator import host_memory, mapped_memory
 from placesim.ops.attributes import TensorValue
 from placesim.runtime.accounting.errors import ReportOptions
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 KEYS = ("limit_mb", "source", "error")
 GRAPHS = Path(__file__).parent.parent / "data" / "memory" / "oom-graphs.yaml"
@@ -70,7 +70,7 @@ def differences(case: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(lines)} lines are logged, expected {len(wanted)}"
 
 
-def run(case: Mapping[str, Any]) -> tuple[OpError | None, list[LogLine], Graph]:
+def run(case: Mapping[str, Any]) -> tuple[OpError | None, list[DumpLine], Graph]:
     """A case's error, what is logged of it, and its graph."""
     mapping = dict(graphs()[case["id"]])
     filled = mapping.pop("arange", None)
@@ -79,7 +79,7 @@ def run(case: Mapping[str, Any]) -> tuple[OpError | None, list[LogLine], Graph]:
         node = file.graph.node(filled)
         size = node.attrs["value"].array.size
         node.attrs = {**node.attrs, "value": TensorValue(FLOAT, np.arange(size, dtype=np.float32))}
-    log: list[LogLine] = []
+    log: list[DumpLine] = []
     session = _session(file, case, log)
     for step in file.steps or ():
         try:
@@ -89,7 +89,7 @@ def run(case: Mapping[str, Any]) -> tuple[OpError | None, list[LogLine], Graph]:
     return None, log, file.graph
 
 
-def _session(file: GraphFile, case: Mapping[str, Any], log: list[LogLine]) -> Session:
+def _session(file: GraphFile, case: Mapping[str, Any], log: list[DumpLine]) -> GraphSession:
     kind, _, name = case["id"].partition("/")
     limit = case["limit_mb"] << 20
     if kind == "cpu":
@@ -100,7 +100,7 @@ def _session(file: GraphFile, case: Mapping[str, Any], log: list[LogLine]) -> Se
     source = AllocatedMemory(allocator)
     report = ReportOptions(bool(case["options"].get("report")))
     ledger = Ledger({DEVICE: source}, {DEVICE: source}, report, log.append)
-    return Session(file.graph, build_devices((TaskInventory(),)), file.config, ledger=ledger)
+    return GraphSession(file.graph, build_devices((TaskInventory(),)), file.config, ledger=ledger)
 
 
 def _error_facts(error: OpError | None, graph: Graph) -> dict[str, Any]:

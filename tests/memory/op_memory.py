@@ -19,7 +19,7 @@ import numpy as np
 
 from placesim.dtypes import RESOURCE, parse_dtype
 from placesim.errors import PlacesimError
-from placesim.memory.buffers import Buffer, foreign
+from placesim.memory.buffers import Buffer, foreign_buffer
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, VariableMemory, aliases
 from placesim.runtime.resources import ResourceHandle
 from tests.runtime.op_cases import FAMILIES, REWRITTEN, Case, load_cases
@@ -131,11 +131,11 @@ class MemoryCase:
                 if array is not None and tensor.size:
                     held.buffer = pool.allocate(tensor.size, "variable")
                 if wants is RESOURCE:
-                    tensor = TensorMemory((), RESOURCE, foreign(200))
+                    tensor = TensorMemory((), RESOURCE, foreign_buffer(200))
                 elif held.buffer is not None:
                     tensor.buffer = held.buffer if arg.is_ref else held.buffer.hold()
             elif tensor.size:
-                tensor.buffer = foreign(tensor.size) if column == "fed" else pool.allocate(tensor.size, "input")
+                tensor.buffer = foreign_buffer(tensor.size) if column == "fed" else pool.allocate(tensor.size, "input")
                 if column != "sole":
                     tensor.buffer.hold()
             tensors.append(tensor)

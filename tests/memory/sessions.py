@@ -10,14 +10,14 @@ from placesim.devices.inventory import Device, TaskInventory, build_devices
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Fetch, GraphFile, Step
+from placesim.graph.steps import Fetch, GraphFile, GraphStep
 from placesim.loading import load
 from placesim.memory.sources import DeviceSource
 from placesim.options import make_options
 from placesim.runtime.accounting.building import build_ledger
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.requests import default_fetches
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.walking import FeedShapes
 from tests.runtime.test_models import NO_KERNEL, ORDERED, feeds_of, initializers
 
@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
 
     name: str
     file: GraphFile
-    steps: tuple[Step, ...]
+    steps: tuple[GraphStep, ...]
     bare_fetch_is_target: bool = False
     is_repeatable: bool = False
 
@@ -52,18 +52,18 @@ def model_scenario(case: Mapping[str, Any]) -> Scenario:
     file = graph_file_from_mapping(case["graph"], case["id"])
     graph, feeds = file.graph, feeds_of(file.graph)
     first = initializers(graph)
-    steps = [Step(tuple(map(Fetch, names)), feeds) for names in ([first] if first else [])]
-    steps += [Step((Fetch(name),), feeds) for name in ORDERED.get(case["id"], [])]
+    steps = [GraphStep(tuple(map(Fetch, names)), feeds) for names in ([first] if first else [])]
+    steps += [GraphStep((Fetch(name),), feeds) for name in ORDERED.get(case["id"], [])]
     done = {*first, *ORDERED.get(case["id"], [])}
     rest = [found.name for found in default_fetches(graph, only_targets=True)]
     rest = [name for name in rest if name not in done and graph.node(name).op not in NO_KERNEL]
-    steps.append(Step(tuple(map(Fetch, rest)), feeds))
+    steps.append(GraphStep(tuple(map(Fetch, rest)), feeds))
     return Scenario(case["id"], file, tuple(steps), True, case["id"] not in ORDERED)
 
 
 def session_scenario(case: Mapping[str, Any]) -> Scenario:
     """A recorded session of several steps."""
-    steps = tuple(Step(tuple(map(Fetch, step["fetch"])), ()) for step in case["steps"])
+    steps = tuple(GraphStep(tuple(map(Fetch, step["fetch"])), ()) for step in case["steps"])
     return Scenario(case["id"], graph_file_from_mapping(case["graph"], case["id"]), steps, True)
 
 
@@ -71,7 +71,7 @@ def file_scenario(path: Path) -> Scenario:
     """A graph file with its own steps."""
     file = load(path, None, make_options({})).file
     assert file is not None
-    steps = (Step(),) if file.steps is None else file.steps
+    steps = (GraphStep(),) if file.steps is None else file.steps
     return Scenario(path.stem, file, tuple(step for step in steps for _ in range(step.repeat)), is_repeatable=True)
 
 
@@ -84,7 +84,7 @@ def play(
     is_repeated: bool = False,
 ) -> Iterator[StepRecord]:
     """The steps of a scenario, each as it ends; with `is_repeated` the last one twice, where it may be."""
-    session = Session(
+    session = GraphSession(
         scenario.file.graph,
         machine_of(scenario),
         scenario.file.config,

@@ -12,7 +12,7 @@ import pytest
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch
-from placesim.graph.steps import Step as SessionStep
+from placesim.graph.steps import GraphStep as SessionStep
 from placesim.memory.buffers import Buffer
 from placesim.memory.sources import AllocatedMemory
 from placesim.runtime.accounting.building import build_ledger
@@ -24,7 +24,7 @@ from placesim.runtime.dataflow_executor import DataflowExecutor
 from placesim.runtime.executor import Executor
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.node_steps import Step
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.threads import ThreadPools
 from tests.benchmarks.accounting_bench import loop
 from tests.memory.sessions import (
@@ -132,7 +132,7 @@ def held_positions(executor: Executor, steps: list[Step]) -> tuple[list[list[boo
 def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> None:
     scenario = file_scenario(GRAPHS / f"{name}.yaml")
     ledger = ledger_of(scenario)
-    session = Session(scenario.file.graph, machine_of(scenario), scenario.file.config, directory=tmp_path, ledger=ledger)
+    session = GraphSession(scenario.file.graph, machine_of(scenario), scenario.file.config, directory=tmp_path, ledger=ledger)
     for step in scenario.steps:
         session.run(step)
     compared = 0
@@ -168,7 +168,7 @@ def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
     for threads in (1, 4):
         ledger = build_ledger(devices)
         config = Config(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1)
-        session = Session(file.graph, devices, config, pools=ThreadPools(), ledger=ledger)
+        session = GraphSession(file.graph, devices, config, pools=ThreadPools(), ledger=ledger)
         (fetched,) = session.run(SessionStep((Fetch("sum"),))).values
         check_figures(ledger)
         assert not ledger.left_over
@@ -194,7 +194,7 @@ def test_a_step_in_a_pool_is_accounted_for_once(monkeypatch: pytest.MonkeyPatch)
         accounted.clear()
         file = graph_file_from_mapping({"nodes": nodes})
         config = Config(inter_op_parallelism_threads=4)
-        session = Session(file.graph, devices, config, pools=ThreadPools(), ledger=build_ledger(devices))
+        session = GraphSession(file.graph, devices, config, pools=ThreadPools(), ledger=build_ledger(devices))
         first, *others = [session.run(SessionStep((Fetch(fetch),))).values for _ in range(3)]
         assert all(is_same(one.value, other.value) for values in others for one, other in zip(first, values, strict=True))
         assert all(isinstance(prepared.executor, DataflowExecutor) for prepared in session._prepared.values())
@@ -206,7 +206,7 @@ def test_values_in_a_loop_are_dropped_where_their_memory_is(monkeypatch: pytest.
     file = graph_file_from_mapping(model.graph)
     devices = build_devices([TaskInventory()])
     ledger = build_ledger(devices)
-    session = Session(file.graph, devices, ledger=ledger)
+    session = GraphSession(file.graph, devices, ledger=ledger)
     made: list[tuple[weakref.ref[Any], Buffer]] = []
     dropped = 0
     executed = StepAccount.executed_plain

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placesim.errors import DefectError, InvalidArgumentError
 from placesim.memory.allocator import BfcAllocator, _nine_tenths
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.pool import BinFigures, Chunk, bin_of, rounded_up
 from placesim.memory.settings import BfcOptions, FailureLog, TimingCounter
 from placesim.memory.sub_allocator import AddressRanges, gpu_memory, host_memory
@@ -74,7 +74,7 @@ def test_nothing_can_be_freed_twice_but_none_can_be_freed() -> None:
 
 
 def test_allocators_of_a_process_fall_silent_together() -> None:
-    lines: list[LogLine] = []
+    lines: list[DumpLine] = []
     failures = FailureLog()
     allocators = [
         BfcAllocator(name, 1024, gpu_memory(), NO_RETRY, failures=failures, log=lines.append)
@@ -96,7 +96,7 @@ def test_a_failure_of_0_bytes_counts_unless_the_caller_waits() -> None:
 
 
 def test_who_waits_gets_what_others_free() -> None:
-    lines: list[LogLine] = []
+    lines: list[DumpLine] = []
     allocator = BfcAllocator("GPU_0_bfc", MIB, gpu_memory(), log=lines.append)
     held = [given_chunk(allocator, MIB // 4) for _ in range(4)]
 
@@ -111,7 +111,7 @@ def test_who_waits_gets_what_others_free() -> None:
 
 
 def test_who_waits_in_vain_tries_four_times_and_logs_the_dump_alone() -> None:
-    lines: list[LogLine] = []
+    lines: list[DumpLine] = []
     driver = CountingMemory(MIB)
     allocator = BfcAllocator("GPU_0_bfc", MIB * 4, driver, BfcOptions(allow_growth=False), log=lines.append)
     assert allocator.allocate(MIB * 4) is None

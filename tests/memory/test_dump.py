@@ -6,7 +6,7 @@ import pytest
 
 from placesim.byte_counts import human_readable_bytes
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine, dump_lines, occupancy
+from placesim.memory.dump import DumpLine, dump_lines, occupancy
 from placesim.memory.settings import BfcOptions
 from placesim.memory.sub_allocator import gpu_memory
 
@@ -52,7 +52,7 @@ def test_the_picture_shows_what_is_used_wasted_and_free() -> None:
 
 
 def test_the_node_is_named_in_the_first_line() -> None:
-    lines: list[LogLine] = []
+    lines: list[DumpLine] = []
     allocator = BfcAllocator("GPU_0_bfc", 1024, gpu_memory(), BfcOptions(allow_retry_on_failure=False), log=lines.append)
     assert allocator.allocate(4096, operation_name="tower/MatMul") is None
     first = lines[0]

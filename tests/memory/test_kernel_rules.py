@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.dtypes import FLOAT, INT32, INT64, DType
+from placesim.dtypes import FLOAT, INT32, INT64, DataType
 from placesim.memory.buffers import Buffer
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory
@@ -54,7 +54,7 @@ def _run(
     return pool.events, tensors, outputs
 
 
-def _dtype_of(value: Any) -> DType:
+def _dtype_of(value: Any) -> DataType:
     return TYPES.get(np.asarray(value).dtype, FLOAT)
 
 

@@ -10,12 +10,12 @@ import pytest
 
 import placesim
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.dtypes import BFLOAT16, BOOL, COMPLEX64, DOUBLE, FLOAT, INT64, STRING, UINT8, DType
+from placesim.dtypes import BFLOAT16, BOOL, COMPLEX64, DOUBLE, FLOAT, INT64, STRING, UINT8, DataType
 from placesim.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Fetch, Step
+from placesim.graph.steps import Fetch, GraphStep
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.settings import BfcOptions
 from placesim.memory.sources import AllocatedMemory
 from placesim.memory.sub_allocator import host_memory
@@ -23,7 +23,7 @@ from placesim.ops.attributes import TensorValue
 from placesim.runtime.accounting.errors import ReportOptions
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.proto_text import ProtoText
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.memory import oom
 from tests.memory.compare import read_cases
 
@@ -64,16 +64,16 @@ def test_the_comparison_notices(change: dict[str, Any], said: str) -> None:
 # --- a session of our own -------------------------------------------------------------------------------------------
 
 
-class Small:
+class SmallSession:
     """A session on a CPU whose allocator has 16 MiB, in one region, and what it logs."""
 
     def __init__(self, nodes: list[Node], limit: int = 16 << 20, *, report: bool = False, **file: Any) -> None:
-        self.log: list[LogLine] = []
+        self.log: list[DumpLine] = []
         allocator = BfcAllocator("GPU_0_bfc", limit, host_memory(), BfcOptions(False, False), log=self.log.append)
         self.source = AllocatedMemory(allocator)
         ledger = Ledger({oom.DEVICE: self.source}, {oom.DEVICE: self.source}, ReportOptions(report), self.log.append)
         self.file = graph_file_from_mapping({"nodes": nodes, **file})
-        self.session = Session(self.file.graph, build_devices((TaskInventory(),)), ledger=ledger)
+        self.session = GraphSession(self.file.graph, build_devices((TaskInventory(),)), ledger=ledger)
 
     def fails(self, *fetches: str) -> OpError:
         with pytest.raises(OpError) as caught:
@@ -81,7 +81,7 @@ class Small:
         return caught.value
 
     def run(self, *fetches: str) -> list[Any]:
-        found = self.session.run(Step(tuple(Fetch(name) for name in fetches)))
+        found = self.session.run(GraphStep(tuple(Fetch(name) for name in fetches)))
         return [value.value for value in found.values]
 
 
@@ -90,7 +90,7 @@ def fill(name: str, rows: int, **more: Any) -> Node:
 
 
 def test_tensors_are_freed_and_a_following_step_works() -> None:
-    small = Small([fill("large", 5000), fill("some", 1024), {"op": "Neg", "name": "minus", "inputs": ["some"]}])
+    small = SmallSession([fill("large", 5000), fill("some", 1024), {"op": "Neg", "name": "minus", "inputs": ["some"]}])
     error = small.fails("large")
     assert isinstance(error, ResourceExhaustedError)
     assert small.source.in_use == sum(buffer.allocated for buffer in small.source.live) == 2 * 256
@@ -104,7 +104,7 @@ def test_variables_keep_what_they_have() -> None:
         fill("large", 5000),
         {"op": "AssignVariableOp", "name": "set", "inputs": ["v", "large"]},
     ]
-    small = Small(nodes)
+    small = SmallSession(nodes)
     small.run("v/Assign")
     before = small.source.in_use
     assert small.fails("set").node == "large"
@@ -120,9 +120,9 @@ def test_a_variable_s_first_value_that_does_not_fit() -> None:
     source = AllocatedMemory(allocator)
     ledger = Ledger({oom.DEVICE: source}, {oom.DEVICE: source}, ReportOptions())
     given = {"v": np.zeros((3000, 3000), np.float32)}
-    session = Session(file.graph, build_devices((TaskInventory(),)), initial_values=given, ledger=ledger)
+    session = GraphSession(file.graph, build_devices((TaskInventory(),)), initial_values=given, ledger=ledger)
     with pytest.raises(ResourceExhaustedError) as caught:
-        session.run(Step((Fetch("v"),)))
+        session.run(GraphStep((Fetch("v"),)))
     text = f"OOM when allocating tensor with shape[3000,3000] and type float on {oom.DEVICE} by allocator GPU_0_bfc"
     assert caught.value.message == f"{text}\n\t [[{{{{node v}}}}]]"
 
@@ -147,7 +147,7 @@ def test_the_error_in_a_function_names_every_caller() -> None:
     ]
     called: Node = {**call, "name": "called", "inputs": ["x"], "attrs": types | {"f": {"func": "outer"}}}
     nodes: list[Node] = [fill("x", 3000), called]
-    small = Small(nodes, functions=functions)
+    small = SmallSession(nodes, functions=functions)
     error = small.fails("x", "called")
     text = f"OOM when allocating tensor with shape[3000,1024] and type float on {oom.DEVICE} by allocator GPU_0_bfc"
     assert error.message == f"{text}\n\t [[{{{{node root}}}}]]{HINT}\n\t [[call]]{HINT}\n\t [[called]]{HINT}"
@@ -169,7 +169,7 @@ def test_in_a_loop_the_node_is_named() -> None:
         {"op": "NextIteration", "name": "next", "inputs": ["twice"]},
         {"op": "Exit", "name": "end", "inputs": ["switch"]},
     ]
-    small = Small(nodes)
+    small = SmallSession(nodes)
     error = small.fails("end")
     assert (error.node, error.message[:54]) == ("twice", "OOM when allocating tensor with shape[2097152] and type"[:54])
     assert [line.text[:40] for line in small.log if line.line == 1858] == ["OP_REQUIRES failed at concat_op.cc:165 :"]
@@ -181,7 +181,7 @@ def test_with_control_flow_kernels_that_could_start_run_all_the_same() -> None:
     branch = {"op": "Switch", "name": "switch", "inputs": [1.0, True]}
     logs = []
     for more, fetches in (([], ()), ([branch], ("switch:1",))):
-        small = Small([*nodes, *more])
+        small = SmallSession([*nodes, *more])
         error = small.fails("after", "other", *fetches)
         logs.append((error.message, [line.text for line in small.log if "OOM" in line.text]))
         assert small.source.in_use == sum(buffer.allocated for buffer in small.source.live)
@@ -197,7 +197,7 @@ def test_help_says_whose_memory_it_is_and_how_long() -> None:
         fill("wide", 2048, control_inputs=["minus"]),
         {"op": "Concat", "name": "all", "inputs": [0, "x", "minus", "wide"]},
     ]
-    small = Small(nodes)
+    small = SmallSession(nodes)
     small.run("v/Assign")
     error = small.fails("x", "all")
     assert error.help[:6] == (
@@ -214,7 +214,7 @@ def test_memory_that_is_in_pieces_is_told_apart() -> None:
     names = [f"p{number}" for number in range(7)]
     nodes: list[Node] = [{"variable": name, "shape": [512, 1024], "initializer": "ones", "kind": "resource"} for name in names]
     nodes += [{"op": "DestroyResourceOp", "name": f"drop_{name}", "inputs": [name]} for name in names[::2]]
-    small = Small([*nodes, fill("x", 1536)])
+    small = SmallSession([*nodes, fill("x", 1536)])
     small.run(*(f"{name}/Assign" for name in names))
     small.run(*(f"drop_{name}" for name in names[::2]))
     assert (
@@ -318,9 +318,9 @@ def test_a_device_too_small_for_anything(memory: str) -> None:
         (BFLOAT16, BFLOAT16.numpy.type(1.5), "half_val: 16320"),
         (STRING, "a\n\"'é".encode(), 'string_val: "a\\n\\"\\\'\\303\\251"'),
     ],
-    ids=lambda value: value.name if isinstance(value, DType) else "",
+    ids=lambda value: value.name if isinstance(value, DataType) else "",
 )
-def test_text_of_one_value(dtype: DType, value: Any, lines: str) -> None:
+def test_text_of_one_value(dtype: DataType, value: Any, lines: str) -> None:
     """Each as TensorFlow 2.21 said it of a constant that did not fit."""
     array = np.broadcast_to(np.array(value, object if dtype is STRING else None), (3000, 1, 30))
     text = ProtoText("", TensorValue(dtype, array)).shortened("")
@@ -342,6 +342,6 @@ def test_text_of_content_is_cut_in_the_middle() -> None:
 
 
 def test_a_constant_on_a_cpu_is_an_invalid_argument() -> None:
-    error = Small([{"op": "Const", "name": "c", "value": 1.0, "shape": [3000, 3000]}]).fails("c")
+    error = SmallSession([{"op": "Const", "name": "c", "value": 1.0, "shape": [3000, 3000]}]).fails("c")
     assert isinstance(error, InvalidArgumentError)
     assert error.help[0] == "0B of 16.00MiB of GPU_0_bfc are in use when 34.33MiB are asked for"

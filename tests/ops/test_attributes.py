@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.dtypes import COMPLEX64, DOUBLE, DTYPES, FLOAT, INT32, INT64, QINT32, QUINT8, STRING, DType
+from placesim.dtypes import COMPLEX64, DOUBLE, DTYPES, FLOAT, INT32, INT64, QINT32, QUINT8, STRING, DataType
 from placesim.ops.attributes import (
     UNKNOWN_RANK,
     AttrValue,
@@ -71,7 +71,7 @@ VALUES: list[tuple[AttrValue, str]] = [
     ("\n" * 40, '"\\n\\n\\n\\n\\n...\\n\\n\\n\\n\\n"'),
 ]
 
-TENSORS: list[tuple[DType, Any, tuple[int, ...], str]] = [
+TENSORS: list[tuple[DataType, Any, tuple[int, ...], str]] = [
     # type, elements, shape, text
     (FLOAT, [1], (), "1"),
     (FLOAT, [1, 2], (2,), "1 2"),
@@ -103,7 +103,7 @@ def test_format_attr_value(value: AttrValue, text: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "elements", "shape", "text"), TENSORS)
-def test_format_tensor(dtype: DType, elements: Any, shape: tuple[int, ...], text: str) -> None:
+def test_format_tensor(dtype: DataType, elements: Any, shape: tuple[int, ...], text: str) -> None:
     tensor = TensorValue(dtype, np.array(list(elements), dtype.numpy).reshape(shape))
     dims = ",".join(map(str, shape))
     assert format_attr_value(tensor) == format_tensor(tensor) == f"Tensor<type: {dtype.name} shape: [{dims}] values: {text}>"

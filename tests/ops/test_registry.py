@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, DType
+from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, DataType
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Shape
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef, format_op_def
@@ -64,7 +64,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("op", "device_type", "attr", "dtype", "accepts"), KERNELS)
-def test_known_kernels(op: str, device_type: str, attr: str, dtype: DType, accepts: bool) -> None:
+def test_known_kernels(op: str, device_type: str, attr: str, dtype: DataType, accepts: bool) -> None:
     kernels = [kernel for kernel in REGISTRY.kernels(op) if kernel.device_type == device_type]
     assert any(kernel.accepts({attr: dtype}) for kernel in kernels) is accepts
 
@@ -84,7 +84,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("constraint", "attrs", "accepted"), ACCEPTED)
 def test_constraints(
-    constraint: dict[str, tuple[DType, ...]], attrs: dict[str, DType | tuple[DType, ...]], accepted: bool
+    constraint: dict[str, tuple[DataType, ...]], attrs: dict[str, DataType | tuple[DataType, ...]], accepted: bool
 ) -> None:
     assert KernelDef("Op", "CPU", constraint, (), 0, "").accepts(attrs) is accepted
 
@@ -99,7 +99,9 @@ ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("arg", "attrs", "dtypes"), ARGUMENTS)
-def test_argument_types(arg: ArgDef, attrs: dict[str, DType | int | tuple[DType, ...]], dtypes: tuple[DType, ...]) -> None:
+def test_argument_types(
+    arg: ArgDef, attrs: dict[str, DataType | int | tuple[DataType, ...]], dtypes: tuple[DataType, ...]
+) -> None:
     assert arg.dtypes(attrs) == dtypes
 
 
@@ -164,6 +166,6 @@ def test_a_graph_of_its_time_may_contain_a_removed_op() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_numpy_holds_every_type(dtype: DType) -> None:
+def test_numpy_holds_every_type(dtype: DataType) -> None:
     packed = dtype.name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
     assert dtype.numpy.kind == "O" if not dtype.size else dtype.numpy.itemsize == dtype.size or packed

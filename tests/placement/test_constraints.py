@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.dtypes import FLOAT, INT32, INT64, RESOURCE, STRING, VARIANT, DType
+from placesim.dtypes import FLOAT, INT32, INT64, RESOURCE, STRING, VARIANT, DataType
 from placesim.graph.graph import Graph, NodeDef
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.ops.registry import load_registry
@@ -101,7 +101,7 @@ def test_what_passes_a_dataset_on_stays_on_the_host() -> None:
     assert (found["one"], found["two"], found["x"]) == ("CPU:0", "CPU:0", "GPU:0")
 
 
-def _list(element: DType, *more: NodeDef) -> list[NodeDef]:
+def _list(element: DataType, *more: NodeDef) -> list[NodeDef]:
     sizes = [NodeDef(name, "Placeholder", (), "", {"dtype": INT32}) for name in ("shape", "count")]
     return [
         *sizes,
@@ -111,7 +111,7 @@ def _list(element: DType, *more: NodeDef) -> list[NodeDef]:
 
 
 @pytest.mark.parametrize(("element", "device"), [(FLOAT, "GPU:0"), (STRING, "CPU:0"), (RESOURCE, "CPU:0")])
-def test_a_list_of_what_only_the_host_can_hold_stays_there(element: DType, device: str) -> None:
+def test_a_list_of_what_only_the_host_can_hold_stays_there(element: DataType, device: str) -> None:
     copies = (NodeDef("copy", "Identity", ("list",), "", _VARIANT), NodeDef("length", "TensorListLength", ("copy",)))
     found = _devices(_place(_list(element, *copies)))
     assert (found["copy"], found["length"]) == (device, device)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placesim.devices.gpu_options import DeviceOptions, GpuOptions
 from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.devices.names import DeviceSpec, parse_runtime_name
+from placesim.devices.names import DeviceName, parse_runtime_name
 from placesim.errors import InvalidArgumentError, NotFoundError
 
 CLUSTER = (TaskInventory(job="ps", tasks=2), TaskInventory(cpu=2, gpu=2, xla_cpu=1, job="worker", tasks=2))
@@ -28,7 +28,7 @@ def test_devices_are_made_task_by_task_cpus_first() -> None:
 
 def test_the_order_is_type_then_own_task_then_name_as_text() -> None:
     devices = build_devices([TaskInventory(cpu=11), *CLUSTER])
-    ordered = DeviceSet(devices, DeviceSpec("worker", 0, 1)).ordered
+    ordered = DeviceSet(devices, DeviceName("worker", 0, 1)).ordered
     assert [_short(device.name) for device in ordered] == [
         *("worker1 GPU:0", "worker1 GPU:1", "worker0 GPU:0", "worker0 GPU:1"),
         *("worker1 CPU:0", "worker1 CPU:1"),
@@ -39,13 +39,13 @@ def test_the_order_is_type_then_own_task_then_name_as_text() -> None:
 
 
 def test_types_are_sorted_by_priority_and_the_client_is_the_own_first_cpu() -> None:
-    device_set = DeviceSet(build_devices(CLUSTER), DeviceSpec("worker", 0, 1))
+    device_set = DeviceSet(build_devices(CLUSTER), DeviceName("worker", 0, 1))
     assert device_set.types == ("GPU", "CPU", "XLA_CPU")
     assert _short(device_set.client.name) == "worker1 CPU:0"
 
 
 _SPECS = st.builds(
-    DeviceSpec,
+    DeviceName,
     st.sampled_from([None, "ps", "worker", "ghost"]),
     st.sampled_from([None, 0]),
     st.sampled_from([None, 0, 1, 7]),
@@ -55,13 +55,13 @@ _SPECS = st.builds(
 
 
 @given(_SPECS)
-def test_what_matches_is_what_agrees_in_every_field_that_is_set(spec: DeviceSpec) -> None:
-    device_set = DeviceSet(build_devices(CLUSTER), DeviceSpec("ps", 0, 0))
+def test_what_matches_is_what_agrees_in_every_field_that_is_set(spec: DeviceName) -> None:
+    device_set = DeviceSet(build_devices(CLUSTER), DeviceName("ps", 0, 0))
     assert device_set.matching(spec) == tuple(d for d in device_set.ordered if spec.matches(d.spec))
 
 
 @given(_SPECS)
-def test_a_specification_reads_back_from_its_text(spec: DeviceSpec) -> None:
+def test_a_specification_reads_back_from_its_text(spec: DeviceName) -> None:
     expected = spec if spec.type else spec._replace(id=None)
     assert parse_runtime_name(str(spec)) == expected
 

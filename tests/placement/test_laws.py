@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import FLOAT, INT32, DType
+from placesim.dtypes import FLOAT, INT32, DataType
 from placesim.graph.graph import Graph, NodeDef
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.kernels import find_kernel
@@ -260,7 +260,7 @@ def _is_ref(client: ClientGraph, name: str, slot: int) -> bool:
 
 def test_the_ops_that_are_drawn_are_real() -> None:
     registry = load_registry()
-    dtypes: set[DType] = set()
+    dtypes: set[DataType] = set()
     for op in OPS:
         definition = registry.op(op.name)
         assert definition is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from placesim.devices.names import ANY, DeviceSpec
+from placesim.devices.names import ANY, DeviceName
 from placesim.placement.colocation import Cause
 from placesim.placement.constraints import SoftStep
 from placesim.placement.placer import Placement, place_graph
-from placesim.placement.reasons import Choice, Reason
+from placesim.placement.reasons import DeviceChoice, Reason
 from placesim.placement.rewrites import isolate_calls_in
 from tests.placement.toy import CPU, GPU, fixture_devices, toy_graph
 
@@ -35,16 +35,16 @@ def test_a_node_alone_takes_its_first_candidate() -> None:
     names = [device.name.rpartition("/device:")[2] for device in reason.candidates]
     assert names == ["FakeGPU:0", "FakeGPU:1", "FakeCPU:0", "FakeCPU:1", "COMPOSITE:0"]
     assert reason.device is reason.candidates[0]
-    assert (reason.choice, reason.followed, reason.members, reason.unions) == (Choice.DEFAULT, None, (), ())
+    assert (reason.choice, reason.followed, reason.members, reason.unions) == (DeviceChoice.DEFAULT, None, (), ())
     assert (reason.soft_step, reason.overridden, reason.ignored) == (SoftStep.NONE, None, ())
 
 
 def test_a_reference_overrides_a_request() -> None:
     placement = _place("var:TestVariable@CPU:1 in:TestInput assign:TestAssign(var,in)@GPU:0")
     reason = _reason(placement, "assign")
-    assert reason.requested == DeviceSpec(type=GPU, id=0)
-    assert reason.group_requested == reason.group_resource == DeviceSpec(type=CPU, id=1)
-    assert reason.overridden == (0, DeviceSpec(type=GPU, id=0), DeviceSpec(type=CPU, id=1))
+    assert reason.requested == DeviceName(type=GPU, id=0)
+    assert reason.group_requested == reason.group_resource == DeviceName(type=CPU, id=1)
+    assert reason.overridden == (0, DeviceName(type=GPU, id=0), DeviceName(type=CPU, id=1))
     assert _names(placement, reason.members) == ["var", "assign"]
     assert [(union.x, union.y, union.cause, union.detail) for union in reason.unions] == [(0, 2, Cause.EDGE, 0)]
     assert reason.followed == 0
@@ -53,7 +53,7 @@ def test_a_reference_overrides_a_request() -> None:
 def test_a_label_joins_and_the_first_of_the_group_is_followed() -> None:
     placement = _place("a:TestCPUGPUOutput b:TestRelu(a){c} c:ReluCPU(b)")
     reason = _reason(placement, "a")
-    assert (reason.choice, reason.followed) == (Choice.GENERATOR_FOLLOWS_CONSUMERS, 1)
+    assert (reason.choice, reason.followed) == (DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS, 1)
     reason = _reason(placement, "c")
     assert [(union.cause, union.detail) for union in reason.unions] == [(Cause.LABEL, "c")]
     assert (reason.types, reason.followed) == (((CPU, 0),), 1)
@@ -62,15 +62,15 @@ def test_a_label_joins_and_the_first_of_the_group_is_followed() -> None:
 
 def test_metadata_and_identities_follow_their_input() -> None:
     placement = _place("in:TestInput a:ReluCPU(in) s:Shape(a) i:Identity(a)")
-    assert (_reason(placement, "s").choice, _reason(placement, "s").followed) == (Choice.METADATA_FOLLOWS_INPUT, 1)
-    assert (_reason(placement, "i").choice, _reason(placement, "i").followed) == (Choice.IDENTITY_FOLLOWS_INPUT, 1)
+    assert (_reason(placement, "s").choice, _reason(placement, "s").followed) == (DeviceChoice.METADATA_FOLLOWS_INPUT, 1)
+    assert (_reason(placement, "i").choice, _reason(placement, "i").followed) == (DeviceChoice.IDENTITY_FOLLOWS_INPUT, 1)
 
 
 def test_soft_placement_says_how_far_it_went() -> None:
     placement = _place("in:TestDevice@GPU:11 ds:CreateDatasetSP@CPU:0 it:IteratorGPU(ds)")
     assert _reason(placement, "in").soft_step == SoftStep.WITHOUT_TYPE_AND_ID
     assert _reason(placement, "it").soft_step == SoftStep.WITHOUT_RESOURCE
-    assert _reason(placement, "it").group_resource == DeviceSpec(type=CPU, id=0)
+    assert _reason(placement, "it").group_resource == DeviceName(type=CPU, id=0)
 
 
 def test_a_label_that_soft_placement_passes_over_is_kept() -> None:
@@ -97,6 +97,6 @@ def test_a_node_that_was_placed_before_stays() -> None:
     graph, assigned = toy_graph("in:TestCPUGPUOutput!CPU:1 n:TestRelu(in){in}")
     placement = place_graph(graph, fixture_devices(2), assigned=assigned)
     reason = _reason(placement, "in")
-    assert (reason.choice, reason.followed) == (Choice.ASSIGNED, None)
+    assert (reason.choice, reason.followed) == (DeviceChoice.ASSIGNED, None)
     assert reason.group_assigned.id == 1
     assert _reason(placement, "n").followed == 0

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import ANY, parse_runtime_name
-from placesim.dtypes import FLOAT, RESOURCE, DType, parse_dtype
-from placesim.graph.graph import Function, FunctionArg, Graph, NodeDef
+from placesim.dtypes import FLOAT, RESOURCE, DataType, parse_dtype
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, NodeDef
 from placesim.ops.attributes import FunctionName
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 from placesim.ops.registry import Registry
@@ -111,9 +111,9 @@ def request(short: str) -> str:
 
 
 def _function(
-    name: str, inputs: Mapping[str, DType], outputs: Mapping[str, tuple[DType, str]], nodes: Sequence[NodeDef]
-) -> Function:
-    return Function(
+    name: str, inputs: Mapping[str, DataType], outputs: Mapping[str, tuple[DataType, str]], nodes: Sequence[NodeDef]
+) -> LibraryFunction:
+    return LibraryFunction(
         name,
         tuple(FunctionArg(arg, dtype) for arg, dtype in inputs.items()),
         tuple(FunctionArg(arg, dtype, None, value) for arg, (dtype, value) in outputs.items()),
@@ -121,7 +121,7 @@ def _function(
     )
 
 
-def _call(name: str, function: str, inputs: Sequence[str], taken: Sequence[DType], given: Sequence[DType]) -> NodeDef:
+def _call(name: str, function: str, inputs: Sequence[str], taken: Sequence[DataType], given: Sequence[DataType]) -> NodeDef:
     attrs = {"Tin": tuple(taken), "Tout": tuple(given), "f": FunctionName(function)}
     return NodeDef(name, "PartitionedCall", tuple(inputs), "", attrs)
 

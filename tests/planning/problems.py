@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from placesim.planning.loads import load_plan
-from placesim.planning.problem import Device, Objective, Problem, Task, are_apart, over_capacity
+from placesim.planning.problem import Objective, PlanningProblem, ProblemDevice, ProblemTask, are_apart, find_overfull_devices
 
 TIMES = st.integers(0, 9).map(float)
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> Problem:
+def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> PlanningProblem:
     """Up to so many tasks on two accelerators and a CPU, some of them in groups, some backward."""
     count = draw(st.integers(1, most))
     inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
     tasks = tuple(
-        Task(
+        ProblemTask(
             f"t{n}",
             (draw(TIMES), draw(TIMES)),
             float(draw(st.integers(0, 3))),
@@ -33,39 +33,39 @@ def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> Pr
     groups = [tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels)]
     if contiguous:
         groups = [(n,) for n in range(count)]
-    devices = (Device("acc0", 0, 9.0), Device("acc1", 0, 9.0), Device("cpu", 1, pays=False))
+    devices = (ProblemDevice("acc0", 0, 9.0), ProblemDevice("acc1", 0, 9.0), ProblemDevice("cpu", 1, pays=False))
     sources = tuple(tuple(sorted(row)) for row in inputs)
-    return Problem(Objective.LOAD, tasks, sources, tuple(groups), devices, needs_contiguous=contiguous)
+    return PlanningProblem(Objective.LOAD, tasks, sources, tuple(groups), devices, needs_contiguous=contiguous)
 
 
 @st.composite
-def schedules(draw: st.DrawFn, most: int = 6) -> Problem:
+def schedules(draw: st.DrawFn, most: int = 6) -> PlanningProblem:
     """Up to so many tasks on equal processors, where only the order counts."""
     count, processors = draw(st.integers(1, most)), draw(st.integers(1, 3))
-    tasks = tuple(Task(f"t{n}", (draw(TIMES),)) for n in range(count))
+    tasks = tuple(ProblemTask(f"t{n}", (draw(TIMES),)) for n in range(count))
     inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
-    devices = tuple(Device(f"p{n}", 0) for n in range(processors))
-    return Problem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(count)), devices)
+    devices = tuple(ProblemDevice(f"p{n}", 0) for n in range(processors))
+    return PlanningProblem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(count)), devices)
 
 
-def assignments(problem: Problem) -> list[tuple[int, ...]]:
+def assignments(problem: PlanningProblem) -> list[tuple[int, ...]]:
     """Every assignment of groups that fits."""
     found = []
     for choice in itertools.product(range(len(problem.devices)), repeat=len(problem.groups)):
         devices = tuple(choice[group] for group in problem.group_of)
         runs = all(problem.tasks[t].seconds[problem.devices[d].kind] < math.inf for t, d in enumerate(devices))
-        if runs and not over_capacity(problem, devices) and are_apart(problem, devices):
+        if runs and not find_overfull_devices(problem, devices) and are_apart(problem, devices):
             found.append(devices)
     return found
 
 
-def least_load(problem: Problem) -> float:
+def least_load(problem: PlanningProblem) -> float:
     """Of all assignments; of contiguous ones where the problem needs them."""
     wanted = [a for a in assignments(problem) if not problem.needs_contiguous or is_contiguous(problem, a)]
     return min((load_plan(problem, devices).value for devices in wanted), default=math.inf)
 
 
-def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
+def is_contiguous(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Whether no path of forward tasks leaves a device and comes back to it."""
     for device in set(devices):
         members = {t for t, own in enumerate(devices) if own == device and not problem.tasks[t].is_backward}
@@ -81,7 +81,7 @@ def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
     return True
 
 
-def least_makespan(problem: Problem) -> float:
+def least_makespan(problem: PlanningProblem) -> float:
     """By trying all orders: some list schedule is the best where nothing is moved."""
     from placesim.planning.schedules import PrioritySchedules
 

@@ -14,10 +14,18 @@ from placesim.planning.bounds import lower_bounds
 from placesim.planning.measuring import measure
 from placesim.planning.methods.exact import has_solver, solve
 from placesim.planning.portfolio import Effort, plan_problem
-from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Tensor, Way
+from placesim.planning.problem import (
+    DeviceLink,
+    MachineLayout,
+    Objective,
+    PlanningProblem,
+    ProblemDevice,
+    ProblemTask,
+    ProblemTensor,
+)
 from placesim.planning.search import Search
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, Resource, Stream
+from placesim.timelines.workload import Cores, Resource, SerialStream
 from tests.examples import examples
 from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
 
@@ -26,7 +34,7 @@ NEAR = 1e-6
 
 
 @st.composite
-def machines(draw: st.DrawFn, most: int = 5) -> Problem:
+def machines(draw: st.DrawFn, most: int = 5) -> PlanningProblem:
     """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
     count = draw(st.integers(1, most))
     inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
@@ -36,14 +44,14 @@ def machines(draw: st.DrawFn, most: int = 5) -> Problem:
         where = draw(st.sampled_from(((slow, fast), (slow, fast), (slow, fast), (slow, math.inf), (math.inf, fast))))
         holds = float(draw(st.integers(0, 3)))
         tasks.append(
-            Task(
+            ProblemTask(
                 f"t{number}", where, holds, draw(TIMES), launches=(0.0, launch), cores=(draw(st.integers(1, 2)), 1), path=where
             )
         )
     labels = [draw(st.integers(0, count - 1)) if draw(st.booleans()) else n for n in range(count)]
     groups = tuple(tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels))
-    copies = tuple(Stream(f"{gpu}{way}") for gpu in "ab" for way in "io")
-    resources: tuple[Resource, ...] = (Cores("host", 2, 2), Stream("a", 0), Stream("b", 0), *copies)
+    copies = tuple(SerialStream(f"{gpu}{way}") for gpu in "ab" for way in "io")
+    resources: tuple[Resource, ...] = (Cores("host", 2, 2), SerialStream("a", 0), SerialStream("b", 0), *copies)
     links = tuple(Link(name, draw(st.sampled_from((1.0, 4.0))), 0.25) for name in ("ain", "aout", "bin", "bout"))
     routes = (
         (((), ()), ((0,), (3,)), ((2,), (5,))),
@@ -51,28 +59,28 @@ def machines(draw: st.DrawFn, most: int = 5) -> Problem:
         (((3,), (6,)), ((3, 0), (6, 3)), ((), ())),
     )
     room = draw(st.sampled_from((math.inf, 8.0)))
-    devices = (Device("cpu", 0, pays=False), Device("gpu0", 1, room), Device("gpu1", 1, room))
+    devices = (ProblemDevice("cpu", 0, pays=False), ProblemDevice("gpu0", 1, room), ProblemDevice("gpu1", 1, room))
     sources = tuple(tuple(sorted(row)) for row in inputs)
-    layout = Layout(resources, links, (0, 1, 2), routes)
-    return Problem(Objective.MAKESPAN, tuple(tasks), sources, groups, devices, layout=layout)
+    layout = MachineLayout(resources, links, (0, 1, 2), routes)
+    return PlanningProblem(Objective.MAKESPAN, tuple(tasks), sources, groups, devices, layout=layout)
 
 
 @st.composite
-def executors(draw: st.DrawFn) -> Problem:
+def executors(draw: st.DrawFn) -> PlanningProblem:
     """The same tasks as pipelines, run first come, first served, over ways that may differ."""
     problem = replace(draw(pipelines(5)), objective=Objective.MAKESPAN)
     return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
 
 
 @st.composite
-def ways(draw: st.DrawFn) -> tuple[tuple[Way, ...], ...]:
+def ways(draw: st.DrawFn) -> tuple[tuple[DeviceLink, ...], ...]:
     """Between three devices."""
-    some = st.builds(Way, st.sampled_from((0.0, 0.5)), st.sampled_from((0.25, 1.0)))
-    return tuple(tuple(Way() if a == b else draw(some) for b in range(3)) for a in range(3))
+    some = st.builds(DeviceLink, st.sampled_from((0.0, 0.5)), st.sampled_from((0.25, 1.0)))
+    return tuple(tuple(DeviceLink() if a == b else draw(some) for b in range(3)) for a in range(3))
 
 
 @st.composite
-def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Problem:
+def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[PlanningProblem]) -> PlanningProblem:
     """Some of the groups may share no device."""
     problem = draw(problems)
     groups = st.sets(st.integers(0, len(problem.groups) - 1), min_size=2, max_size=3)
@@ -80,7 +88,7 @@ def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Proble
 
 
 @st.composite
-def peaks(draw: st.DrawFn) -> Problem:
+def peaks(draw: st.DrawFn) -> PlanningProblem:
     """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
     problem = replace(draw(pipelines(5)), objective=Objective.PEAK)
     count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
@@ -88,22 +96,22 @@ def peaks(draw: st.DrawFn) -> Problem:
         made = draw(moment)
         readers = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, 4)), max_size=3))
         reads = tuple((reader, made + later) for reader, later in readers)
-        tensors.append(Tensor(draw(TIMES), task, made, reads, draw(st.booleans())))
+        tensors.append(ProblemTensor(draw(TIMES), task, made, reads, draw(st.booleans())))
     scratch = draw(st.lists(st.integers(0, count - 1), max_size=2))
     kinds = st.sampled_from((frozenset((2,)), frozenset((0, 1))))
-    tensors += [Tensor(draw(TIMES), task, draw(moment), only_on=draw(kinds)) for task in scratch]
+    tensors += [ProblemTensor(draw(TIMES), task, draw(moment), only_on=draw(kinds)) for task in scratch]
     # what is kept is among what its task holds
     kept = [math.fsum(tensor.size for tensor in tensors if tensor.task == n and tensor.is_kept) for n in range(count)]
     tasks = tuple(task._replace(holds=task.holds + more) for task, more in zip(problem.tasks, kept, strict=True))
     return replace(problem, tasks=tasks, tensors=tuple(tensors))
 
 
-def loads_over_ways() -> st.SearchStrategy[Problem]:
+def loads_over_ways() -> st.SearchStrategy[PlanningProblem]:
     """Pipelines whose ways differ."""
     return st.builds(lambda problem, found: replace(problem, ways=found), pipelines(5), ways())
 
 
-def judged(problem: Problem) -> float:
+def judged(problem: PlanningProblem) -> float:
     """The best of all placements that are allowed."""
     measured = measure(problem)
     allowed = (a for a in assignments(problem) if not problem.needs_contiguous or is_contiguous(problem, a))

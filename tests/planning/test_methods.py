@@ -17,7 +17,7 @@ from placesim.errors import UsageError
 from placesim.planning import bounds
 from placesim.planning.bounds import best_bound, lower_bounds
 from placesim.planning.calls import ALONE, Calls
-from placesim.planning.coarsening import coarsen, levels
+from placesim.planning.coarsening import coarsen, coarsen_levels
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
@@ -28,11 +28,21 @@ from placesim.planning.methods.exact import has_solver, solve_loads, solve_sched
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
-from placesim.planning.problem import Device, Layout, Objective, Plan, Problem, Task, Tensor, Way, over_capacity
-from placesim.planning.schedules import FirstCome, PrioritySchedules, Simulated
+from placesim.planning.problem import (
+    DeviceLink,
+    MachineLayout,
+    Objective,
+    Plan,
+    PlanningProblem,
+    ProblemDevice,
+    ProblemTask,
+    ProblemTensor,
+    find_overfull_devices,
+)
+from placesim.planning.schedules import FirstComeSchedule, PrioritySchedules, SimulatedSchedule
 from placesim.planning.search import Method, Search
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, Stream
+from placesim.timelines.workload import Cores, SerialStream
 from tests.examples import examples
 from tests.planning.problems import (
     assignments,
@@ -46,7 +56,7 @@ from tests.planning.problems import (
 needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
 
 
-def naive_loads(problem: Problem, devices: tuple[int, ...]) -> list[float]:
+def naive_loads(problem: PlanningProblem, devices: tuple[int, ...]) -> list[float]:
     """The definition, word by word."""
     loads = [0.0] * len(problem.devices)
     for task, own in enumerate(devices):
@@ -60,7 +70,7 @@ def naive_loads(problem: Problem, devices: tuple[int, ...]) -> list[float]:
 
 @given(pipelines())
 @settings(max_examples=examples(60), deadline=None)
-def test_loads_that_are_kept_while_groups_move_are_those_of_the_definition(problem: Problem) -> None:
+def test_loads_that_are_kept_while_groups_move_are_those_of_the_definition(problem: PlanningProblem) -> None:
     loads = Loads(problem, [0] * len(problem.tasks))
     for number in range(3 * len(problem.groups)):
         loads.move(number % len(problem.groups), number * 7 % len(problem.devices))
@@ -68,31 +78,33 @@ def test_loads_that_are_kept_while_groups_move_are_those_of_the_definition(probl
 
 
 def test_a_way_takes_its_delay_and_its_pace() -> None:
-    tasks = (Task("a", (1.0,), makes=10.0), Task("b", (2.0,)))
-    ways = ((Way(), Way(0.5, 0.1)), (Way(0.25, 0.2), Way()))
-    problem = Problem(Objective.LOAD, tasks, ((), (0,)), ((0,), (1,)), (Device("x", 0), Device("y", 0)), ways)
+    tasks = (ProblemTask("a", (1.0,), makes=10.0), ProblemTask("b", (2.0,)))
+    ways = ((DeviceLink(), DeviceLink(0.5, 0.1)), (DeviceLink(0.25, 0.2), DeviceLink()))
+    problem = PlanningProblem(
+        Objective.LOAD, tasks, ((), (0,)), ((0,), (1,)), (ProblemDevice("x", 0), ProblemDevice("y", 0)), ways
+    )
     assert Loads(problem, [0, 1]).loads == [1 + 1.5, 2 + 1.5]
     assert Loads(problem, [1, 0]).loads == [2 + 2.25, 1 + 2.25]
-    assert FirstCome(problem).seconds([0, 1]) == 1 + 1.5 + 2
+    assert FirstComeSchedule(problem).seconds([0, 1]) == 1 + 1.5 + 2
 
 
 @given(pipelines())
 @settings(max_examples=examples(30), deadline=None)
-def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Problem) -> None:
+def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: PlanningProblem) -> None:
     best = least_load(problem)
     assert max((bound.value for bound in lower_bounds(problem)), default=0.0) <= best + 1e-9
     methods: tuple[Method, ...] = (split_orders, anneal_loads)
     for method in methods:
         for plan in method(problem, Search(1, evaluations=4000)):
             assert plan.value == pytest.approx(max(naive_loads(problem, plan.devices)))
-            assert not over_capacity(problem, plan.devices)
+            assert not find_overfull_devices(problem, plan.devices)
             assert plan.value >= best - 1e-9
 
 
 @needs_solver
 @given(pipelines(5))
 @settings(max_examples=examples(25), deadline=None)
-def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> None:
+def test_the_exact_search_finds_and_proves_the_least_load(problem: PlanningProblem) -> None:
     best = least_load(problem)
     search = Search(1, time.monotonic() + 20)
     found = list(solve_loads(problem, search))
@@ -106,7 +118,7 @@ def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> N
 
 @given(pipelines(5, contiguous=True))
 @settings(max_examples=examples(40), deadline=None)
-def test_closed_sets_give_the_best_contiguous_plan(problem: Problem) -> None:
+def test_closed_sets_give_the_best_contiguous_plan(problem: PlanningProblem) -> None:
     search = Search()
     found = list(split_closed_sets(problem, search))
     # chains of closed sets are the splits in which parts can be put in an order: a path that comes back is no path in them
@@ -127,14 +139,14 @@ def test_closed_sets_give_the_best_contiguous_plan(problem: Problem) -> None:
 
 @given(pipelines(6, contiguous=True))
 @settings(max_examples=examples(25), deadline=None)
-def test_what_is_annealed_stays_contiguous_where_that_is_asked_for(problem: Problem) -> None:
+def test_what_is_annealed_stays_contiguous_where_that_is_asked_for(problem: PlanningProblem) -> None:
     for plan in anneal_loads(problem, Search(3, evaluations=3000)):
         assert is_contiguous(problem, plan.devices)
 
 
 @given(pipelines(6, contiguous=True))
 @settings(max_examples=examples(40), deadline=None)
-def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: Problem) -> None:
+def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: PlanningProblem) -> None:
     order = group_order(problem)
     assert sorted(order) == list(range(len(problem.groups)))
     cut = split_order(problem, order)
@@ -144,12 +156,12 @@ def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: Problem) -> None:
             devices = [0] * len(order)
             for group, stage in zip(order, stages, strict=True):
                 devices[problem.groups[group][0]] = place[stage]
-            if not over_capacity(problem, devices):
+            if not find_overfull_devices(problem, devices):
                 least = min(least, load_plan(problem, devices).value)
     assert (math.inf if cut is None else load_plan(problem, cut).value) == pytest.approx(least)
 
 
-def check_schedule(problem: Problem, plan: Plan) -> None:
+def check_schedule(problem: PlanningProblem, plan: Plan) -> None:
     """Nothing begins before its inputs end, and no processor runs two things at once."""
     seconds = [task.seconds[0] for task in problem.tasks]
     ends = [start + time for start, time in zip(plan.starts, seconds, strict=True)]
@@ -163,7 +175,7 @@ def check_schedule(problem: Problem, plan: Plan) -> None:
 
 @given(schedules())
 @settings(max_examples=examples(40), deadline=None)
-def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) -> None:
+def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: PlanningProblem) -> None:
     best = least_makespan(problem)
     assert best_bound(problem).value <= best
     methods: tuple[Method, ...] = (rank_by_tails, anneal_ranks)
@@ -177,7 +189,7 @@ def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) 
 @needs_solver
 @given(schedules(5))
 @settings(max_examples=examples(15), deadline=None)
-def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Problem) -> None:
+def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: PlanningProblem) -> None:
     search = Search(1, time.monotonic() + 20)
     (plan,) = solve_schedule(problem, search)
     check_schedule(problem, plan)
@@ -186,20 +198,20 @@ def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Proble
 
 @given(pipelines(6))
 @settings(max_examples=examples(25), deadline=None)
-def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: Problem) -> None:
-    problem = Problem(Objective.MAKESPAN, problem.tasks, problem.inputs, problem.groups, problem.devices)
-    measured, bound = FirstCome(problem), best_bound(problem).value
+def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: PlanningProblem) -> None:
+    problem = PlanningProblem(Objective.MAKESPAN, problem.tasks, problem.inputs, problem.groups, problem.devices)
+    measured, bound = FirstComeSchedule(problem), best_bound(problem).value
     methods: tuple[Method, ...] = (end_first, anneal_moves, dispatch_ready)
     for method in methods:
         for plan in method(problem, Search(1, evaluations=300)):
             assert plan.value == measured.seconds(plan.devices)
             assert plan.value >= bound - 1e-9
-            assert not over_capacity(problem, plan.devices)
+            assert not find_overfull_devices(problem, plan.devices)
 
 
 @given(pipelines(8))
 @settings(max_examples=examples(40), deadline=None)
-def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem: Problem) -> None:
+def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem: PlanningProblem) -> None:
     roomy = replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
     whole = bounds.shared_work(roomy)
     with mock.patch.object(bounds, "MAX_RELAXED", 0):
@@ -208,8 +220,8 @@ def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem
     assert priced == pytest.approx(whole, rel=1e-3, abs=1e-6)
 
 
-MACHINE = Layout(
-    (Cores("host", 4, 4), Stream("x", 0), Stream("x moves"), Stream("y", 0), Stream("y moves")),
+MACHINE = MachineLayout(
+    (Cores("host", 4, 4), SerialStream("x", 0), SerialStream("x moves"), SerialStream("y", 0), SerialStream("y moves")),
     (Link("between", 1.0, 0.25),),
     (1, 3, 0),
     (
@@ -222,13 +234,13 @@ MACHINE = Layout(
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> Problem:
+def machines(draw: st.DrawFn) -> PlanningProblem:
     """Tasks on that machine, so that no two things end at once."""
     count = draw(st.integers(1, 12))
     inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
     drawn = random.Random(draw(st.integers(0, 999)))
     tasks = tuple(
-        Task(
+        ProblemTask(
             f"t{n}",
             (drawn.uniform(1, 5), drawn.uniform(2, 9)),
             makes=drawn.uniform(0, 2),
@@ -237,14 +249,14 @@ def machines(draw: st.DrawFn) -> Problem:
         )
         for n in range(count)
     )
-    devices = (Device("x", 0), Device("y", 0), Device("host", 1, pays=False))
+    devices = (ProblemDevice("x", 0), ProblemDevice("y", 0), ProblemDevice("host", 1, pays=False))
     groups = tuple((n,) for n in range(count))
-    return Problem(Objective.MAKESPAN, tasks, inputs, groups, devices, layout=MACHINE)
+    return PlanningProblem(Objective.MAKESPAN, tasks, inputs, groups, devices, layout=MACHINE)
 
 
 @given(machines(), st.integers(0, 9))
 @settings(max_examples=examples(60), deadline=None)
-def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem: Problem, seed: int) -> None:
+def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem: PlanningProblem, seed: int) -> None:
     machine = Dispatcher(problem)
     units = machine.units(range(len(problem.tasks)))
     assert units is not None
@@ -256,13 +268,13 @@ def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem:
     assert found is not None
     assert found[1] == devices
     # the host's crowd is only counted as it is when something begins, and links are not shared
-    assert found[0] == pytest.approx(Simulated(problem).seconds(devices), rel=0.25)
+    assert found[0] == pytest.approx(SimulatedSchedule(problem).seconds(devices), rel=0.25)
 
 
 @given(machines())
 @settings(max_examples=examples(20), deadline=None)
-def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(problem: Problem) -> None:
-    simulated, bound = Simulated(problem), best_bound(problem).value
+def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(problem: PlanningProblem) -> None:
+    simulated, bound = SimulatedSchedule(problem), best_bound(problem).value
     plans = [list(dispatch_ready(problem, Search(3, evaluations=40))) for _ in range(2)]
     assert plans[0] == plans[1]
     values = [plan.value for plan in plans[0]]
@@ -272,31 +284,33 @@ def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(
 
 
 def test_two_chains_are_dispatched_to_two_streams() -> None:
-    tasks = tuple(Task(f"t{n}", (1.0, 50.0), makes=4.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(40))
+    tasks = tuple(ProblemTask(f"t{n}", (1.0, 50.0), makes=4.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(40))
     inputs = tuple((n - 2,) if n > 1 else () for n in range(40))
-    devices = (Device("x", 0), Device("y", 0), Device("host", 1, pays=False))
-    problem = Problem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(40)), devices, layout=MACHINE)
+    devices = (ProblemDevice("x", 0), ProblemDevice("y", 0), ProblemDevice("host", 1, pays=False))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(40)), devices, layout=MACHINE)
     plan = list(dispatch_ready(problem, Search(1, evaluations=4)))[-1]
     assert plan.value == pytest.approx(20.01, rel=0.01)
     assert {plan.devices[n] for n in range(0, 40, 2)} != {plan.devices[n] for n in range(1, 40, 2)}
 
 
 def test_groups_stay_together_and_capacities_hold_while_tasks_are_dispatched() -> None:
-    tasks = tuple(Task(f"t{n}", (1.0, 50.0), 1.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(12))
+    tasks = tuple(ProblemTask(f"t{n}", (1.0, 50.0), 1.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(12))
     groups = ((0, 1, 2), (3, 4), (5,), (6, 7, 8, 9), (10, 11))
-    devices = (Device("x", 0, 7.0), Device("y", 0, 5.0), Device("host", 1, 12.0, pays=False))
-    problem = Problem(Objective.MAKESPAN, tasks, ((),) * 12, groups, devices, layout=MACHINE)
+    devices = (ProblemDevice("x", 0, 7.0), ProblemDevice("y", 0, 5.0), ProblemDevice("host", 1, 12.0, pays=False))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, ((),) * 12, groups, devices, layout=MACHINE)
     plans = list(dispatch_ready(problem, Search(1, evaluations=40)))
     assert plans
     for plan in plans:
-        assert not over_capacity(problem, plan.devices)
+        assert not find_overfull_devices(problem, plan.devices)
         assert all(len({plan.devices[task] for task in group}) == 1 for group in groups)
 
 
 def test_a_call_takes_what_goes_in_what_it_runs_and_what_goes_out() -> None:
-    tasks = tuple(Task(name, (1.0, 10.0), makes=makes) for name, makes in (("a", 0.5), ("b", 0.25), ("c", 0.125), ("d", 0.0)))
-    devices = (Device("acc0", 0), Device("acc1", 0), Device("cpu", 1, pays=False))
-    problem = Problem(Objective.CALLS, tasks, ((), (0,), (1,), (1, 2)), tuple((n,) for n in range(4)), devices)
+    tasks = tuple(
+        ProblemTask(name, (1.0, 10.0), makes=makes) for name, makes in (("a", 0.5), ("b", 0.25), ("c", 0.125), ("d", 0.0))
+    )
+    devices = (ProblemDevice("acc0", 0), ProblemDevice("acc1", 0), ProblemDevice("cpu", 1, pays=False))
+    problem = PlanningProblem(Objective.CALLS, tasks, ((), (0,), (1,), (1, 2)), tuple((n,) for n in range(4)), devices)
     calls = Calls(problem)
     assert calls.seconds([ALONE] * 4) == 40
     # b and c in a call of the first device: in 0.5, b and c, out what d reads of each
@@ -312,7 +326,7 @@ def test_a_call_takes_what_goes_in_what_it_runs_and_what_goes_out() -> None:
 
 @given(pipelines(6))
 @settings(max_examples=examples(40), deadline=None)
-def test_a_coarse_problem_has_no_circle_and_keeps_groups_together(problem: Problem) -> None:
+def test_a_coarse_problem_has_no_circle_and_keeps_groups_together(problem: PlanningProblem) -> None:
     for most in (1, 2, 4):
         coarse = coarsen(problem, most)
         assert coarse.problem.order or not coarse.problem.tasks
@@ -328,43 +342,52 @@ def test_a_coarse_problem_has_no_circle_and_keeps_groups_together(problem: Probl
             assert len({group_of[coarse.cluster_of[task]] for task in group}) == 1
 
 
-def problem_of(*tasks: Task, inputs: tuple[tuple[int, ...], ...] = ((), ()), capacity: float = 8.0) -> Problem:
+def problem_of(*tasks: ProblemTask, inputs: tuple[tuple[int, ...], ...] = ((), ()), capacity: float = 8.0) -> PlanningProblem:
     groups = tuple((n,) for n in range(len(tasks)))
-    return Problem(Objective.LOAD, tasks, inputs, groups, (Device("x", 0, capacity),))
+    return PlanningProblem(Objective.LOAD, tasks, inputs, groups, (ProblemDevice("x", 0, capacity),))
 
 
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        (problem_of(Task("a", (math.nan,)), Task("b", (1.0,))), "a: nan is no time"),
-        (problem_of(Task("a", (1.0,)), Task("b", (-1.0,))), "b: -1 is no time"),
-        (problem_of(Task("a", (1.0, 2.0)), Task("b", (1.0,))), "a: got 2 times for 1 kinds"),
-        (problem_of(Task("a", (1.0,)), Task("b", (1.0,)), inputs=((1,), (0,))), "in a circle: "),
-        (problem_of(Task("a", (1.0,), 9.0), Task("b", (1.0,))), "no device can run or hold a"),
-        (problem_of(Task("a", (math.inf,)), Task("b", (1.0,))), "no device can run or hold a"),
-        (problem_of(Task("a", (1.0,), math.inf), Task("b", (1.0,))), "a: got an endless size"),
-        (problem_of(Task("a", (1.0,), launches=(math.nan,)), Task("b", (1.0,))), "a: nan is no time"),
-        (problem_of(Task("a", (1.0,)), Task("b", (1.0,)), inputs=((), (7,))), "b: reads from a task that is not there"),
-        (replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), groups=((0,),)), "b: got 0 groups, expected one"),
-        (replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), tensors=(Tensor(-1.0, 1, 0),)), "b: makes -1"),
+        (problem_of(ProblemTask("a", (math.nan,)), ProblemTask("b", (1.0,))), "a: nan is no time"),
+        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (-1.0,))), "b: -1 is no time"),
+        (problem_of(ProblemTask("a", (1.0, 2.0)), ProblemTask("b", (1.0,))), "a: got 2 times for 1 kinds"),
+        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,)), inputs=((1,), (0,))), "in a circle: "),
+        (problem_of(ProblemTask("a", (1.0,), 9.0), ProblemTask("b", (1.0,))), "no device can run or hold a"),
+        (problem_of(ProblemTask("a", (math.inf,)), ProblemTask("b", (1.0,))), "no device can run or hold a"),
+        (problem_of(ProblemTask("a", (1.0,), math.inf), ProblemTask("b", (1.0,))), "a: got an endless size"),
+        (problem_of(ProblemTask("a", (1.0,), launches=(math.nan,)), ProblemTask("b", (1.0,))), "a: nan is no time"),
         (
-            replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), apart=((0, 1),)),
+            problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,)), inputs=((), (7,))),
+            "b: reads from a task that is not there",
+        ),
+        (
+            replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), groups=((0,),)),
+            "b: got 0 groups, expected one",
+        ),
+        (
+            replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), tensors=(ProblemTensor(-1.0, 1, 0),)),
+            "b: makes -1",
+        ),
+        (
+            replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), apart=((0, 1),)),
             r"more groups than devices: 2 have to be apart \(a, b\), and they may be on 1 devices",
         ),
     ],
 )
-def test_what_is_no_problem_is_said_with_names(problem: Problem, words: str) -> None:
+def test_what_is_no_problem_is_said_with_names(problem: PlanningProblem, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         problem.check()
 
 
 def test_what_takes_no_time_has_a_processor_too() -> None:
-    problem = Problem(
+    problem = PlanningProblem(
         Objective.MAKESPAN,
-        (Task("a", (0.0,)), Task("b", (3.0,)), Task("c", (0.0,))),
+        (ProblemTask("a", (0.0,)), ProblemTask("b", (3.0,)), ProblemTask("c", (0.0,))),
         ((), (0,), (1,)),
         ((0,), (1,), (2,)),
-        (Device("p", 0),),
+        (ProblemDevice("p", 0),),
     )
     lists = PrioritySchedules(problem)
     plan = lists.plan(lists.starts([0, 1, 2])[0])
@@ -374,9 +397,9 @@ def test_what_takes_no_time_has_a_processor_too() -> None:
 
 @given(pipelines(8))
 @settings(max_examples=examples(40), deadline=None)
-def test_levels_bring_plans_from_coarse_to_fine(problem: Problem) -> None:
+def test_levels_bring_plans_from_coarse_to_fine(problem: PlanningProblem) -> None:
     with mock.patch("placesim.planning.coarsening.FEW", 1):
-        found = levels(problem, 4, 8)
+        found = coarsen_levels(problem, 4, 8)
     assert found[-1].problem is problem
     for level in found:
         count = len(level.problem.groups)
@@ -390,34 +413,34 @@ def test_levels_bring_plans_from_coarse_to_fine(problem: Problem) -> None:
 
 def test_chains_join_only_where_nothing_waits_for_it() -> None:
     # a0 - a1 - a2 reads b1 as well, c is a source that only a1 reads
-    tasks = tuple(Task(name, (1.0,)) for name in ("a0", "a1", "b0", "b1", "a2", "c"))
-    problem = Problem(
-        Objective.MAKESPAN, tasks, ((), (0, 5), (), (2,), (1, 3), ()), tuple((n,) for n in range(6)), (Device("x", 0),)
+    tasks = tuple(ProblemTask(name, (1.0,)) for name in ("a0", "a1", "b0", "b1", "a2", "c"))
+    problem = PlanningProblem(
+        Objective.MAKESPAN, tasks, ((), (0, 5), (), (2,), (1, 3), ()), tuple((n,) for n in range(6)), (ProblemDevice("x", 0),)
     )
     with mock.patch("placesim.planning.coarsening.FEW", 1):
-        chains = levels(problem, 3, 6)[0]
+        chains = coarsen_levels(problem, 3, 6)[0]
     named = {frozenset(tasks[t].name for t in range(6) if chains.cluster_of[t] == c) for c in set(chains.cluster_of)}
     assert named == {frozenset(("a0", "a1", "c")), frozenset(("b0", "b1")), frozenset(("a2",))}
 
 
 def test_a_search_without_moves_ends() -> None:
-    tasks = (Task("a", (1.0, math.inf)), Task("b", (math.inf, 1.0)))
-    devices = (Device("x", 0), Device("y", 1))
+    tasks = (ProblemTask("a", (1.0, math.inf)), ProblemTask("b", (math.inf, 1.0)))
+    devices = (ProblemDevice("x", 0), ProblemDevice("y", 1))
     for objective in (Objective.MAKESPAN, Objective.LOAD):
-        problem = Problem(objective, tasks, ((), (0,)), ((0,), (1,)), devices)
+        problem = PlanningProblem(objective, tasks, ((), (0,)), ((0,), (1,)), devices)
         method = anneal_moves if objective is Objective.MAKESPAN else anneal_loads
         assert len(list(method(problem, Search(evaluations=1 << 40)))) == 1
     # movable, but nowhere is room for a move
     full = tuple(device._replace(capacity=1.0) for device in devices)
-    tasks = (Task("a", (1.0, 1.0), 1.0), Task("b", (1.0, 1.0), 1.0))
-    problem = Problem(Objective.MAKESPAN, tasks, ((), (0,)), ((0,), (1,)), full)
+    tasks = (ProblemTask("a", (1.0, 1.0), 1.0), ProblemTask("b", (1.0, 1.0), 1.0))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, ((), (0,)), ((0,), (1,)), full)
     assert len(list(anneal_moves(problem, Search(evaluations=1 << 40)))) == 1
 
 
 def test_calls_are_cut_so_that_each_device_has_room_for_its_own() -> None:
-    tasks = tuple(Task(f"t{n}", (1.0, 9.0), holds=1.0, makes=0.1) for n in range(6))
+    tasks = tuple(ProblemTask(f"t{n}", (1.0, 9.0), holds=1.0, makes=0.1) for n in range(6))
     inputs = tuple((n - 1,) if n else () for n in range(6))
-    devices = (Device("a", 0, 4.0), Device("b", 0, 1.0), Device("cpu", 1, pays=False))
-    problem = Problem(Objective.CALLS, tasks, inputs, tuple((n,) for n in range(6)), devices)
+    devices = (ProblemDevice("a", 0, 4.0), ProblemDevice("b", 0, 1.0), ProblemDevice("cpu", 1, pays=False))
+    problem = PlanningProblem(Objective.CALLS, tasks, inputs, tuple((n,) for n in range(6)), devices)
     for plan in anneal_calls(problem, Search(1, evaluations=200)):
-        assert not over_capacity(problem, plan.devices)
+        assert not find_overfull_devices(problem, plan.devices)

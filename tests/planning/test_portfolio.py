@@ -10,8 +10,8 @@ import pytest
 
 from placesim.errors import UsageError
 from placesim.planning.methods.exact import has_solver
-from placesim.planning.portfolio import AUTO, Effort, Lane, Planned, fitting, open_here, plan_problem
-from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Tensor
+from placesim.planning.portfolio import AUTO, Effort, PlanResult, SearchLane, find_methods, open_here, plan_problem
+from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask, ProblemTensor
 from placesim.planning.spreading import SpareProcesses
 from placesim.processes import Worker
 
@@ -24,14 +24,15 @@ def beside() -> Iterator[Effort]:
     spare.close()
 
 
-def pipeline(count: int, seed: int) -> Problem:
+def pipeline(count: int, seed: int) -> PlanningProblem:
     draw = random.Random(seed)
     tasks = tuple(
-        Task(f"t{n}", (draw.uniform(1, 5), draw.uniform(10, 50)), draw.uniform(0, 1), draw.uniform(0, 1)) for n in range(count)
+        ProblemTask(f"t{n}", (draw.uniform(1, 5), draw.uniform(10, 50)), draw.uniform(0, 1), draw.uniform(0, 1))
+        for n in range(count)
     )
     inputs = tuple(tuple(sorted({draw.randrange(n) for _ in range(2)})) if n else () for n in range(count))
-    devices = (*(Device(f"acc{n}", 0, count / 2) for n in range(3)), Device("cpu", 1, pays=False))
-    return Problem(Objective.LOAD, tasks, inputs, tuple((n,) for n in range(count)), devices)
+    devices = (*(ProblemDevice(f"acc{n}", 0, count / 2) for n in range(3)), ProblemDevice("cpu", 1, pays=False))
+    return PlanningProblem(Objective.LOAD, tasks, inputs, tuple((n,) for n in range(count)), devices)
 
 
 def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside(beside: Effort) -> None:
@@ -43,13 +44,13 @@ def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside(beside: E
     assert len({planned.bound.value for planned in found}) == 1
 
 
-def sought(objective: Objective) -> Problem:
+def sought(objective: Objective) -> PlanningProblem:
     """A small problem of an objective."""
     problem = replace(pipeline(9, 2), objective=objective)
     if objective is not Objective.PEAK:
         return problem
     reads = {n: tuple((task, task) for task in readers) for n, readers in enumerate(problem.readers)}
-    return replace(problem, tensors=tuple(Tensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
+    return replace(problem, tensors=tuple(ProblemTensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def sought(objective: Objective) -> Problem:
     [
         (objective, method)
         for objective in Objective
-        for method in (AUTO, *fitting(sought(objective)))
+        for method in (AUTO, *find_methods(sought(objective)))
         if has_solver() or not method.startswith("exact")
     ],
 )
@@ -70,7 +71,7 @@ def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: s
 
 
 def test_plans_get_better_and_bounds_never_pass_them() -> None:
-    told: list[Planned] = []
+    told: list[PlanResult] = []
     planned = plan_problem(pipeline(20, 5), Effort(1.5), told.append)
     values = [each.plan.value for each in told if each.plan is not None]
     assert values == sorted(values, reverse=True)
@@ -89,9 +90,9 @@ def test_a_start_is_no_worse_afterwards() -> None:
 
 
 def test_a_plan_that_meets_its_bound_is_optimal_and_ends_the_search() -> None:
-    tasks = tuple(Task(f"t{n}", (2.0,)) for n in range(4))
-    devices = (Device("a", 0), Device("b", 0))
-    problem = Problem(Objective.MAKESPAN, tasks, ((),) * 4, tuple((n,) for n in range(4)), devices)
+    tasks = tuple(ProblemTask(f"t{n}", (2.0,)) for n in range(4))
+    devices = (ProblemDevice("a", 0), ProblemDevice("b", 0))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, ((),) * 4, tuple((n,) for n in range(4)), devices)
     planned = plan_problem(problem, Effort(60.0))
     assert planned.is_optimal
     assert planned.seconds < 5
@@ -104,7 +105,7 @@ def test_a_plan_that_meets_its_bound_is_optimal_and_ends_the_search() -> None:
     [("anneel", "did you mean 'anneal'"), ("list", "expected one that fits the objective: cut, anneal, closed-sets, exact")],
 )
 def test_a_method_that_is_unknown_or_does_not_fit_is_told(name: str, words: str) -> None:
-    problem = Problem(Objective.LOAD, (Task("a", (1.0,)),), ((),), ((0,),), (Device("x", 0),))
+    problem = PlanningProblem(Objective.LOAD, (ProblemTask("a", (1.0,)),), ((),), ((0,),), (ProblemDevice("x", 0),))
     with pytest.raises(UsageError, match=words):
         plan_problem(problem, Effort(evaluations=10, jobs=1, method=name))
 
@@ -112,7 +113,7 @@ def test_a_method_that_is_unknown_or_does_not_fit_is_told(name: str, words: str)
 def test_what_goes_wrong_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = pipeline(12, 4)
     # a lane of a method that there is none of
-    monkeypatch.setattr("placesim.planning.portfolio.lanes", lambda problem: (Lane((("gone", 1.0),)),))
+    monkeypatch.setattr("placesim.planning.portfolio.lanes", lambda problem: (SearchLane((("gone", 1.0),)),))
     with pytest.raises(KeyError, match="gone"):
         plan_problem(problem, Effort(evaluations=10, jobs=1))
 

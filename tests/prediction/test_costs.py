@@ -24,7 +24,7 @@ from placesim.prediction.costs import (
 )
 from placesim.prediction.fitted import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
 from placesim.prediction.processors import Processor, gpu_processor
-from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, matrix_product
+from placesim.prediction.work import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, matrix_product
 
 V100 = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-80GB"])
@@ -57,7 +57,7 @@ def test_a_larger_product_is_never_faster(
 @given(PROCESSORS, st.integers(0, 10**10), st.integers(0, 10**10))
 def test_more_bytes_are_never_faster(processor: Processor, some: int, more: int) -> None:
     for family in STREAMS:
-        assert predict(Stream(family, some + more), processor) >= predict(Stream(family, some), processor)
+        assert predict(StreamedBytes(family, some + more), processor) >= predict(StreamedBytes(family, some), processor)
 
 
 @given(PROCESSORS, st.integers(1, 5_000), st.integers(1, 50_000), GROWN, GROWN)
@@ -74,8 +74,8 @@ def test_more_steps_of_a_larger_cell_are_never_faster(
     processor: Processor, hidden: int, batch: int, steps: int, more: int
 ) -> None:
     for family in STEPS:
-        small = predict(Recurrent(family, 4, hidden, batch, steps, "float32", 4), processor)
-        large = predict(Recurrent(family, 4, hidden + more, batch + more, steps + more, "float32", 4), processor)
+        small = predict(RecurrentLayer(family, 4, hidden, batch, steps, "float32", 4), processor)
+        large = predict(RecurrentLayer(family, 4, hidden + more, batch + more, steps + more, "float32", 4), processor)
         assert large.seconds >= small.seconds * (1 - 1e-12)
 
 
@@ -83,9 +83,9 @@ def test_more_steps_of_a_larger_cell_are_never_faster(
 def test_a_faster_device_is_never_slower(processor: Processor, rows: int, columns: int, depth: int, factor: float) -> None:
     for work in (
         matrix_product(1, rows, columns, depth, "float32", 4),
-        Stream("elementwise", 4.0 * rows * columns),
+        StreamedBytes("elementwise", 4.0 * rows * columns),
         Rows("softmax", rows, columns, 4),
-        Recurrent("recurrent forward", 4, columns, rows, 10, "float32", 4),
+        RecurrentLayer("recurrent forward", 4, columns, rows, 10, "float32", 4),
     ):
         assert predict(work, faster(processor, factor)).seconds <= predict(work, processor).seconds * (1 + 1e-12)
 
@@ -100,14 +100,14 @@ def test_more_multiprocessors_of_the_same_kind_are_never_slower(rows: int, colum
 
 def test_the_unit_is_seconds() -> None:
     """A gigabyte read and written on 900 GB/s takes above its 2.2 ms, and not twice as long; so with 137 Gflop on 15.7 T/s."""
-    assert 2e9 / 900e9 < predict(Stream("elementwise", 2e9), V100).seconds < 2 * 2e9 / 900e9
+    assert 2e9 / 900e9 < predict(StreamedBytes("elementwise", 2e9), V100).seconds < 2 * 2e9 / 900e9
     work = matrix_product(1, 4096, 4096, 4096, "float32", 4)
     assert work.operations == 2 * 4096**3
     assert work.operations / 15.7e12 / 1.3 < predict(work, V100).seconds < 2 * work.operations / 15.7e12
 
 
 def test_a_launch_is_added() -> None:
-    work = Stream("elementwise", 1e6)
+    work = StreamedBytes("elementwise", 1e6)
     assert predict(work, V100, 1e-3).seconds == pytest.approx(predict(work, V100).seconds + 1e-3)
 
 
@@ -231,7 +231,7 @@ def test_the_interval_holds_four_fifths_of_a_sample() -> None:
     sizes = rng.integers(10**6, 10**9, 400)
     held = 0
     for size in sizes:
-        found = predict(Stream("elementwise", float(size)), V100)
+        found = predict(StreamedBytes("elementwise", float(size)), V100)
         normal = rng.standard_normal()
         measured = found.seconds * np.exp(normal * (sigma_low if normal < 0 else sigma_high))
         assert found.low < found.seconds < found.high
@@ -245,5 +245,5 @@ def test_formulas_take_columns() -> None:
     loads = [np.array(column) for column in zip(*(work.tiled_load() for work in works), strict=True)]
     found = tiled_seconds(TILED["product"], machine_of(works[0], V100), *loads)  # type: ignore[arg-type]
     assert found == pytest.approx([predict(work, V100).seconds for work in works])
-    machine = machine_of(Stream("elementwise", 1.0), V100)
+    machine = machine_of(StreamedBytes("elementwise", 1.0), V100)
     assert stream_seconds(StreamConstants(1.0, 2.0), machine, machine.bandwidth) == 3.0

@@ -10,12 +10,12 @@ from placesim.prediction.constants import StreamConstants
 from placesim.prediction.costs import machine_of, stream_seconds
 from placesim.prediction.fitted import BANDWIDTH_SHARE, SUSTAINED_OPERATIONS_PER_JOULE_NM
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work import Stream
-from tests.benchmarks.fit_costs import Model, Shared, by_family, fitted, fold_of, held_out, shape_of, spreads
+from placesim.prediction.work import StreamedBytes
+from tests.benchmarks.fit_costs import Model, SharedConstants, by_family, fitted, fold_of, held_out, shape_of, spreads
 from tests.benchmarks.timing_rows import Measurement
 
 TRUE = StreamConstants(start_seconds=2e-5, passes=1.4)
-SHARED = Shared(SUSTAINED_OPERATIONS_PER_JOULE_NM, *BANDWIDTH_SHARE.values())
+SHARED = SharedConstants(SUSTAINED_OPERATIONS_PER_JOULE_NM, *BANDWIDTH_SHARE.values())
 FAMILY = "pooling"
 
 
@@ -25,7 +25,7 @@ def rows(noise: float) -> list[Measurement]:
     for name in ("Tesla T4", "Tesla V100-SXM2-16GB", "A100-SXM4-40GB"):
         processor = gpu_processor(GPU_MODELS[name])
         for size in rng.integers(10**5, 10**9, 100):
-            work = Stream(FAMILY, float(size))
+            work = StreamedBytes(FAMILY, float(size))
             seconds = stream_seconds(TRUE, machine_of(work, processor), float(size)) * np.exp(noise * rng.standard_normal())
             found.append(Measurement((work,), processor, 1e-6, seconds + 1e-6, name, "made up", f"pool {size}"))
     return found

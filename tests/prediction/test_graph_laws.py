@@ -17,7 +17,7 @@ from placesim.report.document import json_line
 from placesim.report.text.timing import format_lines, time_document
 from placesim.timelines.events import simulate as run_tasks
 from placesim.timelines.timeline import slices
-from placesim.timelines.workload import NOWHERE, Stream, Task
+from placesim.timelines.workload import NOWHERE, SerialStream, Task
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, layers, recorded, study
 
@@ -98,7 +98,9 @@ def test_the_same_input_gives_the_same_bytes(inputs: list[list[int]], devices: l
 @few
 def test_no_stream_runs_two_things_at_once(inputs: list[list[int]], devices: list[str]) -> None:
     step = simulated(layers(inputs, devices[: len(inputs)]))
-    found = [it for it in slices(step.plan.tasks, step.timeline) if isinstance(step.machine.resources[it.resource], Stream)]
+    found = [
+        it for it in slices(step.plan.tasks, step.timeline) if isinstance(step.machine.resources[it.resource], SerialStream)
+    ]
     assert all(one.end <= other.start for one, other in itertools.pairwise(found) if one.resource == other.resource)
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.prediction import helps
-from placesim.prediction.helps import find_helps
+from placesim.prediction.helps import find_speedups
 from placesim.prediction.simulated_steps import SimulatedStep
-from placesim.prediction.study import Help
+from placesim.prediction.study import Speedup
 from placesim.timelines.bounds import plan_bounds
 from placesim.timelines.events import plan_seconds, simulate
 from placesim.timelines.plan import make_plan
@@ -26,7 +26,7 @@ from tests.prediction.test_steps import GRAPHS, ONE_THREAD, layers, study
 DEVICES = st.lists(st.sampled_from(["/cpu:0", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12)
 
 
-def seconds_without(step: SimulatedStep, found: Help) -> float:
+def seconds_without(step: SimulatedStep, found: Speedup) -> float:
     """From a machine and costs where it takes no time."""
     links, resources = list(step.machine.links), step.machine.resources
     tasks = list(step.plan.tasks)
@@ -52,7 +52,7 @@ def seconds_without(step: SimulatedStep, found: Help) -> float:
 @settings(max_examples=examples(15), deadline=None)
 def test_each_is_a_simulation_without_it(inputs: list[list[int]], devices: list[str]) -> None:
     step = simulated(layers(inputs, devices[: len(inputs)]))
-    found = find_helps(step)
+    found = find_speedups(step)
     assert [one.seconds for one in found] == sorted(one.seconds for one in found)
     for one in found:
         assert one.seconds == pytest.approx(seconds_without(step, one), rel=1e-12)
@@ -67,31 +67,31 @@ def test_on_one_thread_what_takes_no_time_saves_what_it_took(inputs: list[list[i
     spent: Counter[tuple[str, str]] = Counter()
     for node in whole.nodes:
         spent.update({("node", node.node): node.seconds, ("op", node.op): node.seconds, ("resource", "host"): node.seconds})
-    for one in find_helps(step):
+    for one in find_speedups(step):
         assert one.seconds == pytest.approx(whole.step.seconds - spent[one.kind, one.what], rel=1e-9, abs=1e-15)
 
 
 def test_no_more_than_four_of_a_kind_and_fewer_of_a_large_step(monkeypatch: pytest.MonkeyPatch) -> None:
     step = simulated(ROOT / "graphs" / "cifar10-towers.yaml")
-    counted = Counter(one.kind for one in find_helps(step))
+    counted = Counter(one.kind for one in find_speedups(step))
     assert counted == {"link": 4, "resource": 3, "op": 4, "node": 4}
     monkeypatch.setattr(helps, "SIMULATED_TASKS", len(step.step) * 9)
-    assert Counter(one.kind for one in find_helps(step)) == dict.fromkeys(helps.KINDS, 2)
+    assert Counter(one.kind for one in find_speedups(step)) == dict.fromkeys(helps.KINDS, 2)
     monkeypatch.setattr(helps, "SIMULATED_TASKS", 0)
-    assert Counter(one.kind for one in find_helps(step)) == dict.fromkeys(helps.KINDS, 1)
+    assert Counter(one.kind for one in find_speedups(step)) == dict.fromkeys(helps.KINDS, 1)
 
 
 def test_an_op_is_tried_where_several_nodes_have_it() -> None:
-    found = find_helps(simulated(layers([[0], [1]], ["/cpu:0"] * 2)))
+    found = find_speedups(simulated(layers([[0], [1]], ["/cpu:0"] * 2)))
     assert [one.what for one in found if one.kind == "op"] == ["AddN"]
-    assert "AddN" not in [one.what for one in find_helps(simulated(layers([[0]], ["/cpu:0"])))]
+    assert "AddN" not in [one.what for one in find_speedups(simulated(layers([[0]], ["/cpu:0"])))]
 
 
 def test_a_study_has_them_where_they_are_asked_for() -> None:
     graph = layers([[0], [1]], ["/gpu:0", "/gpu:1"])
     assert study(graph).helps == ()
     found = study(graph, tells_helps=True)
-    assert found.helps == find_helps(simulated(graph))
+    assert found.helps == find_speedups(simulated(graph))
     assert replace(found, helps=()) == study(graph)
 
 

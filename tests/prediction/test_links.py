@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.devices.inventory import build_devices
-from placesim.devices.links import Task, Vertex
+from placesim.devices.links import TaskName, Vertex
 from placesim.errors import GraphFileError, PlacesimError, UsageError
 from placesim.formats.graph_file.links import bandwidth_value, latency_value, parse_link
 from placesim.formats.graph_file.overrides import read_inventory
@@ -164,7 +164,7 @@ NAMES = ("GPU:0", "GPU:1", "GPU:2", "host", "switch:a", "switch:b", "network")
 @settings(max_examples=examples(300), deadline=None)
 def test_the_way_is_the_best_of_all_ways(edges: list[tuple[int, int, float, int]]) -> None:
     """Against every simple way there is."""
-    vertices = [Vertex(None if name == "network" else Task("a", 0), name) for name in NAMES]
+    vertices = [Vertex(None if name == "network" else TaskName("a", 0), name) for name in NAMES]
     routes = Routes()
     for first, second, width, latency in edges:
         if first != second:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.study import TimeStudy
 from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
-from placesim.timelines.timeline import Timeline
+from placesim.timelines.timeline import WorkloadTimeline
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, Nodes, called, layers, study
@@ -185,7 +185,7 @@ def test_the_curves_of_whole_graphs(name: str) -> None:
 
 
 def test_changes_of_one_moment_are_one() -> None:
-    timeline = Timeline(3.0, (0.0, 1.0, 1.0), (1.0, 1.0, 2.0), (), (), (), (), ())
+    timeline = WorkloadTimeline(3.0, (0.0, 1.0, 1.0), (1.0, 1.0, 2.0), (), (), (), (), ())
     buffers = [
         Lifetime(4, BEFORE, (0,), False),
         Lifetime(8, 0, (1,), False),

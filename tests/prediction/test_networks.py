@@ -9,7 +9,7 @@ import pytest
 
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.timelines import events
-from placesim.timelines.workload import Transfer
+from placesim.timelines.workload import LinkTransfer
 from tests.benchmarks import scaling
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
 from tests.benchmarks.network_rows import NetworkRun
@@ -164,7 +164,7 @@ def test_sharing_moves_each_variable_so_often(
     moved: list[float] = []
 
     def counted(tasks: Any, resources: Any, links: Any) -> Any:
-        moved.append(sum(task.bytes for task in tasks if isinstance(task, Transfer) and task.route))
+        moved.append(sum(task.bytes for task in tasks if isinstance(task, LinkTransfer) and task.route))
         return simulate(tasks, resources, links)
 
     simulate = events.simulate

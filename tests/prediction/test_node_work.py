@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from placesim.devices.catalogue import GPU_MODELS
-from placesim.dtypes import DOUBLE, FLOAT, HALF, DType
+from placesim.dtypes import DOUBLE, FLOAT, HALF, DataType
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work import Convolution, Product, Recurrent, Rows, Stream, Work
+from placesim.prediction.work import Convolution, Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 K80 = gpu_processor(GPU_MODELS["Tesla K80"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-40GB"])
@@ -23,7 +23,7 @@ def work_of(
     inputs: list[Dims],
     outputs: list[Dims],
     attrs: dict[str, Any] | None = None,
-    dtype: DType = FLOAT,
+    dtype: DataType = FLOAT,
     operations: int = 0,
 ) -> Work | None:
     moved = dtype.size * sum(map(prod, (*inputs, *outputs)))
@@ -108,18 +108,18 @@ def test_softmax_has_rows() -> None:
 
 def test_a_gather_reads_no_more_of_its_table_than_it_takes() -> None:
     found = work_of("GatherV2", [(1_000_000, 64), (10,), ()], [(10, 64)])
-    assert isinstance(found, Stream)
+    assert isinstance(found, StreamedBytes)
     assert found.moved_bytes < 3 * 10 * 64 * 4
 
 
 def test_an_lstm_has_four_gates() -> None:
     shapes = [(), (20, 8, 32), (8, 64), (8, 64), (96, 256), (64,), (64,), (64,), (256,)]
     found = work_of("BlockLSTM", shapes, [(20, 8, 64)] * 7)
-    assert found == Recurrent("recurrent forward", 4, 64, 8, 20, "float32", 4)
+    assert found == RecurrentLayer("recurrent forward", 4, 64, 8, 20, "float32", 4)
 
 
 def test_an_op_without_a_formula_is_its_bytes_or_its_operations() -> None:
-    assert work_of("Einsum", [(8, 8)], [(8, 8)], operations=100) == Stream("elementwise", 512.0)
+    assert work_of("Einsum", [(8, 8)], [(8, 8)], operations=100) == StreamedBytes("elementwise", 512.0)
     found = work_of("Einsum", [(512, 512), (512, 512)], [(512, 512)], operations=2 * 512**3)
     assert isinstance(found, Product)
     assert found.operations == 2 * 512**3

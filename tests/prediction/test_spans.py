@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.prediction.spans import Span, StepSpans, step_spans
+from placesim.prediction.spans import StepSpan, StepSpans, step_spans
 from placesim.prediction.study import COMPUTE, LAUNCH, TRANSFER, TimeStudy, copies_lane, lane
 from placesim.timing import study_time
 from tests.examples import examples
@@ -75,7 +75,7 @@ def test_spans_are_what_the_study_tells_and_each_began_when_what_it_waited_for_e
                 assert at in (pytest.approx(before.end), pytest.approx(before.launch_end))
 
 
-def is_on_one_stream(one: Span, other: Span) -> bool:
+def is_on_one_stream(one: StepSpan, other: StepSpan) -> bool:
     return one.lanes == other.lanes
 
 

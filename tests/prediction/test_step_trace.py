@@ -16,7 +16,7 @@ from placesim.options import make_options
 from placesim.prediction.study import TimeStudy
 from placesim.report.trace import trace_events, trace_text
 from placesim.timing import study_time
-from placesim.traces import Lanes
+from placesim.traces import TrackLanes
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, Nodes, called, layers
@@ -166,7 +166,7 @@ def test_a_trace_of_nothing_is_a_file_all_the_same() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=30))
 def test_lanes_hold_one_thing_at_a_time_and_are_as_few_as_can_be(spans: list[tuple[int, int]]) -> None:
-    lanes = Lanes()
+    lanes = TrackLanes()
     placed = [(start, start + length, lanes.take(start, start + length)) for start, length in sorted(spans)]
     for number, (start, _, lane) in enumerate(placed):
         assert all(end <= start for _, end, other in placed[:number] if other == lane)

@@ -24,8 +24,8 @@ from placesim.report.text.timing import time_document
 from placesim.runtime import session
 from placesim.runtime.partition import Partitions, partition
 from placesim.runtime.pruning import ClientGraph
-from placesim.runtime.recording import Execution, Recorder
-from placesim.simulation.simulating import Stage, simulate
+from placesim.runtime.recording import Execution, ExecutionRecorder
+from placesim.simulation.simulating import SimulationStage, simulate
 from placesim.timelines.events import simulate as run_tasks
 from placesim.timelines.workload import Task
 from placesim.timing import study_time
@@ -43,8 +43,8 @@ def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, *
 
 
 def recorded(source: Any, **values: Any) -> tuple[list[Execution], SimulatedMachine]:
-    recorder, options = Recorder(), make_options(values)
-    report = simulate(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
+    recorder, options = ExecutionRecorder(), make_options(values)
+    report = simulate(load(source, None, options), options, SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     assert report.error is None
     threads = Threads(options.inter_op_threads or 0, options.intra_op_threads or 0)
     return recorder.executions, SimulatedMachine(report.devices, threads)

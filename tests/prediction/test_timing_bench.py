@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from placesim.prediction.costs import predict
-from placesim.prediction.work import Product, Rows, Stream
+from placesim.prediction.work import Product, Rows, StreamedBytes
 from tests.benchmarks import timing_bench
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
 from tests.benchmarks.network_rows import NetworkRow, read_networks
 from tests.benchmarks.network_times import network_seconds, recorded_step
-from tests.benchmarks.timing_rows import Measurement, Unmodelled, read_measurements, read_processors
+from tests.benchmarks.timing_rows import Measurement, UnmodelledRow, read_measurements, read_processors
 
 DEVICES = """device,kind,fp32_tflops,tensor_f16_tflops,mem_GBps,units,clock_MHz
 Tesla T4,gpu,8,64,320,40 SM,1590
@@ -65,12 +65,12 @@ def test_rows_become_work(tables: Path) -> None:
     assert batched.work[0][1:5] == (3, 64, 256, 128)
     assert half.work[0][1:6] == (1, 64, 128, 256, "float16")
     assert isinstance(added, Measurement)
-    assert added.work == (Stream("elementwise", 1200.0),)
+    assert added.work == (StreamedBytes("elementwise", 1200.0),)
     assert isinstance(rows, Measurement)
     assert rows.work == (Rows("softmax", 10, 20, 4),)
     assert isinstance(both, Measurement)
     assert [(type(work), work[1:5]) for work in both.work] == [(Product, (1, 100, 32, 256)), (Product, (1, 64, 72, 100))]
-    assert [sparse, unknown] == [Unmodelled("Tesla T4", "sparse_gemm"), Unmodelled("Nothing known", "add")]
+    assert [sparse, unknown] == [UnmodelledRow("Tesla T4", "sparse_gemm"), UnmodelledRow("Nothing known", "add")]
 
 
 def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, 
     printed = capsys.readouterr().out
     added = next(line for line in printed.splitlines() if line.startswith("elementwise"))
     processor = read_processors(tables / "devices.csv")["Tesla T4"]
-    error = 100 * (1 - predict(Stream("elementwise", 1200.0), processor).seconds / 1e-3)
+    error = 100 * (1 - predict(StreamedBytes("elementwise", 1200.0), processor).seconds / 1e-3)
     assert added.split()[1:3] == ["1", f"{error:.1f}"]
     assert "rows that no formula stands for: 2: add on Nothing known (1), sparse_gemm on Tesla T4 (1)" in printed
     lines = [line.split() for line in printed.splitlines()]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, Placed, PlanStudy, Sought
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.planned import study_plan
@@ -38,7 +38,7 @@ fetch: [sum]
 
 
 @cache
-def plan(name: str = "g.yaml", sought: Sought = Sought.LATENCY, text: str = BRANCHES) -> PlanStudy:
+def plan(name: str = "g.yaml", sought: PlanMeasure = PlanMeasure.LATENCY, text: str = BRANCHES) -> PlanStudy:
     options = make_options({})
     aim = Aim(sought, is_traced=True)
     return study_plan(
@@ -247,17 +247,21 @@ def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
     assert "does not fit" in page.inner_text("#placements")
 
 
-@pytest.mark.parametrize(("sought", "words"), [(Sought.THROUGHPUT, "The busiest device"), (Sought.MEMORY, "The highest peak")])
-def test_other_objectives_are_told_in_their_words(browser: Browser, sought: Sought, words: str) -> None:
+@pytest.mark.parametrize(
+    ("sought", "words"), [(PlanMeasure.THROUGHPUT, "The busiest device"), (PlanMeasure.MEMORY, "The highest peak")]
+)
+def test_other_objectives_are_told_in_their_words(browser: Browser, sought: PlanMeasure, words: str) -> None:
     page = browser.open(written(plan(sought=sought)))
     assert page.inner_text("#headline").startswith(words)
 
 
 def test_two_graphs_are_compared_in_the_same_way(browser: Browser) -> None:
-    def simulated(name: str, model: str) -> Placed:
+    def simulated(name: str, model: str) -> SimulatedPlacement:
         options = make_options({"gpu_model": model})
         data = BRANCHES.encode()
-        return Placed(name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True))
+        return SimulatedPlacement(
+            name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True)
+        )
 
     found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
     page = browser.open(comparison_page(Comparison("g.yaml", found, 0, 1)))

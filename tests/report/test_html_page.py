@@ -27,7 +27,7 @@ from placesim.report.pictures import comparison_page, memory_page, sweep_page, t
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
 from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern
-from placesim.subjects import Wish, Wishes
+from placesim.subjects import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, snapshot, towers_text
 from tests.report.conftest import Browser, wait
 
@@ -111,7 +111,7 @@ MIB = 1 << 20
 def with_memory(tmp_path: Path, batch: int | None = None) -> Picture:
     (tmp_path / "m.yaml").write_text(MEMORY)
     sizes = {} if batch is None else {"batch": batch}
-    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, wishes=Wishes(memory=Wish.KNOWN)))
+    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, wishes=DryRunNeeds(memory=DryRunNeed.KNOWN)))
 
 
 def test_what_is_held_at_a_peak_adds_up_to_it(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_picture_without_memory_has_none(tmp_path: Path) -> None:
 
 def test_a_proof_ends_with_what_the_node_takes(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(MEMORY)
-    found = open_subject(str(tmp_path / "m.yaml"), {"batch": 4}, wishes=Wishes(costs=Wish.KNOWN))
+    found = open_subject(str(tmp_path / "m.yaml"), {"batch": 4}, wishes=DryRunNeeds(costs=DryRunNeed.KNOWN))
     assert found.costs is not None
     seen = picture_of(found)
     proofs = page_document(seen)["proofs"]

@@ -12,7 +12,7 @@ from placesim.inspection.memory_study import MemoryStudy, largest_holdings
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.report.pictures.memory_page import memory_page
-from placesim.sizing import Wanted, study_memory
+from placesim.sizing import MemoryStudyRequest, study_memory
 from tests.report.conftest import Browser, requested_urls
 
 GRAPH = """
@@ -28,7 +28,7 @@ fetch: [c]
 
 def study(batch: int, name: str = "g.yaml") -> MemoryStudy:
     options = make_options({"batch": batch})
-    return study_memory(lambda: load(BytesIO(GRAPH.encode()), name, options), options, name, Wanted(dumps=True))
+    return study_memory(lambda: load(BytesIO(GRAPH.encode()), name, options), options, name, MemoryStudyRequest(dumps=True))
 
 
 def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:

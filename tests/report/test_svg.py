@@ -14,8 +14,8 @@ from placesim.errors import UsageError
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures.png import SCALE, png_of
 from placesim.report.pictures.svg import FONT, WIDTH, Rect, format_svg
-from placesim.report.pictures.text_width import fitted, text_width
-from placesim.subjects import Wish, Wishes
+from placesim.report.pictures.text_width import fit_text, text_width
+from placesim.subjects import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, towers_text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,7 +55,7 @@ def boxes(root: ElementTree.Element) -> dict[str, Rect]:
 
 
 def of_file(name: str) -> Picture:
-    wishes = Wishes(memory=Wish.KNOWN, costs=Wish.KNOWN)
+    wishes = DryRunNeeds(memory=DryRunNeed.KNOWN, costs=DryRunNeed.KNOWN)
     return picture_of(open_subject(str(GRAPHS / name), {}, wishes=wishes))
 
 
@@ -139,17 +139,17 @@ def test_a_drawing_needs_nothing_outside() -> None:
 
 def test_a_name_is_cut_before_its_last_part() -> None:
     long = "tower/gradients/tower/local3_grad/MatMul_1"
-    shown = fitted(long, 120, 12)
+    shown = fit_text(long, 120, 12)
     assert text_width(shown, 12) <= 120
     start, end = shown.split("…")
     assert long.startswith(start)
     assert long.endswith(end)
     assert start
     assert end == "/MatMul_1"
-    assert fitted("MatMul_with_a_very_long_last_part_1", 120, 12).startswith("MatMul_")
-    assert fitted("conv1", 120, 12) == "conv1"
-    assert fitted("convolution1 … softmax", 140, 12) == "convolution1…softmax"
-    assert fitted("x" * 100_000, 120, 12).count("…") == 1
+    assert fit_text("MatMul_with_a_very_long_last_part_1", 120, 12).startswith("MatMul_")
+    assert fit_text("conv1", 120, 12) == "conv1"
+    assert fit_text("convolution1 … softmax", 140, 12) == "convolution1…softmax"
+    assert fit_text("x" * 100_000, 120, 12).count("…") == 1
 
 
 def test_png_is_the_same_drawing() -> None:

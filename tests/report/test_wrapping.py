@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from placesim.marked import Marked, Role
+from placesim.marked import Role, StyledText
 from placesim.report.terminal import styled
-from placesim.report.terminal_console import Column, fitted_table, line_starts, wrapped
+from placesim.report.terminal_console import Column, fit_table, line_starts, wrap_text
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = "tower_1/gradients/tower_1/conv1_grad/Conv2DBackpropFilter"
 
 
 def lines(text: str, width: int, indent: int = 0) -> list[str]:
-    return [line.plain for line in wrapped(Text(text), width, indent)]
+    return [line.plain for line in wrap_text(Text(text), width, indent)]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_no_line_is_wider_and_nothing_is_lost(words: list[str], width: int, inde
 
 def drawn(columns: list[Column], cells: list[list[str]], width: int) -> list[str]:
     text = io.StringIO()
-    Console(file=text, width=width).print(fitted_table(columns, [list(map(Text, row)) for row in cells], width))
+    Console(file=text, width=width).print(fit_table(columns, [list(map(Text, row)) for row in cells], width))
     return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
@@ -81,10 +81,10 @@ def test_names_take_what_numbers_leave() -> None:
 def test_terms_stand_before_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")
-    term = Marked("  ", Marked(f"{'chosen':<10}", role=Role.TERM), "because of this and of that and more\n")
-    untitled = Marked("  ", Marked(" " * 10, role=Role.TERM), "because of this and of that and more\n")
+    term = StyledText("  ", StyledText(f"{'chosen':<10}", role=Role.TERM), "because of this and of that and more\n")
+    untitled = StyledText("  ", StyledText(" " * 10, role=Role.TERM), "because of this and of that and more\n")
     plain = "    because of this and of that and even more\n"
-    text = styled(Marked("first\n", term, untitled, plain), io.StringIO(), is_fitted=True)
+    text = styled(StyledText("first\n", term, untitled, plain), io.StringIO(), is_fitted=True)
     assert STYLE.sub("", text).splitlines() == [
         "first",
         "  chosen    because of this and of that",

@@ -15,9 +15,9 @@ from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import OpError, PlacesimError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph, TensorRef
-from placesim.graph.steps import Fetch, Step
+from placesim.graph.steps import Fetch, GraphStep
 from placesim.runtime.graph_shapes import GraphShapes
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.runtime.list_cases import comparable_message, read_cases, value_differences
 
 FILE = Path(__file__).parent.parent / "data" / "recorded-graphs.jsonl.gz"
@@ -27,7 +27,7 @@ SHOWN = 40
 def differences(case: Mapping[str, Any]) -> list[str]:
     """How what placesim makes of a case differs from the recording; nothing where it does not."""
     file = graph_file_from_mapping(case["graph"], case["id"])
-    session = Session(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
+    session = GraphSession(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
     shapes = GraphShapes(file.graph)
     return [
         text
@@ -36,10 +36,10 @@ def differences(case: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _step_differences(session: Session, step: Mapping[str, Any]) -> Iterator[str]:
+def _step_differences(session: GraphSession, step: Mapping[str, Any]) -> Iterator[str]:
     expected = step["error"]
     try:
-        values = session.run(Step(tuple(map(Fetch, step["fetch"])), ())).values
+        values = session.run(GraphStep(tuple(map(Fetch, step["fetch"])), ())).values
     except OpError as error:
         found = (error.type_name, comparable_message(error.message))
         if expected is None or found != (expected["type"], comparable_message(expected["message"])):

@@ -10,15 +10,15 @@ import pytest
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import Config, Feed, Fetch, GraphStep
+from placesim.runtime.session import GraphSession
 
 
-def make_session(nodes: Sequence[Any], *, cpu: int = 1, gpu: int = 0, raw: bool = False, **config: Any) -> Session:
+def make_session(nodes: Sequence[Any], *, cpu: int = 1, gpu: int = 0, raw: bool = False, **config: Any) -> GraphSession:
     """A session on these node entries with that inventory."""
     file = graph_file_from_mapping({"nodes": nodes, "raw": raw})
     devices = build_devices([TaskInventory(cpu=cpu, gpu=gpu)])
-    return Session(file.graph, devices, Config(**config), bare_fetch_is_target=raw)
+    return GraphSession(file.graph, devices, Config(**config), bare_fetch_is_target=raw)
 
 
 def assert_same_mistake(nodes: Sequence[Any], name: str, **feeds: Any) -> None:
@@ -31,8 +31,8 @@ def assert_same_mistake(nodes: Sequence[Any], name: str, **feeds: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def fetch(session: Session, *names: str, **feeds: Any) -> Any:
+def fetch(session: GraphSession, *names: str, **feeds: Any) -> Any:
     """Run one step; the value of one fetch, or a tuple of several."""
-    step = Step(tuple(map(Fetch, names)), tuple(Feed(name, value) for name, value in feeds.items()))
+    step = GraphStep(tuple(map(Fetch, names)), tuple(Feed(name, value) for name, value in feeds.items()))
     values = tuple(found.value for found in session.run(step).values)
     return values[0] if len(values) == 1 else values

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.dtypes import DType, parse_dtype
+from placesim.dtypes import DataType, parse_dtype
 from placesim.files.access import FileAccess
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.ops.registry import load_registry
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import KernelContext
 from placesim.runtime.program import DeviceState
@@ -47,7 +47,7 @@ class Machine:
         context = KernelContext(
             name, DEVICE, self._resources, self._states.setdefault(name, {}), self._step, self._call, files=self.files
         )
-        with flushed_denormals():
+        with flushing_denormals():
             found = kernel.compute(inputs, full, context) if kernel.needs_context else kernel.compute(inputs, full)
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -67,7 +67,7 @@ def _held(value: Any, kind: str) -> Any:
     if kind.startswith("list("):
         return tuple(_held(element, kind[5:-1]) for element in value)
     if kind == "type":
-        found: DType = parse_dtype(value)
+        found: DataType = parse_dtype(value)
         return found
     return Shape(value) if kind == "shape" else FunctionName(value) if kind == "func" else value
 

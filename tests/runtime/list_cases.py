@@ -21,9 +21,9 @@ from placesim.dtypes import STRING, parse_dtype
 from placesim.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import TensorRef
-from placesim.graph.steps import Fetch, Step
+from placesim.graph.steps import Fetch, GraphStep
 from placesim.runtime.graph_shapes import GraphShapes
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 FILE = Path(__file__).parent.parent / "data" / "list-graphs.jsonl.gz"
 SHOWN = 20
@@ -38,9 +38,9 @@ def read_cases(path: Path = FILE) -> Iterator[dict[str, Any]]:
 def differences(case: Mapping[str, Any]) -> list[str]:
     """How what placesim makes of a case differs from the recording; nothing where it does not."""
     file = graph_file_from_mapping(case["graph"], case["id"])
-    session = Session(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
+    session = GraphSession(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
     try:
-        values = session.run(Step(tuple(map(Fetch, case["fetch"])), ())).values
+        values = session.run(GraphStep(tuple(map(Fetch, case["fetch"])), ())).values
     except OpError as error:
         found, expected = (error.type_name, error.message), case["error"] and (case["error"]["type"], case["error"]["message"])
         is_same = expected and found[0] == expected[0] and comparable_message(found[1]) == comparable_message(expected[1])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, RESOURCE, STRING, VARIANT, DType, parse_dtype
+from placesim.dtypes import BOOL, RESOURCE, STRING, VARIANT, DataType, parse_dtype
 from placesim.errors import GraphBuildError, PlacesimError
 from placesim.ops.attributes import FunctionName, Shape, TensorValue
 from placesim.ops.definitions import OpDef, attr_problem
@@ -24,10 +24,10 @@ from placesim.ops.deprecation import check_not_removed
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.ops.registry import load_registry
 from placesim.releases import CURRENT
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
+from placesim.runtime.resources import ResourceHandle, ResourceManager, VariableResource
 from placesim.runtime.shape_inference import infer_shapes, word_refusal
 from placesim.runtime.shapes import HandleShape, ShapeContext, ShapeError
 
@@ -108,7 +108,7 @@ def _load_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def decode_tensor(facts: Mapping[str, Any]) -> tuple[DType, np.ndarray[Any, Any]]:
+def decode_tensor(facts: Mapping[str, Any]) -> tuple[DataType, np.ndarray[Any, Any]]:
     """A recorded tensor -> its type and array; elements that TensorFlow did not write are NaN, or 0."""
     dtype = parse_dtype(facts["dtype"])
     flat = _flatten(facts["value"], len(facts["shape"]))
@@ -178,7 +178,9 @@ class Case:
             for facts in recorded["inputs"]
         ]
         self.node_state: dict[str, Any] = {}
-        self.variables: dict[int, Variable] = {}  # by input; a second run of the same session finds them as the first left them
+        self.variables: dict[
+            int, VariableResource
+        ] = {}  # by input; a second run of the same session finds them as the first left them
 
     @property
     def kernel(self) -> Kernel:
@@ -212,14 +214,16 @@ class Case:
             raise InvalidArgumentError(no_kernel_message(REGISTRY, self.op, self.attrs, "op", ["CPU"]))
         resources = ResourceManager()
         inputs: list[Any] = []
-        variables: list[Variable] = []
+        variables: list[VariableResource] = []
         wants_ref = [arg.is_ref for arg in self.definition.inputs for _ in arg.dtypes(self.attrs)]
         wants = [dtype for arg in self.definition.inputs for dtype in arg.dtypes(self.attrs)]
         for index, (dtype, array) in enumerate(self.tensors):
             if not self.recorded["inputs"][index].get("var"):
                 inputs.append(array)
                 continue
-            variable = self.variables.setdefault(index, Variable(f"i{index}", dtype, None if array is None else array.copy()))
+            variable = self.variables.setdefault(
+                index, VariableResource(f"i{index}", dtype, None if array is None else array.copy())
+            )
             variables.append(variable)
             if wants[index] is RESOURCE:
                 handle = ResourceHandle("/device:CPU:0", "localhost", f"i{index}", dtype=dtype)
@@ -236,7 +240,7 @@ class Case:
                 inputs.append(array)
         if not self.recorded["inputs"] and self.op in ("Variable", "VariableV2"):
             raise self._uninitialized("op")
-        with flushed_denormals():
+        with flushing_denormals():
             if self.kernel.needs_context:
                 names = tuple(  # a fed tensor reaches the node through an _Arg node
                     name if facts.get("var") else f"_arg_{name}_0_{index}"
@@ -246,7 +250,7 @@ class Case:
                 outputs = self.kernel.compute(tuple(inputs), self.attrs, context)
             else:
                 outputs = self.kernel.compute(tuple(inputs), self.attrs)
-        results = [output.value if isinstance(output, Variable) else output for output in outputs]
+        results = [output.value if isinstance(output, VariableResource) else output for output in outputs]
         return results, [variable.value for variable in variables]
 
     @staticmethod
@@ -261,7 +265,7 @@ class Case:
         shapes: list[Any] = []
         values: list[Any] = []
         handles: list[Any] = []
-        dtypes: list[DType] = []
+        dtypes: list[DataType] = []
         wants = [dtype for arg in self.definition.inputs for dtype in arg.dtypes(self.attrs)]
         for index, (dtype, array) in enumerate(self.tensors):
             facts = self.recorded["inputs"][index]
@@ -363,7 +367,7 @@ class Case:
             elif not self._close(mine, array, dtype, facts, compare, index):
                 yield f"{what} {index}: {mine.tolist()!r:.600}, expected {array.tolist()!r:.600}"
 
-    def _close(self, mine: Any, array: Any, dtype: DType, facts: Any, compare: str | None, index: int) -> bool:
+    def _close(self, mine: Any, array: Any, dtype: DataType, facts: Any, compare: str | None, index: int) -> bool:
         if dtype in (STRING, RESOURCE, VARIANT) or dtype is BOOL:
             return bool(np.array_equal(mine, array))
         written = np.array([value is not None for value in _flatten(facts["value"], len(facts["shape"]))], bool)

@@ -9,7 +9,7 @@ import pytest
 
 import placesim
 from placesim.errors import InvalidArgumentError
-from placesim.runtime.kernels.lists.growing import Growing, popped, pushed
+from placesim.runtime.kernels.lists.growing import GrowingList, popped, pushed
 from placesim.runtime.resources import ResourceHandle
 
 HANDLE = {"op": "VarHandleOp", "name": "v", "attrs": {"dtype": "float", "shape": [2, 3], "shared_name": "v"}}
@@ -78,6 +78,6 @@ def test_sequences_that_share_their_elements_stay_as_they_are() -> None:
     again = pushed(less, "d")
     assert [list(each) for each in (one, two, other, less, again)] == [["a"], ["a", "b"], ["a", "c"], ["a"], ["a", "d"]]
     assert (two[-1], two[:1], len(other)) == ("b", ("a",), 2)
-    assert isinstance(popped(("a", "b")), Growing)
+    assert isinstance(popped(("a", "b")), GrowingList)
     with pytest.raises(IndexError):
         less[1]

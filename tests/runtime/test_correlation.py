@@ -15,13 +15,13 @@ from placesim.runtime.kernels import parts
 from placesim.runtime.kernels.linalg import products
 from placesim.runtime.kernels.nn import correlation, winograd
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
-from placesim.runtime.kernels.nn.windows import Window, tap_slices, windows_of
+from placesim.runtime.kernels.nn.windows import SpatialWindow, tap_slices, windows_of
 from tests.examples import examples
 
 Tensor = np.ndarray[Any, Any]
 
 
-def reference(tensor: Tensor, filters: Tensor, windows: tuple[Window, ...]) -> Tensor:
+def reference(tensor: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     output = np.zeros((len(tensor), *(window.outputs for window in windows), filters.shape[-1]), tensor.dtype)
     taps = filters.reshape(-1, *filters.shape[-2:])
     for matrix, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
@@ -29,7 +29,7 @@ def reference(tensor: Tensor, filters: Tensor, windows: tuple[Window, ...]) -> T
     return output
 
 
-def reference_back(grads: Tensor, filters: Tensor, windows: tuple[Window, ...]) -> Tensor:
+def reference_back(grads: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     result = np.zeros((len(grads), *(window.input for window in windows), filters.shape[-2]), grads.dtype)
     taps = filters.reshape(-1, *filters.shape[-2:])
     for matrix, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
@@ -37,7 +37,7 @@ def reference_back(grads: Tensor, filters: Tensor, windows: tuple[Window, ...]) 
     return result
 
 
-def reference_filter(tensor: Tensor, grads: Tensor, windows: tuple[Window, ...]) -> Tensor:
+def reference_filter(tensor: Tensor, grads: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     taps = []
     for outputs, cells in tap_slices(windows):
         some, given_ = tensor[(slice(None), *cells)], grads[(slice(None), *outputs)]
@@ -71,11 +71,11 @@ sizes = st.integers(1, 9)
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
+def cases(draw: st.DrawFn) -> tuple[tuple[SpatialWindow, ...], int, int, int]:
     """(windows along one to three axes, batch, depth, channels)."""
     axes = draw(st.integers(1, 3))
     padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
-    found: list[Window] = []
+    found: list[SpatialWindow] = []
     for _ in range(axes):
         kernel, stride, dilation = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
         input_size = draw(st.integers((kernel - 1) * dilation + 1, 13))
@@ -86,7 +86,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
 
 @given(case=cases(), threads=st.sampled_from([1, 2]))
 @settings(max_examples=examples(150), deadline=None)
-def check(case: tuple[tuple[Window, ...], int, int, int], threads: int) -> None:
+def check(case: tuple[tuple[SpatialWindow, ...], int, int, int], threads: int) -> None:
     windows, batch, depth, channels = case
     rng = np.random.default_rng(0)
     tensor = rng.integers(-4, 5, (batch, *(window.input for window in windows), depth)).astype(np.float32)
@@ -145,7 +145,7 @@ TILED = {
 """Windows of the sizes that are computed in tiles, with tiles that stand over the edge."""
 
 
-def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Window, ...]) -> list[Tensor]:
+def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[SpatialWindow, ...]) -> list[Tensor]:
     with IntraOpPool(2).serving():
         return [
             correlate(tensor, filters, windows),

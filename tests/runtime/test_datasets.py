@@ -22,9 +22,9 @@ from placesim.errors import (
     PlacesimError,
 )
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, Step
+from placesim.graph.steps import Config, Fetch, GraphStep
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.shapes import ShapeError
 from tests.runtime.kernel_calls import Machine, shapes
 
@@ -504,11 +504,11 @@ def test_a_pipeline_runs_in_a_session() -> None:
         {"op": "IteratorGetNext", "name": "next_of_once", "inputs": ["once"], "attrs": one},
     ]
     file = graph_file_from_mapping({"raw": True, "nodes": nodes, "functions": functions})
-    session = Session(file.graph, build_devices([TaskInventory(cpu=1)]), Config(), bare_fetch_is_target=True)
-    session.run(Step((Fetch("begin"),)))
+    session = GraphSession(file.graph, build_devices([TaskInventory(cpu=1)]), Config(), bare_fetch_is_target=True)
+    session.run(GraphStep((Fetch("begin"),)))
     for name in ("next", "next_of_once"):
         for expected in (2.0, 6.0, 8.0):
-            assert session.run(Step((Fetch(name + ":0"),))).values[0].value == expected
+            assert session.run(GraphStep((Fetch(name + ":0"),))).values[0].value == expected
         with pytest.raises(OutOfRangeError) as caught:
-            session.run(Step((Fetch(name + ":0"),)))
+            session.run(GraphStep((Fetch(name + ":0"),)))
         assert caught.value.message == f"End of sequence\n\t [[{{{{node {name}}}}}]]"

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels.following import Finish
 from placesim.runtime.kernels.nn import depthwise
-from placesim.runtime.kernels.nn.windows import Window, windows_of
+from placesim.runtime.kernels.nn.windows import SpatialWindow, windows_of
 from tests.examples import examples
 
 Tensor = np.ndarray[Any, Any]
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> tuple[Window, ...]:
+def windows(draw: st.DrawFn) -> tuple[SpatialWindow, ...]:
     """Along rows and columns, of one stride."""
     stride, padding = draw(st.integers(1, 4)), draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
     kernels = draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
@@ -33,7 +33,7 @@ def windows(draw: st.DrawFn) -> tuple[Window, ...]:
 Place = tuple[int, int]
 
 
-def pairs(axes: Sequence[Window]) -> list[tuple[Place, Place, Place]]:
+def pairs(axes: Sequence[SpatialWindow]) -> list[tuple[Place, Place, Place]]:
     """(the window, the tap, the cell of the input that lies under it), for all that do not lie on padding."""
     along = [
         [
@@ -49,7 +49,7 @@ def pairs(axes: Sequence[Window]) -> list[tuple[Place, Place, Place]]:
 
 @given(axes=windows(), batch=st.integers(1, 3), channels=st.integers(1, 5), turned=st.booleans(), threads=st.integers(1, 2))
 @settings(max_examples=examples(60), deadline=None)
-def check(axes: tuple[Window, ...], batch: int, channels: int, turned: bool, threads: int) -> None:
+def check(axes: tuple[SpatialWindow, ...], batch: int, channels: int, turned: bool, threads: int) -> None:
     rng = np.random.default_rng(0)
 
     def draw(*spatial: int) -> Tensor:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.errors import DeadlineExceededError
-from placesim.graph.steps import Fetch, Step
-from placesim.runtime.denormals import flushed_denormals
+from placesim.graph.steps import Fetch, GraphStep
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.executor import Executor
 from tests.runtime.graphs import fetch, make_session
 
@@ -55,7 +55,7 @@ def test_stores_are_separate_and_a_tensor_reaches_another_device_by_a_transfer()
         {"op": "Neg", "name": "c", "inputs": ["b"], "device": "/cpu:2"},
     ]
     session = make_session(nodes, cpu=3)
-    prepared = session.prepare(Step((Fetch("c"),)))
+    prepared = session.prepare(GraphStep((Fetch("c"),)))
     assert [(t.tensor, t.src[-5:], t.dst[-5:]) for t in prepared.partitions.transfers] == [
         ("a:0", "CPU:0", "CPU:1"),
         ("b:0", "CPU:1", "CPU:2"),
@@ -91,7 +91,7 @@ def test_numpy_warns_nobody() -> None:
 
 def test_denormals_are_flushed_only_within() -> None:
     tiny = np.float32(1e-40)
-    with flushed_denormals():
+    with flushing_denormals():
         assert np.add(tiny, np.float32(0)) == 0
     assert np.add(tiny, np.float32(0)) > 0
 
@@ -110,14 +110,14 @@ def test_a_timeout_ends_a_step() -> None:
 def test_progress_counts_up_to_all_nodes() -> None:
     session = make_session(chain(9000))
     seen: list[int] = []
-    session.run(Step((Fetch("n8999"),)), progress=seen.append)
+    session.run(GraphStep((Fetch("n8999"),)), progress=seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 9001  # and the result's own node
 
 
 def test_a_plain_graph_runs_in_the_flat_executor() -> None:
     session = make_session(chain(3))
-    session.run(Step((Fetch("n2"),)))
+    session.run(GraphStep((Fetch("n2"),)))
     assert isinstance(next(iter(session._prepared.values())).executor, Executor)
 
 
@@ -147,8 +147,8 @@ def test_scalars_are_computed_as_arrays_are(op: str, function: Any, dtype: str) 
     names = [f"{name}{i}" for i in range(len(pairs)) for name in ("once", "twice", "thrice")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = session.run(Step(tuple(map(Fetch, names)))).values
-    with flushed_denormals():
+        found = session.run(GraphStep(tuple(map(Fetch, names)))).values
+    with flushing_denormals():
         x, y = (np.array([pair[side] for pair in pairs], dtype) for side in (0, 1))
         once = function(x, y)
         twice = function(once, y)

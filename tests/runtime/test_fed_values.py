@@ -9,7 +9,7 @@ import pytest
 import placesim
 from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError, PlacesimError
-from placesim.graph.steps import Generated
+from placesim.graph.steps import GeneratedFeed
 from placesim.runtime.requests import generate
 from placesim.simulation.calls import run
 from tests.processes import PLACESIM, run_process
@@ -50,7 +50,7 @@ def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
 
 
 def test_a_seed_may_be_negative() -> None:
-    made = [generate(Generated("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
+    made = [generate(GeneratedFeed("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
     assert made[0].tolist() == made[1].tolist()
 
 

@@ -17,7 +17,7 @@ from placesim.errors import (
     PlacesimError,
     UnimplementedError,
 )
-from placesim.runtime.kernels.kernel import WouldWait
+from placesim.runtime.kernels.kernel import KernelWait
 from placesim.runtime.shapes import ShapeError
 from tests.runtime.kernel_calls import Machine, shapes
 
@@ -163,7 +163,7 @@ def test_a_reader_goes_from_file_to_file(tmp_path: Path) -> None:
     ]
     assert machine.run("ReaderNumRecordsProducedV2", reader) == 3
     assert machine.run("ReaderNumWorkUnitsCompletedV2", reader) == 1
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("ReaderReadV2", reader, queue)
     machine.run("QueueCloseV2", queue)
     with pytest.raises(OutOfRangeError, match="is closed and has insufficient elements"):

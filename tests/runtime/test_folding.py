@@ -17,11 +17,11 @@ import placesim
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphStep
 from placesim.runtime import folding
 from placesim.runtime.kernels import KernelTable, load_kernels
 from placesim.runtime.measuring import MeasuredNode, Measurements
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.shared_operands import LARGE_OPERAND
 from tests.engine.law import GRAPHS, Case, fixed_seeds, graph_case, outcome, recorded_cases
 from tests.engine.test_law import RECORDED, SLOW
@@ -112,7 +112,7 @@ def test_in_the_bodies_of_functions(counted: Counted) -> None:
     }
     graph = {"functions": [function], "nodes": [X, op("StatefulPartitionedCall", "call", "x", attrs={"f": "F"})]}
     devices = build_devices([TaskInventory()])
-    session = Session(graph_file_from_mapping(graph).graph, devices, Config(do_constant_folding=True))
+    session = GraphSession(graph_file_from_mapping(graph).graph, devices, Config(do_constant_folding=True))
     assert [fetch(session, "call", x=np.float32(x)) for x in (1, 2)] == pytest.approx([np.exp(2), 2 * np.exp(2)])
     assert len(runs) == 1
 
@@ -140,7 +140,7 @@ def test_what_is_left_to_each_step(nodes: list[Node], kind: str, counted: Counte
     monkeypatch.chdir(tmp_path)
     (tmp_path / "name").write_bytes(b"text")
     runs = counted(kind)
-    session = Session(
+    session = GraphSession(
         graph_file_from_mapping({"nodes": nodes}).graph,
         build_devices([TaskInventory()]),
         Config(do_constant_folding=True),
@@ -149,7 +149,7 @@ def test_what_is_left_to_each_step(nodes: list[Node], kind: str, counted: Counte
     )
     feeds = (Feed("x", 1.0),) if nodes[0] is X else ()
     for _ in range(3):
-        session.run(Step((Fetch("n"),), feeds))
+        session.run(GraphStep((Fetch("n"),), feeds))
     assert len(runs) == 3 + (kind == "Fill")  # of which the size is not known before
 
 
@@ -254,13 +254,13 @@ def test_a_tensor_goes_to_another_device_once(counted: Counted) -> None:
     found = [[fetch(one, "y", x=np.float32(x)).tobytes() for x in (1, 2)] for one in (session, plain)]
     assert found[0] == found[1]
     assert len(sums) == 1 + 2
-    step = Step((Fetch("y"),), (Feed("x", 1.0),))
+    step = GraphStep((Fetch("y"),), (Feed("x", 1.0),))
     assert session.prepare(step).partitions.transfers == plain.prepare(step).partitions.transfers
 
 
 def test_a_measured_step_computes_every_node() -> None:
     session = make_session(SCALED, do_constant_folding=True)
-    step = Step((Fetch("y"),), (Feed("x", 1.0),))
+    step = GraphStep((Fetch("y"),), (Feed("x", 1.0),))
     fetched = session.resolve_fetches(step)
     session.run(step)
     measurements = Measurements()
@@ -305,7 +305,7 @@ def test_random_graphs_give_the_same_to_the_bit(nodes: list[Node], config: dict[
 def differing(case: Case, folder: Path) -> bool:
     """Whether anything of a case tells that constants were folded."""
     folding_case = case._replace(config=replace(case.config, do_constant_folding=True))
-    return outcome(case, Session, folder) != outcome(folding_case, Session, folder)
+    return outcome(case, GraphSession, folder) != outcome(folding_case, GraphSession, folder)
 
 
 def test_examples_and_recorded_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphStep
 from placesim.runtime.process_memory import ProcessMemory
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 MEGABYTE = 1 << 20
 
@@ -30,8 +30,8 @@ def test_a_step_is_given_what_the_one_before_left() -> None:
         {"op": "Neg", "name": "z", "inputs": ["y"]},
         {"op": "Slice", "name": "some", "inputs": ["z", [0], [1]]},
     ]
-    session = Session(graph_file_from_mapping({"nodes": nodes}).graph, build_devices([TaskInventory()]), Config())
-    step = Step((Fetch("some"),), (Feed("x", np.ones(48 * MEGABYTE // 4, np.float32)),))
+    session = GraphSession(graph_file_from_mapping({"nodes": nodes}).graph, build_devices([TaskInventory()]), Config())
+    step = GraphStep((Fetch("some"),), (Feed("x", np.ones(48 * MEGABYTE // 4, np.float32)),))
     session.run(step)
     before = page_faults()
     for _ in range(4):

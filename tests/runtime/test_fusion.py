@@ -11,7 +11,7 @@ import pytest
 
 import placesim
 from placesim.dtypes import DOUBLE, FLOAT
-from placesim.graph.steps import Feed, Fetch, Step
+from placesim.graph.steps import Feed, Fetch, GraphStep
 from placesim.runtime import executor, fusion
 from placesim.runtime.executor import Executor
 from placesim.runtime.measuring import MeasuredNode, Measurements
@@ -64,15 +64,15 @@ def layer(channels: int, size: int = 40) -> tuple[list[Node], dict[str, Any]]:
 def followers_done(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by how many followers each group does at once, from now on."""
     done: list[int] = []
-    begin = fusion.Group._begin
+    begin = fusion.FusionGroup._begin
 
-    def told(group: fusion.Group, output: Any) -> Any:
+    def told(group: fusion.FusionGroup, output: Any) -> Any:
         finish = begin(group, output)
         if group._done:
             done.append(group._done)
         return finish
 
-    monkeypatch.setattr(fusion.Group, "_begin", told)
+    monkeypatch.setattr(fusion.FusionGroup, "_begin", told)
     return done
 
 
@@ -254,7 +254,7 @@ def test_an_update_in_between_is_seen() -> None:
 
 def test_a_step_that_is_measured_tells_of_every_node() -> None:
     nodes, feeds = layer(8, size=6)
-    session, step = make_session(nodes), Step((Fetch("out"),), tuple(Feed(*pair) for pair in feeds.items()))
+    session, step = make_session(nodes), GraphStep((Fetch("out"),), tuple(Feed(*pair) for pair in feeds.items()))
     fetched, measurements = session.resolve_fetches(step), Measurements()
     session.run_resolved(fetched, session._resolve_feeds(step, fetched), measurements)
     nodes_run = [measurements.nodes[number] for number in measurements.runs[::4]]

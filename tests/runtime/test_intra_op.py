@@ -16,7 +16,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from placesim.graph.steps import Config
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flushing_denormals
 from placesim.runtime.intra_op import IntraOpPool, spread
 from placesim.runtime.kernels.linalg.products import PART_WORK, product
 from placesim.runtime.threads import ThreadPools
@@ -100,11 +100,11 @@ def test_helpers_end_with_their_pool(end: Callable[[IntraOpPool], None]) -> None
 def test_an_error_of_a_helper_holds_nothing_back() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    class Held:
+    class Owner:
         pass
 
-    def fail() -> weakref.ref[Held]:
-        held = Held()
+    def fail() -> weakref.ref[Owner]:
+        held = Owner()
 
         def work(_: int) -> None:
             meeting.wait()
@@ -136,7 +136,7 @@ def test_helpers_flush_denormals_and_do_not_warn() -> None:
         results.append(float((tiny * np.float32(0.5)).max()))
         np.float32(1) / np.zeros(3, np.float32)
 
-    with threads(2), flushed_denormals(), warnings.catch_warnings():
+    with threads(2), flushing_denormals(), warnings.catch_warnings():
         warnings.simplefilter("error")
         spread(halve, range(2))
     assert results == [0.0, 0.0]

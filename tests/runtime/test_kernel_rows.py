@@ -71,4 +71,4 @@ def test_a_kernel_that_waits_says_so_in_its_row(family: str) -> None:
     table: Table = _module(family).TABLE
     for op, kernel in table.items():
         told = inspect.getdoc(kernel.compute.func if isinstance(kernel.compute, partial) else kernel.compute) or ""
-        assert kernel.may_wait or ("WouldWait" not in told and "waits until" not in told), op
+        assert kernel.may_wait or ("KernelWait" not in told and "waits until" not in told), op

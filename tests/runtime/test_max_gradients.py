@@ -10,13 +10,13 @@ import pytest
 
 from placesim.runtime.intra_op import IntraOpPool
 from placesim.runtime.kernels.nn import pools
-from placesim.runtime.kernels.nn.pools import Pool, spread_max
+from placesim.runtime.kernels.nn.pools import PoolWindows, spread_max
 from placesim.runtime.kernels.nn.windows import windows_of
 
 Tensor = np.ndarray[Any, Any]
 
 
-def reference(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+def reference(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     output = np.zeros(tensor.shape, np.float64)
     rows, columns = pool.windows
     for image, row, column, channel in np.ndindex(*grads.shape):
@@ -39,7 +39,7 @@ def test_first_of_equals(
 ) -> None:
     monkeypatch.setattr(pools, "IMAGES_BYTES", 500)
     rng = np.random.default_rng(0)
-    pool = Pool(windows_of((7, 9), (kernel, kernel), (stride, stride), (1, 1), padding))
+    pool = PoolWindows(windows_of((7, 9), (kernel, kernel), (stride, stride), (1, 1), padding))
     shape = (5, 7, 9, 3)
     grads = rng.integers(-4, 5, pool.shape(shape)).astype(dtype)
     for tensor in (

@@ -16,11 +16,11 @@ from placesim.errors import InvalidArgumentError
 from placesim.files.access import FileAccess
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
-from placesim.graph.steps import Feed, Fetch, Step
+from placesim.graph.steps import Feed, Fetch, GraphStep
 from placesim.ops.attributes import Shape
 from placesim.runtime.kernels.philox import Philox
 from placesim.runtime.requests import default_fetches
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 DATA = Path(__file__).parent.parent / "data"
 CASES = [
@@ -82,21 +82,21 @@ def test_a_recorded_model_runs(case: dict[str, Any], tmp_path: Path, monkeypatch
     file = graph_file_from_mapping(case["graph"], case["id"])
     graph = file.graph
     files = FileAccess.of(writes=[tmp_path])
-    session = Session(graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True, files=files)
+    session = GraphSession(graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True, files=files)
     feeds = feeds_of(graph)
     first = initializers(graph)
     for names in ([first] if first else []) + [[name] for name in ORDERED.get(case["id"], [])]:
-        session.run(Step(tuple(map(Fetch, names)), feeds))
+        session.run(GraphStep(tuple(map(Fetch, names)), feeds))
     done = {*first, *ORDERED.get(case["id"], [])}
     rest = [found.name for found in default_fetches(graph, only_targets=True)]
     rest = [name for name in rest if name not in done and graph.node(name).op not in NO_KERNEL]
     assert rest
-    assert session.run(Step(tuple(map(Fetch, rest)), feeds)).targets == tuple(rest)
+    assert session.run(GraphStep(tuple(map(Fetch, rest)), feeds)).targets == tuple(rest)
 
 
 def test_python_functions_are_refused_by_name() -> None:
     (case,) = [case for case in CASES if case["id"] == "strings"]
     file = graph_file_from_mapping(case["graph"], "strings")
-    session = Session(file.graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True)
+    session = GraphSession(file.graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True)
     with pytest.raises(InvalidArgumentError, match="callback pyfunc_0 is not found"):
-        session.run(Step((Fetch("PyFunc"),)))
+        session.run(GraphStep((Fetch("PyFunc"),)))

@@ -11,12 +11,12 @@ import pytest
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import FLOAT
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphStep
 from placesim.runtime.kernels.state.optimizers import PART_BYTES
 from placesim.runtime.overwriting import may_overwrite, ops_side_by_side, own_all
 from placesim.runtime.process_memory import ProcessMemory
-from placesim.runtime.resources import Variable
-from placesim.runtime.session import Session
+from placesim.runtime.resources import VariableResource
+from placesim.runtime.session import GraphSession
 from placesim.runtime.threads import ThreadPools
 from tests.runtime.graphs import fetch, make_session
 
@@ -46,14 +46,14 @@ class Run:
         random = np.random.default_rng(0)
         self.start, self.grad = (random.standard_normal(LARGE).astype(np.float32) for _ in range(2))
         graph = graph_file_from_mapping({"nodes": NODES}).graph
-        self.session = Session(graph, build_devices([TaskInventory()]), config, pools=ThreadPools())
+        self.session = GraphSession(graph, build_devices([TaskInventory()]), config, pools=ThreadPools())
         self.step("init", "init_accum", "assign")
 
     def step(self, *names: str) -> list[Any]:
         feeds = (Feed("start", self.start), Feed("grad", self.grad))
-        return [value.value for value in self.session.run(Step(tuple(map(Fetch, names)), feeds)).values]
+        return [value.value for value in self.session.run(GraphStep(tuple(map(Fetch, names)), feeds)).values]
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: str) -> VariableResource:
         (state,) = self.session._states.values()
         return state.resources.variables()[name]
 
@@ -67,7 +67,7 @@ def momentum_steps(start: Any, grad: Any, count: int) -> Any:
     return var
 
 
-def address(variable: Variable) -> int:
+def address(variable: VariableResource) -> int:
     assert isinstance(variable.value, np.ndarray)
     return int(variable.value.__array_interface__["data"][0])
 
@@ -124,7 +124,7 @@ def holders(value: Any) -> Sequence[Any]:
 
 @pytest.mark.parametrize("which", range(3))
 def test_any_further_holder_forbids_it(which: int) -> None:
-    variable = Variable("v", FLOAT, np.zeros(8, np.float32))
+    variable = VariableResource("v", FLOAT, np.zeros(8, np.float32))
     assert may_overwrite(variable)
     holder = holders(variable.value)[which]
     assert not may_overwrite(variable)
@@ -136,11 +136,11 @@ def test_memory_of_others_is_not_written() -> None:
     frozen = np.zeros(8, np.float32)
     frozen.flags.writeable = False
     for value in (frozen, np.zeros((4, 4), np.float32)[:, :2], np.frombuffer(bytes(32), np.float32), np.float32(1), None):
-        variable = Variable("v", FLOAT, value)  # type: ignore[arg-type]
+        variable = VariableResource("v", FLOAT, value)  # type: ignore[arg-type]
         del value
         assert not may_overwrite(variable)
     with ops_side_by_side():
-        assert not may_overwrite(Variable("v", FLOAT, np.zeros(8, np.float32)))
+        assert not may_overwrite(VariableResource("v", FLOAT, np.zeros(8, np.float32)))
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placesim.errors import CancelledError, InvalidArgumentError, NotFoundError, OutOfRangeError, PlacesimError
-from placesim.runtime.kernels.kernel import WouldWait
+from placesim.runtime.kernels.kernel import KernelWait
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import ShapeError
@@ -97,11 +97,11 @@ def test_who_cannot_go_on_waits_and_takes_what_comes() -> None:
     def take() -> Any:
         return machine.run("QueueDequeueManyV2", queue, count, node="take", **TAKE)
 
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         take()
     fill(machine, queue, 1, 2)
     assert machine.run("QueueSizeV2", queue) == 0  # the one that waits has them
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueDequeueV2", queue, node="later", **TAKE)
     fill(machine, queue, 3, 4)
     assert take().tolist() == [1, 2, 3]
@@ -113,7 +113,7 @@ def test_an_attempt_that_fails_gives_back_what_it_took() -> None:
     queue = make_queue(machine)
     count = np.int32(3)
     fill(machine, queue, 1, 2)
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueDequeueManyV2", queue, count, node="take", **TAKE)
     machine.run("QueueCloseV2", queue)
     with pytest.raises(OutOfRangeError, match=r"requested 1, current size 0"):
@@ -129,10 +129,10 @@ def test_a_full_queue_takes_elements_as_room_comes_and_closes_only_then() -> Non
     def put() -> Any:
         return machine.run("QueueEnqueueManyV2", queue, batch, node="put", **FLOAT)
 
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         put()
     assert machine.run("QueueSizeV2", queue) == 2
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueCloseV2", queue, node="close")
     assert not machine.run("QueueIsClosedV2", queue)
     assert machine.run("QueueDequeueV2", queue, **TAKE) == 1
@@ -146,7 +146,7 @@ def test_closing_may_cancel_who_waits() -> None:
     machine = Machine()
     queue = make_queue(machine, capacity=1)
     batch = np.array([1, 2], np.float32)
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueEnqueueManyV2", queue, batch, node="put", **FLOAT)
     machine.run("QueueCloseV2", queue, cancel_pending_enqueues=True)
     with pytest.raises(CancelledError, match="Enqueue operation was cancelled"):
@@ -157,7 +157,7 @@ def test_closing_may_cancel_who_waits() -> None:
 def test_what_waited_in_one_step_is_forgotten_in_the_next() -> None:
     machine = Machine()
     queue = make_queue(machine)
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueDequeueV2", queue, **TAKE)
     machine.new_step()
     fill(machine, queue, 1)
@@ -175,7 +175,7 @@ def test_shuffling_draws_as_tensorflows_generator_does() -> None:
         left[index] = left[-1]
         left.pop()
     assert drain(machine, queue, 6) == expected
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("QueueDequeueV2", queue, **TAKE)
     machine.run("QueueCloseV2", queue)
     assert len({*drain(machine, queue, 1)}) == 1
@@ -322,11 +322,11 @@ def test_a_step_waits_for_what_another_node_puts_in() -> None:
 def test_staging_areas_keep_tuples_in_order() -> None:
     machine = Machine()
     attrs = {"dtypes": ["float", "int32"], "shared_name": "s", "capacity": 2}
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("Unstage", **attrs)
     for value in (1, 2):
         machine.run("Stage", np.float32(value), np.int32(-value), **attrs)
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run("Stage", np.float32(3), np.int32(-3), **attrs)
     assert machine.run("StagePeek", np.int32(1), **attrs) == (2, -2)
     assert machine.run("Unstage", **attrs) == (1, -1)
@@ -352,7 +352,7 @@ def test_staging_maps_keep_tuples_by_key(kind: str) -> None:
     assert machine.run(kind + "Size", **attrs) == 2
     assert machine.run(kind + "Peek", np.int64(4), both, **attrs) == (3, 4)
     assert machine.run(kind + "Unstage", np.int64(4), both, **attrs) == (3, 4)
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         machine.run(kind + "Unstage", np.int64(4), both, **attrs)
     assert machine.run(kind + "UnstageNoKey", both, **attrs) == (9, 1, 2)
     with pytest.raises(InvalidArgumentError, match="Indices are not strictly ordered"):
@@ -384,7 +384,7 @@ def test_a_barrier_gives_elements_that_are_complete() -> None:
     assert (machine.run("BarrierReadySize", barrier), machine.run("BarrierIncompleteSize", barrier)) == (1, 2)
     with pytest.raises(InvalidArgumentError, match="Key x already has a value for component 0 in barrier _0_b"):
         insert(0, keys("x"), np.array([1], np.float32))
-    with pytest.raises(WouldWait):
+    with pytest.raises(KernelWait):
         take(2)
     insert(1, keys("x"), keys("X"))
     first = -(1 << 63)

@@ -11,8 +11,8 @@ from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, PlacesimError, RequestError, SessionUsageError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import NodeDef
-from placesim.graph.steps import Feed, Fetch, Step
-from placesim.runtime.session import Session
+from placesim.graph.steps import Feed, Fetch, GraphStep
+from placesim.runtime.session import GraphSession
 from tests.runtime.graphs import fetch, make_session
 
 REF_COUNTER = [
@@ -30,15 +30,15 @@ RESOURCE_COUNTER = [
 @pytest.mark.parametrize(("nodes", "read"), [(REF_COUNTER, "v/read"), (RESOURCE_COUNTER, "v/Read/ReadVariableOp")])
 def test_variables_keep_their_value_from_step_to_step(nodes: list[dict[str, Any]], read: str) -> None:
     session = make_session(nodes)
-    session.run(Step((Fetch("init"),)))
+    session.run(GraphStep((Fetch("init"),)))
     for expected in (1.0, 2.0, 3.0):
-        session.run(Step((Fetch("add"),)))
+        session.run(GraphStep((Fetch("add"),)))
         assert fetch(session, read) == expected
 
 
 def test_another_session_starts_without_values() -> None:
     first = make_session(REF_COUNTER)
-    first.run(Step((Fetch("init"),)))
+    first.run(GraphStep((Fetch("init"),)))
     with pytest.raises(FailedPreconditionError, match="Attempting to use uninitialized value v"):
         fetch(make_session(REF_COUNTER), "v/read")
 
@@ -109,24 +109,24 @@ PLACEHOLDER = [
 )
 def test_bad_feeds_are_refused(feed: Feed, message: str) -> None:
     with pytest.raises(RequestError) as caught:
-        make_session(PLACEHOLDER).run(Step((Fetch("Neg"),), (feed,)))
+        make_session(PLACEHOLDER).run(GraphStep((Fetch("Neg"),), (feed,)))
     assert message in caught.value.message
 
 
 def test_an_unknown_fetch_names_the_nearest() -> None:
     with pytest.raises(RequestError, match="Fetch argument 'Nge' cannot be interpreted as a Tensor") as caught:
-        make_session(PLACEHOLDER).run(Step((Fetch("Nge"),)))
+        make_session(PLACEHOLDER).run(GraphStep((Fetch("Nge"),)))
     assert caught.value.help == ("did you mean Neg?",)
 
 
 def test_an_output_that_is_not_there() -> None:
     with pytest.raises(RequestError, match="exists but only has 1 outputs"):
-        make_session(PLACEHOLDER).run(Step((Fetch("Neg:3"),)))
+        make_session(PLACEHOLDER).run(GraphStep((Fetch("Neg:3"),)))
 
 
 def test_extending_places_the_whole_graph_again_and_keeps_stateful_ops() -> None:
     session = make_session(REF_COUNTER, gpu=1)
-    session.run(Step((Fetch("init"),)))
+    session.run(GraphStep((Fetch("init"),)))
     before = session.placement
     session.extend([NodeDef("more", "Neg", ("v/read",), "", {"T": before.graph.node("v").attrs["dtype"]})])
     assert fetch(session, "more") == 0.0
@@ -216,7 +216,7 @@ def test_a_functions_body_is_logged_when_it_is_first_called() -> None:
             ],
         }
     )
-    session = Session(file.graph, build_devices([TaskInventory(cpu=2)]))
+    session = GraphSession(file.graph, build_devices([TaskInventory(cpu=2)]))
     for _ in range(2):
         assert fetch(session, "call") == 4.0
     assert len(session.placements) == 2

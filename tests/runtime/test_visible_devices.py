@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from placesim.devices.catalogue import MIB
-from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_memory import GpuLogLine, GpuProcess
 from placesim.devices.gpu_options import GpuOptions, VirtualDevices
 from placesim.devices.inventory import TaskInventory
 from placesim.errors import AlreadyExistsError, InvalidArgumentError, UnknownError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from placesim.runtime.visible_devices import build_session_devices
 
 MACHINE = (TaskInventory(gpu=2),)
@@ -19,9 +19,9 @@ CUT = Config(gpu_options=GpuOptions(virtual_devices=(VirtualDevices((64, 32)), V
 GRAPH = {"nodes": [{"op": "Const", "name": "a", "value": 1.0, "device": "/gpu:2"}]}
 
 
-def session(config: Config, process: GpuProcess | None = None) -> Session:
+def session(config: Config, process: GpuProcess | None = None) -> GraphSession:
     devices = build_session_devices(MACHINE, config, None, process)
-    return Session(graph_file_from_mapping(GRAPH).graph, devices, config)
+    return GraphSession(graph_file_from_mapping(GRAPH).graph, devices, config)
 
 
 def test_virtual_devices_are_placed_on() -> None:
@@ -58,7 +58,7 @@ def test_a_second_session_of_a_process() -> None:
 
 def test_only_the_environment_that_is_given_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "1")
-    log: list[LogLine] = []
+    log: list[GpuLogLine] = []
     plain = build_session_devices(MACHINE, Config())[1]
     asked = build_session_devices(MACHINE, Config(), {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1"}, None, log.append)[1]
     assert asked.memory_limit - plain.memory_limit == 499 * MIB

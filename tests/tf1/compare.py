@@ -25,7 +25,7 @@ from tests.tf1.recording import record_in_fork
 _MOST_SHOWN = 1200
 
 
-class Compared(NamedTuple):
+class ScriptComparison(NamedTuple):
     """A script held against its record: the first difference, None for none; nodes that agree, and all of TensorFlow's."""
 
     name: str
@@ -50,16 +50,16 @@ def call_of(record: Record) -> str:
     return given if isinstance(given, str) else "\n".join(given)
 
 
-def compare(script: Path, record: Record) -> Compared:
+def compare(script: Path, record: Record) -> ScriptComparison:
     """Run a script, and hold what it made against a record."""
     name = record["id"]
     if not script.is_file():
-        return Compared(name, f"no script {script}", *nodes_that_agree(record, {}))
+        return ScriptComparison(name, f"no script {script}", *nodes_that_agree(record, {}))
     got = record_in_fork(script, record["mode"], argv_of(record), call_of(record))
-    return Compared(name, first_difference(record, got), *nodes_that_agree(record, got))
+    return ScriptComparison(name, first_difference(record, got), *nodes_that_agree(record, got))
 
 
-def compare_all(scripts: Path, records: Iterable[Record]) -> Iterator[Compared]:
+def compare_all(scripts: Path, records: Iterable[Record]) -> Iterator[ScriptComparison]:
     """Each script of a folder that has a record."""
     for record in records:
         yield compare(scripts / f"{record['id'].removesuffix('.py')}.py", record)
@@ -70,14 +70,14 @@ def shortened(difference: str) -> str:
     return difference if len(difference) < _MOST_SHOWN else f"{difference[:300]} ...\n{difference[-800:]}"
 
 
-def table(compared: Sequence[Compared]) -> str:
+def table(compared: Sequence[ScriptComparison]) -> str:
     """Scripts and nodes that agree, of how many, by topic and in all."""
     topics = list(dict.fromkeys(one.topic for one in compared))
     rows = [_row(topic, [one for one in compared if one.topic == topic]) for topic in topics]
     return "\n".join([f"{'topic':<12} {'scripts':>10} {'nodes':>16}", *rows, _row("all", compared)])
 
 
-def _row(title: str, compared: Sequence[Compared]) -> str:
+def _row(title: str, compared: Sequence[ScriptComparison]) -> str:
     scripts = f"{sum(one.difference is None for one in compared)}/{len(compared)}"
     nodes = f"{sum(one.nodes for one in compared)}/{sum(one.all_nodes for one in compared)}"
     return f"{title:<12} {scripts:>10} {nodes:>16}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType, parse_dtype
+from placesim.dtypes import DataType, parse_dtype
 from placesim.formats.tensorflow.function_def import REST
 from placesim.formats.tensorflow.node_def import read_rest
-from placesim.graph.graph import Function, NodeDef
+from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.ops.attributes import FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import load_registry
 from tests.tf1.corpus import Record
@@ -149,7 +149,7 @@ def _is_value(wanted: Record, found: Any, functions: dict[str, str]) -> bool:
             and all(_is_value(item, ours, functions) for item, ours in zip(items, found, strict=True))
         )
     if kind == "type":
-        return isinstance(found, DType) and found.enum_name == value
+        return isinstance(found, DataType) and found.enum_name == value
     if kind == "shape":
         return isinstance(found, Shape) and found.dims == (None if value is None else tuple(value))
     if kind == "s":
@@ -196,7 +196,7 @@ def _is_tensor(wanted: Record, found: TensorValue) -> bool:
     )
 
 
-def _element(value: Any, dtype: DType) -> Any:
+def _element(value: Any, dtype: DataType) -> Any:
     if dtype.name == "string":
         if isinstance(value, dict):
             return base64.b64decode(value["b64"])
@@ -206,7 +206,7 @@ def _element(value: Any, dtype: DType) -> Any:
     return float(value) if isinstance(value, str) else value
 
 
-def _content(dtype: DType, array: np.ndarray[Any, Any]) -> bytes:
+def _content(dtype: DataType, array: np.ndarray[Any, Any]) -> bytes:
     if dtype.name == "string":
         return b"".join(struct.pack("<q", len(item)) + item for item in array.reshape(-1).tolist())
     return np.ascontiguousarray(array).tobytes()
@@ -239,7 +239,7 @@ def _number(name: str) -> tuple[str, int]:
     return _NUMBERED.sub("", name), int(digits.group()[1:]) if digits else -1
 
 
-def _compare_library(place: str, wanted: list[Record], found: list[Function], functions: dict[str, str]) -> None:
+def _compare_library(place: str, wanted: list[Record], found: list[LibraryFunction], functions: dict[str, str]) -> None:
     _same(f"{place}functions", sorted(functions.get(f["name"], f["name"]) for f in wanted), sorted(f.name for f in found))
     by_name = {function.name: function for function in found}
     for function in wanted:

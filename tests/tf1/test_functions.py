@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placesim.formats.tensorflow.function_def import REST
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 from placesim.tf1 import session as sessions
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
@@ -29,15 +29,15 @@ def _graph() -> Iterator[Any]:
     tf.disable_control_flow_v2()
 
 
-def _library() -> list[Function]:
+def _library() -> list[LibraryFunction]:
     return list(tf.get_default_graph().functions.values())
 
 
-def _body(part: str) -> Function:
+def _body(part: str) -> LibraryFunction:
     return next(function for function in _library() if part in function.name)
 
 
-def _nodes(function: Function) -> list[tuple[str, str, tuple[str, ...]]]:
+def _nodes(function: LibraryFunction) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(node.name, node.op, node.inputs) for node in function.nodes]
 
 

@@ -98,14 +98,14 @@ def test_layers_in_a_row_stand_in_the_models_scope() -> None:
 
 
 def test_a_users_own_layer() -> None:
-    class Scaled(keras.layers.Layer):  # type: ignore[misc,name-defined]
+    class ScaleLayer(keras.layers.Layer):  # type: ignore[misc,name-defined]
         def build(self, shape: Any) -> None:
             self.scale = self.add_weight("scale", shape=[int(shape[-1])], initializer="ones")
 
         def call(self, inputs: Any) -> Any:
             return inputs * self.scale
 
-    output = Scaled()(tf.constant([[1.0, 2.0]]))
+    output = ScaleLayer()(tf.constant([[1.0, 2.0]]))
     assert output.op.name == "scaled/mul"
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

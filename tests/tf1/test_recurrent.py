@@ -98,7 +98,7 @@ def test_a_dropout_wrapper_makes_a_seed_for_each_tensor_and_leaves_an_lstms_cell
     assert drawn == [371649270, 602375191, 1481595121, 787469663]
 
 
-class Doubling(CELLS.RNNCell):  # type: ignore[misc]
+class DoublingCell(CELLS.RNNCell):  # type: ignore[misc]
     """A cell as users write them: its own variables, a state of two parts, outputs of two parts."""
 
     state_size: Any = (3, tf.TensorShape([3, 2]))
@@ -112,7 +112,7 @@ class Doubling(CELLS.RNNCell):  # type: ignore[misc]
 
 
 def test_a_users_cell_with_nested_outputs_and_states() -> None:
-    cell = Doubling()
+    cell = DoublingCell()
     outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), sequence_length=[3, 1], dtype=tf.float32)
     assert [output.shape.as_list() for output in outputs] == [[2, 3, 3], [2, 3, 2]]
     assert names(cell.trainable_variables) == ["rnn/doubling/w:0"]
@@ -282,14 +282,14 @@ def test_a_greedy_decoder_goes_on_until_the_end_symbol() -> None:
     # each symbol's embedding makes the next symbol the most likely one
     following = np.roll(np.eye(5, dtype=np.float32), 1, axis=1)
 
-    class Passing(CELLS.RNNCell):  # type: ignore[misc]
+    class PassThroughCell(CELLS.RNNCell):  # type: ignore[misc]
         state_size: Any = 1
         output_size: Any = 5
 
         def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
             return inputs, state
 
-    cell = Passing()
+    cell = PassThroughCell()
     given = SEQ2SEQ.GreedyEmbeddingHelper(tf.constant(following), [0, 2], 4)
     decoder = SEQ2SEQ.BasicDecoder(cell, given, cell.zero_state(2, tf.float32))
     outputs, _, lengths = SEQ2SEQ.dynamic_decode(decoder)
@@ -304,7 +304,7 @@ def test_beam_search_finds_the_most_likely_sequences() -> None:
     shares = np.random.RandomState(3).rand(symbols, symbols) ** 3
     chances = np.log(shares / shares.sum(1, keepdims=True)).astype(np.float32)
 
-    class Passing(CELLS.RNNCell):  # type: ignore[misc]
+    class PassThroughCell(CELLS.RNNCell):  # type: ignore[misc]
         """What follows depends on the last symbol alone: its embedding says how likely each is."""
 
         state_size: Any = 1
@@ -313,7 +313,7 @@ def test_beam_search_finds_the_most_likely_sequences() -> None:
         def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
             return inputs, state
 
-    cell = Passing()
+    cell = PassThroughCell()
     first = SEQ2SEQ.tile_batch(cell.zero_state(3, tf.float32), width)
     decoder = SEQ2SEQ.BeamSearchDecoder(cell, tf.constant(chances), [0, 1, 2], end, first, width)
     outputs, state, _ = SEQ2SEQ.dynamic_decode(decoder, maximum_iterations=steps)

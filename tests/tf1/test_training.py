@@ -39,7 +39,7 @@ def _events(folder: str) -> list[tuple[int, str]]:
     return found
 
 
-class _Noting(tf.train.SessionRunHook):  # type: ignore[misc]
+class _NoteHook(tf.train.SessionRunHook):  # type: ignore[misc]
     def __init__(self, notes: list[str], stops_after: int = 100) -> None:
         self.notes, self.left = notes, stops_after
 
@@ -67,7 +67,7 @@ def test_hooks_are_called_around_steps() -> None:
     x = tf.constant(2.0, name="x")
     tf.multiply(x, 2, name="doubled")
     notes: list[str] = []
-    with tf.train.MonitoredSession(hooks=[_Noting(notes, 2)]) as session:
+    with tf.train.MonitoredSession(hooks=[_NoteHook(notes, 2)]) as session:
         while not session.should_stop():
             assert session.run(x) == 2
     assert notes == ["begin False", "created True", *["before x:0", "after 4.0"] * 2, "end"]
@@ -157,14 +157,14 @@ def test_a_lost_task_makes_another_session() -> None:
     tf.constant(1.0, name="doubled")
     notes: list[str] = []
 
-    class Losing(_Noting):
+    class LossyHook(_NoteHook):
         def before_run(self, run_context: Any) -> Any:
             if len(self.notes) == 4:
                 self.notes.append("lost")
                 raise errors.AbortedError(None, None, "gone")
             return super().before_run(run_context)
 
-    with tf.train.MonitoredSession(hooks=[Losing(notes)]) as session:
+    with tf.train.MonitoredSession(hooks=[LossyHook(notes)]) as session:
         for _ in range(2):
             session.run(tf.get_default_graph().get_tensor_by_name("doubled:0"))
     steps = ["before doubled:0", "after 1.0"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from placesim.timelines.bounds import bounds
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
-from placesim.timelines.timeline import Timeline, Wait, critical_path, slices
-from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
+from placesim.timelines.timeline import Wait, WorkloadTimeline, critical_path, slices
+from placesim.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
 
 RELATIVE = 1e-9
 
@@ -23,11 +23,11 @@ RELATIVE = 1e-9
 class Work(NamedTuple):
     """What `simulate` takes."""
 
-    tasks: list[Task | Transfer]
+    tasks: list[Task | LinkTransfer]
     resources: list[Resource]
     links: list[Link]
 
-    def simulated(self) -> Timeline:
+    def simulated(self) -> WorkloadTimeline:
         return simulate(*self)
 
     def launched(self, number: int) -> bool:
@@ -45,13 +45,13 @@ def works(draw: st.DrawFn) -> Work:
     resources: list[Resource] = [
         Cores("cores0", draw(st.integers(1, 4)), draw(st.integers(1, 4))),
         Cores("cores1", draw(st.integers(1, 4)), draw(st.integers(1, 4))),
-        *(Stream("hosted0", 0), Stream("hosted1", 1), Stream("copy0"), Stream("copy1")),
+        *(SerialStream("hosted0", 0), SerialStream("hosted1", 1), SerialStream("copy0"), SerialStream("copy1")),
     ]
     bandwidth, latency = st.sampled_from([1e9, 2e9, 1.2e10]), st.sampled_from([0.0, 1e-6, 2.5e-5])
     links = [Link(f"l{number}", draw(bandwidth), draw(latency)) for number in range(3)]
     count = draw(st.integers(1, 14))
     names = draw(st.permutations(range(count)))
-    tasks: dict[int, Task | Transfer] = {}
+    tasks: dict[int, Task | LinkTransfer] = {}
     for place in range(count):
         inputs = tuple(draw(st.lists(st.sampled_from(names[:place]), max_size=3))) if place else ()
         if draw(st.integers(0, 3)):
@@ -65,11 +65,11 @@ def works(draw: st.DrawFn) -> Work:
         else:
             route = tuple(draw(st.lists(st.integers(0, 2), max_size=3, unique=True)))
             streams = tuple(draw(st.lists(st.integers(4, 5), max_size=2, unique=True)))
-            tasks[names[place]] = Transfer(draw(st.sampled_from([0, 1000, 10**5, 10**7])), route, inputs, streams)
+            tasks[names[place]] = LinkTransfer(draw(st.sampled_from([0, 1000, 10**5, 10**7])), route, inputs, streams)
     return Work([tasks[name] for name in range(count)], resources, links)
 
 
-def path_seconds(tasks: Sequence[Task | Transfer]) -> float:
+def path_seconds(tasks: Sequence[Task | LinkTransfer]) -> float:
     """The longest path through tasks without launches, transfers free, from its definition."""
     known: dict[int, float] = {}
 
@@ -83,7 +83,7 @@ def path_seconds(tasks: Sequence[Task | Transfer]) -> float:
     return max(end(number) for number in range(len(tasks)))
 
 
-@given(works(), st.sampled_from([Stream("one"), Cores("one", 1, 1)]))
+@given(works(), st.sampled_from([SerialStream("one"), Cores("one", 1, 1)]))
 def test_on_one_device_with_one_thread_the_time_is_the_sum(work: Work, device: Resource) -> None:
     tasks = [task._replace(resource=0, cores=1) for task in work.tasks if isinstance(task, Task)]
     tasks = [
@@ -95,10 +95,10 @@ def test_on_one_device_with_one_thread_the_time_is_the_sum(work: Work, device: R
 @given(works())
 def test_with_transfers_free_and_a_device_each_it_is_the_longest_path(work: Work) -> None:
     tasks = [
-        task._replace(resource=number) if isinstance(task, Task) else Transfer(task.bytes, (0,), task.inputs)
+        task._replace(resource=number) if isinstance(task, Task) else LinkTransfer(task.bytes, (0,), task.inputs)
         for number, task in enumerate(work.tasks)
     ]
-    own: list[Resource] = [Stream(str(number)) for number in range(len(tasks))]
+    own: list[Resource] = [SerialStream(str(number)) for number in range(len(tasks))]
     expected = pytest.approx(path_seconds(tasks), rel=RELATIVE)
     free = [Link("free", math.inf)]
     assert simulate(tasks, own, free).seconds == expected
@@ -128,7 +128,7 @@ def test_the_same_input_gives_the_same_bytes(work: Work) -> None:
 @given(works())
 def test_no_stream_runs_two_things_at_once(work: Work) -> None:
     timeline = work.simulated()
-    found = [it for it in slices(work.tasks, timeline) if isinstance(work.resources[it.resource], Stream)]
+    found = [it for it in slices(work.tasks, timeline) if isinstance(work.resources[it.resource], SerialStream)]
     for before, after in itertools.pairwise(found):
         assert before.resource != after.resource or before.end <= after.start
 
@@ -197,7 +197,7 @@ def test_cores_give_each_its_seconds(work: Work) -> None:
 @given(works())
 def test_transfers_end_as_links_alone_say(work: Work) -> None:
     timeline = work.simulated()
-    sent = [(number, task) for number, task in enumerate(work.tasks) if isinstance(task, Transfer)]
+    sent = [(number, task) for number, task in enumerate(work.tasks) if isinstance(task, LinkTransfer)]
     flows = [Flow(timeline.starts[number], task.bytes, task.route) for number, task in sent]
     assert transfer_ends(work.links, flows) == pytest.approx([timeline.ends[number] for number, _ in sent], rel=RELATIVE)
 
@@ -236,4 +236,6 @@ def test_nothing_is_busy_longer_than_all_takes(work: Work) -> None:
         assert usage.core_seconds <= most * (resource.cores if isinstance(resource, Cores) else 1)
     for number, traffic in enumerate(timeline.traffic):
         assert traffic.busy_seconds <= most
-        assert traffic.bytes == sum(task.bytes * task.route.count(number) for task in work.tasks if isinstance(task, Transfer))
+        assert traffic.bytes == sum(
+            task.bytes * task.route.count(number) for task in work.tasks if isinstance(task, LinkTransfer)
+        )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from placesim.formats.graph_file.entry_kinds import EntryKinds, Kind, Made, is_plain_name
+from placesim.formats.graph_file.entry_kinds import EntryKind, EntryKinds, NodeTemplate, is_plain_name
 from placesim.formats.graph_file.scoped_names import ScopedNames
 from placesim.formats.graph_file.yaml_tree import PLAIN_WORDS
-from placesim.formats.problems import Problems, Wrong
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import FileProblems, InvalidValue
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import COLUMNS, Node, split_tensor_name
 from placesim.ops.attributes import Attrs
 
@@ -21,7 +21,9 @@ from placesim.ops.attributes import Attrs
 class AlikeEntries:
     """Makes the nodes of entries at the root of a file whose kind is known, and learns the kinds of others."""
 
-    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames, take: Callable[[Any, int], None]) -> None:
+    def __init__(
+        self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, take: Callable[[Any, int], None]
+    ) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
@@ -60,7 +62,7 @@ class AlikeEntries:
             if kind.constant is not None:
                 try:
                     tensor = kind.tensor(given)
-                except Wrong:
+                except InvalidValue:
                     break
                 made = kind.made.get(tensor[0])
                 if made is None:
@@ -99,8 +101,8 @@ class AlikeEntries:
         return self._has_plain_names
 
     def _further_outputs(
-        self, kind: Kind, given: str, look_up: Callable[[str], int | None]
-    ) -> tuple[tuple[int, ...], Made | None]:
+        self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
+    ) -> tuple[tuple[int, ...], NodeTemplate | None]:
         """The nodes of inputs such as `a:1`, and what is made of those; None where some are not there."""
         nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
         inputs = [look_up(name) for name, _ in parts]

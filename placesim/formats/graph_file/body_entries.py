@@ -14,15 +14,15 @@ from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import int_value, shape_value
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, Output, ScopedNames, Targets, Unresolved, slot_of
+from placesim.formats.graph_file.scoped_names import EntryBreak, NodeOutput, ScopedNames, Targets, UnresolvedName, slot_of
 from placesim.formats.graph_file.variable_entries import checked_initializer
-from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
-from placesim.graph.binding import Operand, Variable
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
+from placesim.graph.binding import Operand, VariableNodes
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
 MAKER = "placesim.tf1.file_functions"
-"""The module whose `Functions` make the nodes."""
+"""The module whose `FunctionMaker` make the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
 CONDITIONAL_KEYS = ("cond", *_AROUND)
 LOOP_KEYS = ("while", *_AROUND)
@@ -35,14 +35,14 @@ _INT32_MAX = (1 << 31) - 1
 
 _Texts = list[tuple[Any, Any, str]]
 """Texts, each with what it stands in and under which key."""
-Writer = Callable[["Functions", Sequence[int]], Sequence[Any]]
+Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
 """Writes the nodes of a body, given the nodes of its arguments: what the body gives."""
 
 
-class Functions(Protocol):
+class FunctionMaker(Protocol):
     """Makes conditionals and loops in the graph of `builder`.  Those methods raise GraphBuildError."""
 
-    builder: GraphBuilder
+    builder: ScopedGraphBuilder
 
     def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
         """A conditional's results."""
@@ -59,19 +59,19 @@ class Functions(Protocol):
     ) -> list[TensorRef]:
         """What the loop variables are at the end."""
 
-    def capture(self, outside: Functions, tensor: TensorRef, prefix: str) -> int:
+    def capture(self, outside: FunctionMaker, tensor: TensorRef, prefix: str) -> int:
         """The argument of this body that brings in a tensor of a graph around it."""
 
-    def wait_for(self, outside: Functions, node: int) -> None:
+    def wait_for(self, outside: FunctionMaker, node: int) -> None:
         """Have every call of this body wait for a node of a graph around it."""
 
     def initialize(self, name: str, position: int) -> int:
         """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
 
 
-def functions_of(builder: GraphBuilder) -> Functions:
+def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
     """What makes conditionals and loops in the graph of a builder that is no body's."""
-    found: Functions = import_module(MAKER).Functions(builder)
+    found: FunctionMaker = import_module(MAKER).FileFunctions(builder)
     return found
 
 
@@ -79,7 +79,7 @@ class Level(NamedTuple):
     """A graph whose entries are being read while those of a body in it are."""
 
     names: ScopedNames
-    functions: Functions
+    functions: FunctionMaker
     counter: ScopeEntries
     around: Level | None
 
@@ -94,21 +94,21 @@ class Level(NamedTuple):
 class OuterTensor(NamedTuple):
     """A tensor of a graph around the one in which it is named."""
 
-    functions: Functions
+    functions: FunctionMaker
     tensor: TensorRef
 
 
 class OuterVariable(NamedTuple):
     """A variable of a graph around the one in which it is named."""
 
-    functions: Functions
-    variable: Variable
+    functions: FunctionMaker
+    variable: VariableNodes
 
 
 class Surroundings:
     """What a body's entries refer to outside of it: tensors come in as arguments, calls wait for nodes."""
 
-    def __init__(self, functions: Functions, around: Level) -> None:
+    def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
         self._around = around
 
@@ -145,7 +145,7 @@ class Surroundings:
     def _item(self, level: Level, node: int, slot: int, is_alone: bool, reader: str | None, as_handle: bool) -> Any:
         variable = level.functions.builder.variables.get(int(node)) if is_alone else None
         item = variable or TensorRef(int(node), slot_of(node) if is_alone else slot)
-        return brought_in(self._functions, level.functions, item, reader, as_handle)
+        return capture_outer(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
         """Whether there is such a node, which the body's calls then wait for."""
@@ -166,15 +166,19 @@ class Surroundings:
             level = level.around
 
 
-def brought_in(
-    functions: Functions, outside: Functions, item: Variable | TensorRef, reader: str | None, as_handle: bool = False
+def capture_outer(
+    functions: FunctionMaker,
+    outside: FunctionMaker,
+    item: VariableNodes | TensorRef,
+    reader: str | None,
+    as_handle: bool = False,
 ) -> Any:
     """What stands in a body for a tensor or variable of a graph around it, where the node `reader` is given it.
 
     See `Surroundings.items`.
     """
     prefix = reader + "/" if reader else ""
-    if isinstance(item, Variable):
+    if isinstance(item, VariableNodes):
         if reader is None:
             return OuterVariable(outside, item)
         if item.kind == "resource":
@@ -187,7 +191,7 @@ def brought_in(
     return functions.builder.operand(functions.capture(outside, item, prefix), 0)
 
 
-class Body(Protocol):
+class BodyEntryReader(Protocol):
     """The entries of one body."""
 
     def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
@@ -209,13 +213,13 @@ class BodyEntries:
 
     def __init__(
         self,
-        builder: GraphBuilder,
-        problems: Problems,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
         names: ScopedNames,
         references: References,
         scopes: ScopeEntries,
-        open_body: Callable[[Functions, Level], Body],
-        functions: Functions | None,
+        open_body: Callable[[FunctionMaker, Level], BodyEntryReader],
+        functions: FunctionMaker | None,
         around: Level | None,
     ) -> None:
         self._builder = builder
@@ -228,34 +232,34 @@ class BodyEntries:
         self._around = around
 
     @property
-    def _functions(self) -> Functions:
+    def _functions(self) -> FunctionMaker:
         if self._made is None:
-            self._made = functions_of(self._builder)
+            self._made = make_functions(self._builder)
         return self._made
 
     def take(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """An entry with `cond` or `while`: its results.  Raises Broken, and all that is wrong has been reported."""
+        """An entry with `cond` or `while`: its results.  Raises EntryBreak, and all that is wrong has been reported."""
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
 
     def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
         """An entry with `initializer` in a body: what waits there for the initializers of all variables outside."""
         name = checked_initializer(entry, self._problems)
         if name is None:
-            raise Broken
+            raise EntryBreak
         try:
             with self._scopes.entered(entry):
                 node = self._functions.initialize(name, own_position(entry))
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "initializer"), error)
             self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
-            raise Broken from None
+            raise EntryBreak from None
         self._names.bind_entry(entry, name, node)
         return [TensorRef(node, OP_ITSELF)]
 
     # --- cond -------------------------------------------------------------------------------------------------------
 
     def _take_cond(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        before, waits = len(self._problems), list[Unresolved]()
+        before, waits = len(self._problems), list[UnresolvedName]()
         name, tree = self._head(entry, "cond", COND_KEYS)
         outputs = self._outputs(tree)
         for key in ("if", "then", "else"):
@@ -282,14 +286,14 @@ class BodyEntries:
         listed = self._problems.sequence(given, value_position(tree, "outputs"), "'outputs'")
         for index, text in enumerate(listed):
             if not isinstance(text, str):
-                message = f"wrong type in 'outputs': got {shown(text)}, expected a name that both branches know"
+                message = f"wrong type in 'outputs': got {spell(text)}, expected a name that both branches know"
                 self._problems.add(value_position(listed, index), message)
         return [(listed, index, text) for index, text in enumerate(listed) if isinstance(text, str)]
 
     # --- while ------------------------------------------------------------------------------------------------------
 
     def _take_while(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        before, waits = len(self._problems), list[Unresolved]()
+        before, waits = len(self._problems), list[UnresolvedName]()
         name, tree = self._head(entry, "while", WHILE_KEYS)
         for key in ("loop_vars", "cond", "body"):
             if key not in tree and isinstance(entry["while"], dict):
@@ -319,11 +323,11 @@ class BodyEntries:
             self._problems.add(position, "no loop variables: got an empty mapping, expected {NAME: FIRST VALUE}")
         for key in variables:
             if not isinstance(key, str) or not key:
-                message = f"no name of a loop variable: got {shown(key)}, expected a text"
+                message = f"no name of a loop variable: got {spell(key)}, expected a text"
                 self._problems.add(key_position(variables, key), message)
         return variables
 
-    def _option(self, tree: dict[Any, Any], key: str, waits: list[Unresolved]) -> Any:
+    def _option(self, tree: dict[Any, Any], key: str, waits: list[UnresolvedName]) -> Any:
         if key == "maximum_iterations" and isinstance(tree[key], str):
             return self._item(tree, key, waits)
         return self._problems.read(tree, key, lambda value: int_value(value, 1, _INT32_MAX, f"'{key}'"), None)
@@ -347,7 +351,7 @@ class BodyEntries:
         for key in ("name", "id"):
             if key in entry and (not isinstance(entry[key], str) or not entry[key]):
                 self._problems.add(
-                    value_position(entry, key), f"wrong type of '{key}': got {shown(entry[key])}, expected a text"
+                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a text"
                 )
         name = entry.get("name")
         if not isinstance(name, str) or not name:
@@ -361,7 +365,7 @@ class BodyEntries:
             self._names.check_claim(entry, full, own_position(entry))
         return name, tree
 
-    def _item(self, tree: dict[Any, Any], key: Any, waits: list[Unresolved]) -> Any:
+    def _item(self, tree: dict[Any, Any], key: Any, waits: list[UnresolvedName]) -> Any:
         """The one tensor, variable or literal that stands under a key; WRONG where it is none."""
         if key not in tree:
             return WRONG
@@ -370,18 +374,18 @@ class BodyEntries:
             return self._references.literal(tree, key, value)
         found = self._references.tensors(tree, key, value, "", waits)
         if len(found) != 1:
-            self._problems.add(value_position(tree, key), f"not one tensor: got {shown(value)}, expected the name of 1")
+            self._problems.add(value_position(tree, key), f"not one tensor: got {spell(value)}, expected the name of 1")
             return WRONG
         return _as_ref(found[0])
 
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
         """What writes the body under a key; it gives what its last entry does where `outputs` is None.
 
-        Raises Broken, once all that is wrong with the body has been reported.
+        Raises EntryBreak, once all that is wrong with the body has been reported.
         """
         position = value_position(tree, key) if key in tree else own_position(tree)
 
-        def write(functions: Functions, nodes: Sequence[int]) -> Sequence[Any]:
+        def write(functions: FunctionMaker, nodes: Sequence[int]) -> Sequence[Any]:
             before = len(self._problems)
             counter = self._scopes if self._around is None else self._around.counter
             level = Level(self._names, self._functions, counter, self._around)
@@ -394,7 +398,7 @@ class BodyEntries:
             if key == "cond" and len(found) > 1:
                 self._problems.add(position, f"'cond' gives more than one tensor: got {len(found)}, expected 1")
             if len(self._problems) > before or any(item is WRONG for item in found):
-                raise Broken
+                raise EntryBreak
             return found
 
         return write
@@ -406,22 +410,22 @@ class BodyEntries:
                 return make()
         except GraphBuildError as error:
             self._problems.add_error(own_position(entry), error)
-        except Broken:
+        except EntryBreak:
             pass
         raise self._refused(entry, bound)
 
-    def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[Unresolved] = ()) -> Broken:
+    def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
         """What is raised for an entry that cannot become nodes; what refers to its results is not reported as well."""
         name = entry.get("name")
         full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
         self._names.mark_broken(entry, full, own_position(entry), waits)
         for text in bound:
             self._names.bind(text, (None,))
-        return Broken()
+        return EntryBreak()
 
     def _bind(self, entry: dict[Any, Any], bound: Sequence[str], results: Sequence[TensorRef]) -> None:
         """Let names stand for results from here on; the entry's id, and its name where it has one result, for all of them."""
-        targets = [ref.node if not ref.slot else Output(ref.node, ref.slot) for ref in results]
+        targets = [ref.node if not ref.slot else NodeOutput(ref.node, ref.slot) for ref in results]
         for text, target in zip(bound, targets, strict=False):
             self._names.bind(text, (target,))
         for key in ("name", "id"):

@@ -10,7 +10,7 @@ from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, 
 from placesim.devices.inventory import MAX_COUNT
 from placesim.errors import GraphFileError, UsageError
 from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
-from placesim.formats.problems import Problems, Wrong, key_position, shown, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, key_position, spell, value_position
 from placesim.graph.steps import Config, ThreadPoolOptions
 from placesim.suggestions import did_you_mean
 
@@ -39,7 +39,7 @@ MAX_MEMORY_MIB = 1 << 24
 """The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
 
 
-def read_config(tree: Any, position: int, problems: Problems) -> Config:
+def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
     """What is wrong is reported, and its default taken."""
     fields = problems.mapping(tree, position, "'config'")
     problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
@@ -62,7 +62,7 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
 
     Raises UsageError for a field that there is not, and with all that is wrong with the values.
     """
-    problems, found = Problems("config"), dict[str, Any]()
+    problems, found = FileProblems("config"), dict[str, Any]()
     for name in values:
         if name not in FIELD_READERS:
             raise UsageError(
@@ -77,7 +77,7 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
     return replace(config, gpu_options=config.gpu_options._replace(**of_gpus), **found)
 
 
-def _gpu_options(tree: dict[Any, Any], problems: Problems) -> GpuOptions:
+def _gpu_options(tree: dict[Any, Any], problems: FileProblems) -> GpuOptions:
     found: dict[str, Any] = {}
     options = _read_all(tree, "gpu_options", (*GPU_OPTIONS, "experimental"), found, problems)
     if "experimental" in options:
@@ -86,7 +86,7 @@ def _gpu_options(tree: dict[Any, Any], problems: Problems) -> GpuOptions:
 
 
 def _read_all(
-    tree: dict[Any, Any], key: str, known: tuple[str, ...], values: dict[str, Any], problems: Problems
+    tree: dict[Any, Any], key: str, known: tuple[str, ...], values: dict[str, Any], problems: FileProblems
 ) -> dict[Any, Any]:
     """The fields of the mapping under a key, by their names, into `values`; the mapping itself is given back."""
     fields = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
@@ -97,60 +97,60 @@ def _read_all(
     return fields
 
 
-def _read(tree: dict[Any, Any], key: str, field: str, values: dict[str, Any], problems: Problems) -> None:
+def _read(tree: dict[Any, Any], key: str, field: str, values: dict[str, Any], problems: FileProblems) -> None:
     try:
         values[field] = FIELD_READERS[field](tree[key], f"'{key}'", tree, problems)
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         problems.add(value_position(tree, key), str(wrong))
 
 
-def _bool(value: Any, what: str, _tree: Any, _problems: Problems) -> bool:
+def _bool(value: Any, what: str, _tree: Any, _problems: FileProblems) -> bool:
     return bool_value(value, what)
 
 
-def _int32(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+def _int32(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
     return int_value(value, -_INT32, _INT32 - 1, what)
 
 
-def _threads(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+def _threads(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
     return int_value(value, -_INT32, MAX_THREADS, what)
 
 
-def _int64(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+def _int64(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
     return int_value(value, -_INT64, _INT64 - 1, what)
 
 
-def _text(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
+def _text(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
     return text_value(value, what)
 
 
-def _device_list(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
+def _device_list(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
     if not isinstance(value, int | str) or isinstance(value, bool):
-        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a text such as '1,0'")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a text such as '1,0'")
     return str(value)
 
 
-def _size_in_mb(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+def _size_in_mb(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
     return int_value(value, 0, _INT32 - 1, what)
 
 
-def _count(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+def _count(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
     return int_value(value, 0, MAX_COUNT, what)
 
 
-def _share(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
+def _share(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
     share = number_value(value, what)
     if not 0 <= share <= 1:
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0 to 1")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0 to 1")
     return share
 
 
-def _virtual_devices(value: Any, what: str, tree: Any, problems: Problems) -> tuple[VirtualDevices, ...]:
+def _virtual_devices(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[VirtualDevices, ...]:
     listed = problems.sequence(value, value_position(tree, "virtual_devices"), what)
     return tuple(_virtual_device(listed, index, f"an entry of {what}", problems) for index in range(len(listed)))
 
 
-def _virtual_device(listed: list[Any], index: int, what: str, problems: Problems) -> VirtualDevices:
+def _virtual_device(listed: list[Any], index: int, what: str, problems: FileProblems) -> VirtualDevices:
     fields = problems.mapping(listed[index], value_position(listed, index), what)
     problems.unknown_keys(fields, VirtualDevices._fields, what)
     found: dict[str, Any] = {}
@@ -162,29 +162,29 @@ def _virtual_device(listed: list[Any], index: int, what: str, problems: Problems
     return VirtualDevices(**found)
 
 
-def _read_number(listed: list[Any], index: int, what: str, read: Any, problems: Problems) -> Any:
+def _read_number(listed: list[Any], index: int, what: str, read: Any, problems: FileProblems) -> Any:
     try:
         return read(listed[index], what, listed, problems)
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         problems.add(value_position(listed, index), str(wrong))
         return 1
 
 
-def _virtual_memory(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
+def _virtual_memory(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
     limit = value if type(value) is int else number_value(value, what)
     if not 1 <= limit <= MAX_MEMORY_MIB:
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected MiB from 1 to {MAX_MEMORY_MIB}")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected MiB from 1 to {MAX_MEMORY_MIB}")
     return limit
 
 
-def _fraction(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
+def _fraction(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
     fraction = number_value(value, what)
     if not 0 <= fraction < 1e6:
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
     return fraction
 
 
-def _device_count(value: Any, what: str, tree: Any, problems: Problems) -> tuple[tuple[str, int], ...]:
+def _device_count(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[tuple[str, int], ...]:
     counts = problems.mapping(value, value_position(tree, "device_count"), what)
     found = []
     for kind, count in counts.items():
@@ -192,17 +192,17 @@ def _device_count(value: Any, what: str, tree: Any, problems: Problems) -> tuple
             problems.doubt(key_position(counts, kind), f"{what} of '{kind}' counts nothing: the type is {kind.upper()}")
         try:
             found.append((text_value(kind, "a device type"), int_value(count, 0, MAX_COUNT, f"count of '{kind}'")))
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             problems.add(value_position(counts, kind) if isinstance(kind, str) else key_position(counts, kind), str(wrong))
     return tuple(found)
 
 
-def _device_filters(value: Any, what: str, tree: Any, problems: Problems) -> tuple[str, ...]:
+def _device_filters(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[str, ...]:
     listed = problems.sequence(value, value_position(tree, "device_filters"), what)
     return tuple(text_value(text, f"an entry of {what}") for text in listed)
 
 
-def _thread_pools(value: Any, what: str, tree: Any, problems: Problems) -> tuple[ThreadPoolOptions, ...]:
+def _thread_pools(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[ThreadPoolOptions, ...]:
     pools = []
     listed = problems.sequence(value, value_position(tree, "session_inter_op_thread_pool"), what)
     for index, entry in enumerate(listed):
@@ -211,7 +211,7 @@ def _thread_pools(value: Any, what: str, tree: Any, problems: Problems) -> tuple
         number = 0
         try:
             number = int_value(fields.get("num_threads", 0), 0, MAX_THREADS, "'num_threads'")
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             problems.add(value_position(fields, "num_threads"), str(wrong))
         pools.append(ThreadPoolOptions(number, text_value(fields.get("global_name", ""), "'global_name'")))
     return tuple(pools)

@@ -11,7 +11,7 @@ from placesim.devices.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, co
 from placesim.formats.graph_file.hosts import positive_rate, read_host, read_rates
 from placesim.formats.graph_file.hosts import read_value as _read
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
-from placesim.formats.problems import Problems, Wrong, shown, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
 
 COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu", "host")
 TASK_KEYS = ("job", "tasks", *COUNT_KEYS)
@@ -22,7 +22,7 @@ _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
 
-def read_devices(tree: Any, position: int, problems: Problems) -> tuple[TaskInventory, ...]:
+def read_devices(tree: Any, position: int, problems: FileProblems) -> tuple[TaskInventory, ...]:
     """All three forms; what is wrong is reported, and its default taken."""
     if isinstance(tree, list | tuple):
         found = tuple(_read_task(tree, index, problems) for index in range(len(tree)))
@@ -33,7 +33,7 @@ def read_devices(tree: Any, position: int, problems: Problems) -> tuple[TaskInve
     return (_read_counts(problems.mapping(tree, position, "'devices'"), COUNT_KEYS, problems),)
 
 
-def _read_task(tree: Any, index: int, problems: Problems) -> TaskInventory:
+def _read_task(tree: Any, index: int, problems: FileProblems) -> TaskInventory:
     task = problems.mapping(tree[index], value_position(tree, index), "an entry of 'devices'")
     entry = _read_counts(task, TASK_KEYS, problems)
     job = _read(task, "job", _job, "localhost", problems)
@@ -43,11 +43,11 @@ def _read_task(tree: Any, index: int, problems: Problems) -> TaskInventory:
 
 def _job(value: Any) -> str:
     if not isinstance(value, str) or not _JOB.fullmatch(value):
-        raise Wrong(f"bad job name: got {shown(value)}, expected a letter and then letters, digits or _")
+        raise InvalidValue(f"bad job name: got {spell(value)}, expected a letter and then letters, digits or _")
     return value
 
 
-def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problems) -> TaskInventory:
+def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: FileProblems) -> TaskInventory:
     problems.unknown_keys(tree, known, "'devices'")
     entry = TaskInventory()
     if isinstance(tree.get("cpu"), dict):
@@ -62,17 +62,17 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problem
 
 
 def count_value(value: Any, what: str) -> int:
-    """A number of devices or tasks.  Raises Wrong."""
+    """A number of devices or tasks.  Raises InvalidValue."""
     return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
 
 
-def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
+def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblems) -> TaskInventory:
     problems.unknown_keys(tree, CPU_KEYS, "'cpu'")
     count = _read(tree, "count", lambda value: count_value(value, "cpu"), 1, problems)
     return entry._replace(cpu=count, cpu_memory=_read(tree, "memory", size_value, None, problems))
 
 
-def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
+def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblems) -> TaskInventory:
     problems.unknown_keys(tree, GPU_KEYS, "'gpu'")
     count = _read(tree, "count", lambda value: count_value(value, "gpu"), 1, problems)
     if isinstance(tree.get("model"), dict):
@@ -84,16 +84,16 @@ def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -
 
 
 def model_value(value: Any) -> GpuModel:
-    """A model of the catalogue by its name.  Raises Wrong for a name that it has not."""
+    """A model of the catalogue by its name.  Raises InvalidValue for a name that it has not."""
     if isinstance(value, GpuModel):
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:
         expected = "expected one of the catalogue or a mapping with its figures"
-        raise Wrong(f"unknown GPU model: got {shown(value)}, {expected}{near_models(value)}")
+        raise InvalidValue(f"unknown GPU model: got {spell(value)}, {expected}{near_models(value)}")
     return GPU_MODELS[value]
 
 
-def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuModel:
+def _read_model(tree: dict[Any, Any], position: int, problems: FileProblems) -> GpuModel:
     problems.unknown_keys(tree, MODEL_KEYS, "a GPU model")
     if "name" not in tree:
         problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
@@ -119,7 +119,7 @@ def _figures(known: GpuFigures, rates: dict[str, Any]) -> GpuFigures:
 def _capability(value: Any) -> str:
     text = str(value) if type(value) is float else value
     if not isinstance(text, str) or not _CAPABILITY.fullmatch(text):
-        raise Wrong(f"bad compute capability: got {shown(value)}, expected MAJOR.MINOR such as 3.5")
+        raise InvalidValue(f"bad compute capability: got {spell(value)}, expected MAJOR.MINOR such as 3.5")
     return text
 
 
@@ -130,7 +130,7 @@ def _bus_ids(value: Any) -> tuple[str, ...]:
     listed = list(value) if isinstance(value, list | tuple) else [value]
     for text in listed:
         if not isinstance(text, str) or not _BUS_ID.fullmatch(text):
-            raise Wrong(f"bad PCI bus id: got {shown(text)}, expected one such as 0000:05:00.0")
+            raise InvalidValue(f"bad PCI bus id: got {spell(text)}, expected one such as 0000:05:00.0")
     return tuple(listed)
 
 
@@ -140,5 +140,5 @@ def _rate(value: Any, what: str) -> float:
             value = float(value)  # YAML 1.1 reads 67e12 as a text
     rate = number_value(value, what)
     if not 0 <= rate < float("inf"):
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
     return rate

@@ -11,21 +11,21 @@ from placesim.formats.graph_file.body_entries import (
     LOOP_KEYS,
     OP_ITSELF,
     BodyEntries,
-    Functions,
+    FunctionMaker,
     Level,
     Surroundings,
 )
-from placesim.formats.graph_file.limits import NO_LIMITS, Limits
+from placesim.formats.graph_file.limits import NO_LIMITS, EntryLimits
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import SCOPE_KEYS, ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved, slot_of
+from placesim.formats.graph_file.scoped_names import EntryBreak, ScopedNames, UnresolvedName, slot_of
 from placesim.formats.graph_file.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
 from placesim.formats.graph_file.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
-from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
@@ -52,11 +52,11 @@ class Entries:
 
     def __init__(
         self,
-        builder: GraphBuilder,
-        problems: Problems,
-        functions: Functions | None = None,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
+        functions: FunctionMaker | None = None,
         around: Level | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: EntryLimits = NO_LIMITS,
     ) -> None:
         self._builder = builder
         self._limits = limits
@@ -93,7 +93,7 @@ class Entries:
             return
         if not isinstance(entry, dict):
             message = (
-                f"wrong type of an entry of 'nodes': got {shown(entry)}, expected a mapping with op, variable, scope or nodes"
+                f"wrong type of an entry of 'nodes': got {spell(entry)}, expected a mapping with op, variable, scope or nodes"
             )
             self._problems.add(position, message)
             return
@@ -122,13 +122,13 @@ class Entries:
                 self.last = self._bodies.take(entry)
             else:
                 self._take_unknown(entry)
-        except Broken:
+        except EntryBreak:
             pass
 
     def _take_raw(self, entry: dict[Any, Any]) -> None:
         """A NodeDef among the entries: as it stands, whatever the scopes around it."""
         if entry["raw"] is not True:
-            message = f"wrong type of 'raw': got {shown(entry['raw'])}, expected true or false"
+            message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
             self._problems.add(value_position(entry, "raw"), message)
         name = entry.get("name")
         if isinstance(name, str):
@@ -145,7 +145,7 @@ class Entries:
 
     # --- bodies -----------------------------------------------------------------------------------------------------
 
-    def _open_body(self, functions: Functions, around: Level) -> Entries:
+    def _open_body(self, functions: FunctionMaker, around: Level) -> Entries:
         limits = self._limits._replace(refused={**_NOT_IN_BODIES, **self._limits.refused})
         return Entries(functions.builder, self._problems, functions, around, limits)
 
@@ -172,9 +172,9 @@ class Entries:
 
     def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
         """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
-        waits: list[Unresolved] = []
+        waits: list[UnresolvedName] = []
         found = self._references.tensors(tree, key, text, "", waits)
-        if len(found) == 1 and not isinstance(found[0], Unresolved):
+        if len(found) == 1 and not isinstance(found[0], UnresolvedName):
             return found[0]
         self._references.forget(waits)
         if waits:
@@ -185,7 +185,7 @@ class Entries:
             near = "" if around else self._problems.did_you_mean(name, self._names.all_names())
             message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it{around}{near}"
         else:
-            message = f"not one tensor: got {shown(text)}, expected the name of 1"
+            message = f"not one tensor: got {spell(text)}, expected the name of 1"
         self._problems.add(value_position(tree, key), message)
         return WRONG
 

@@ -37,7 +37,7 @@ _NOTHING = "\0"
 """Between a name and what is not there; no YAML has it."""
 
 
-class _Parts(NamedTuple):
+class _SharedText(NamedTuple):
     """What all texts of a kind have in common: `before` and `opening` stand before the first of name and what is given
     (inputs or a value), `between` before the second, and `after` it the rest; `separator` parts the inputs.
     """
@@ -51,7 +51,7 @@ class _Parts(NamedTuple):
     gives_tensors: bool
 
 
-class Made(NamedTuple):
+class NodeTemplate(NamedTuple):
     """What the nodes of a kind have in common whose inputs are of the same types."""
 
     signature: Signature
@@ -60,7 +60,7 @@ class Made(NamedTuple):
     slots: tuple[int, ...]
 
 
-class Kind:
+class EntryKind:
     """Entries of one kind.
 
     `lines` is how many each has, 0 where they differ in that, and `offset` where in them their mapping begins, both packed.
@@ -70,13 +70,13 @@ class Kind:
 
     __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")
 
-    def __init__(self, parts: _Parts, text: str, entry: Mapping) -> None:
+    def __init__(self, parts: _SharedText, text: str, entry: Mapping) -> None:
         self.parts = parts
         separator = parts.separator
         self.lines = 0 if "\n" in (separator or "") else (text.count("\n") + 1) * COLUMNS
         self.offset = own_position(entry)
         self.constant = (entry.get("value"), entry.get("dtype"), entry.get("shape")) if entry["op"] == "Const" else None
-        self.made: dict[Any, Made] = {}
+        self.made: dict[Any, NodeTemplate] = {}
         more = "" if separator is None else f"(?:{re.escape(separator)}{_TENSOR})*"
         given = _TENSOR + more if parts.gives_tensors else "" if parts.between == _NOTHING else _NUMBER
         self.fits: Callable[[str], Any] = re.compile(given).fullmatch
@@ -88,7 +88,7 @@ class Kind:
         signature, attrs = node.signature, node.attrs
         if node.name != name or node.control_inputs or True in signature.input_is_ref:
             return
-        made = Made(signature, attrs, node.device, node.input_slots)
+        made = NodeTemplate(signature, attrs, node.device, node.input_slots)
         if self.constant is not None:
             if list(attrs) == ["dtype", "value"]:
                 self.made[attrs["dtype"]] = made
@@ -108,13 +108,13 @@ class EntryKinds:
     """The kinds of the entries of one sequence."""
 
     def __init__(self) -> None:
-        self._seen: set[_Parts] = set()
-        self._checked: dict[_Parts, Kind | None] = {}
-        self._known: dict[str, dict[str, list[Kind]]] = {}
+        self._seen: set[_SharedText] = set()
+        self._checked: dict[_SharedText, EntryKind | None] = {}
+        self._known: dict[str, dict[str, list[EntryKind]]] = {}
         """Those that texts are compared with, by their openings and what is before these."""
         self._is_crowded = False
 
-    def find(self, text: str, has_plain_names: bool = False) -> tuple[Kind, str, str] | None:
+    def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
         """The kind of an entry's text, its name, and what it gives; None where none is known.
 
         With `has_plain_names` inputs may be anything else that is no plain name.
@@ -134,7 +134,7 @@ class EntryKinds:
         found = None if cut is None else self._checked.get(cut[0])
         return None if cut is None or found is None else (found, *cut[1:])
 
-    def learn(self, text: str, indent: int) -> tuple[Kind, str] | None:
+    def learn(self, text: str, indent: int) -> tuple[EntryKind, str] | None:
         """The kind and the name of an entry, where that is not its kind's first; `indent` is how far in its dash stands."""
         cut = _cut(text)
         if cut is None:
@@ -160,22 +160,26 @@ class EntryKinds:
         return None if kind is None else (kind, name)
 
 
-def _cut(text: str) -> tuple[_Parts, str, str] | None:
+def _cut(text: str) -> tuple[_SharedText, str, str] | None:
     """What kind an entry seems to be, its name, and what it gives; None where it seems to have no name."""
     found = _name_first(text)
     if found is None:
         return None
     before, opening, name, middle, given, tensors, separator, number, after = found.groups()
     if middle is not None:
-        return _Parts(before, opening, middle + given, separator, after, True, tensors is not None), name, tensors or number
+        return (
+            _SharedText(before, opening, middle + given, separator, after, True, tensors is not None),
+            name,
+            tensors or number,
+        )
     found = _name_last(text) if "inputs" in before or "value" in before else None
     if found is None:
-        return _Parts(before, opening, _NOTHING, None, after, True, False), name, ""
+        return _SharedText(before, opening, _NOTHING, None, after, True, False), name, ""
     before, opening, tensors, separator, number, middle, named, name, after = found.groups()
-    return _Parts(before, opening, middle + named, separator, after, False, tensors is not None), name, tensors or number
+    return _SharedText(before, opening, middle + named, separator, after, False, tensors is not None), name, tensors or number
 
 
-def _checked_kind(parts: _Parts, indent: int) -> Kind | None:
+def _checked_kind(parts: _SharedText, indent: int) -> EntryKind | None:
     """A kind; None for one whose entries have name, inputs or value elsewhere than their texts seem to say.
 
     The parser reads an entry of it in which words that stand nowhere else take their places.
@@ -196,4 +200,4 @@ def _checked_kind(parts: _Parts, indent: int) -> Kind | None:
         return None
     if not (gives_tensors or is_alone) and (entry["op"] != "Const" or entry.get("value") != given[0]):
         return None
-    return Kind(parts, text, entry)
+    return EntryKind(parts, text, entry)

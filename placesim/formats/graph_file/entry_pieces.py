@@ -22,7 +22,7 @@ _BREAKS = "\r\t\x85\u2028\u2029"
 """Line breaks of YAML's that are not ours, and what may not indent."""
 
 
-class Taker(Protocol):
+class EntryTaker(Protocol):
     """A sequence that hands its entries on; `alike` takes texts, where there is a way."""
 
     marks: Any
@@ -31,7 +31,7 @@ class Taker(Protocol):
     def append(self, entry: Any) -> None: ...
 
 
-def take_pieces(text: str, start: int, number: int, taker: Taker) -> Iterator[tuple[int, int]]:
+def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterator[tuple[int, int]]:
     """Hand on the entries of a block sequence that begins at `start`, in the line of that `number` from 0, as far as it pays.
 
     Gives now and then the start and the number of the line where the parser would go on: always that of an entry, so that the
@@ -65,7 +65,7 @@ def take_pieces(text: str, start: int, number: int, taker: Taker) -> Iterator[tu
 class _Pieces:
     """Reads the texts of one sequence's entries.  `is_slow` says that the parser alone would do as well."""
 
-    def __init__(self, taker: Taker, indent: int) -> None:
+    def __init__(self, taker: EntryTaker, indent: int) -> None:
         self._taker = taker
         self._alike = taker.alike
         self._indent = indent

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from placesim.formats.graph_file.yaml_tree import packed, resolve_plain
+from placesim.formats.graph_file.yaml_tree import pack_mark, resolve_plain
 
 Own = str | None | list[str | None]
 """What an entry's `device` is: a text, null, or a list; `ABSENT` where it has none."""
@@ -22,7 +22,7 @@ _STEP = 2
 """Spaces that an expanded list is set in by."""
 
 
-class Run(NamedTuple):
+class EntryRun(NamedTuple):
     """Entries of a list, the first and the last of them by number, and the device of a scope around them."""
 
     list: int
@@ -31,11 +31,11 @@ class Run(NamedTuple):
     device: str
 
 
-class Unclear(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
+class UneditableText(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
     """A text of which an entry can't be changed where it stands."""
 
 
-class Entry:
+class NodeEntry:
     """An entry of `nodes` where it stands in the text; an alias of it is the same entry.
 
     `children` are those of a scope, which several scopes may share by an alias, None of any other entry; `op` is a node's.
@@ -43,10 +43,10 @@ class Entry:
 
     __slots__ = ("children", "is_colocated", "is_group", "mapping", "op", "own", "position")
 
-    def __init__(self, mapping: yaml.MappingNode, children: list[Entry] | None) -> None:
+    def __init__(self, mapping: yaml.MappingNode, children: list[NodeEntry] | None) -> None:
         self.mapping = mapping
         self.children = children
-        self.position = packed(mapping.start_mark)
+        self.position = pack_mark(mapping.start_mark)
         self.op = _text(_value(mapping, "op"))
         self.is_group = all(_value(mapping, key) is None for key in ("op", "nodes", "variable"))
         self.is_colocated = _value(mapping, "colocate_with") is not None
@@ -56,34 +56,34 @@ class Entry:
 class Literals(NamedTuple):
     """What an entry reads as literals: the full name of its node, and of each constant the full name and the type."""
 
-    entry: Entry
+    entry: NodeEntry
     name: str
     constants: tuple[tuple[str, str], ...]
 
 
-class EntryTexts:
-    """A text and its entries.  Raises Unclear for one whose nodes are not a list of mappings, or that YAML refuses."""
+class EditableText:
+    """A text and its entries.  Raises UneditableText for one whose nodes are not a list of mappings, or that YAML refuses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         try:
             root = yaml.compose(text, Loader=_Loader)
         except yaml.YAMLError:
-            raise Unclear from None
+            raise UneditableText from None
         if not isinstance(root, yaml.MappingNode):
-            raise Unclear
+            raise UneditableText
         self.root = root
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._lists: dict[int, list[Entry]] = {}
-        self._entries: dict[int, Entry] = {}
+        self._lists: dict[int, list[NodeEntry]] = {}
+        self._entries: dict[int, NodeEntry] = {}
         self._nodes: list[Any] = []
         self._numbers: dict[int, int] = {}
-        self._list_of: dict[Entry, list[Entry]] = {}
+        self._list_of: dict[NodeEntry, list[NodeEntry]] = {}
         self.entries = self._list(_value(root, "nodes"))
 
-    def _list(self, node: Any) -> list[Entry]:
+    def _list(self, node: Any) -> list[NodeEntry]:
         if not isinstance(node, yaml.SequenceNode):
-            raise Unclear
+            raise UneditableText
         found = self._lists.get(id(node))
         if found is None:
             number = len(self._nodes)
@@ -93,26 +93,26 @@ class EntryTexts:
             self._list_of.update((entry, found) for entry in found)
         return found
 
-    def number(self, entries: list[Entry]) -> int:
+    def number(self, entries: list[NodeEntry]) -> int:
         """Which of the text's lists it is; changes of devices leave that as it is."""
         return self._numbers[id(entries)]
 
-    def list_with(self, entry: Entry) -> list[Entry]:
+    def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
         """The list in which an entry stands."""
         return self._list_of[entry]
 
-    def can_wrap(self, entries: list[Entry]) -> bool:
+    def can_wrap(self, entries: list[NodeEntry]) -> bool:
         """Whether some of the entries can be put into a scope of their own: each is in a line of its own."""
         node = self._nodes[self.number(entries)]
         return not node.flow_style and bool(entries) and all(entry.mapping in node.value for entry in entries[:1])
 
-    def _entry(self, node: Any) -> Entry:
+    def _entry(self, node: Any) -> NodeEntry:
         if not isinstance(node, yaml.MappingNode):
-            raise Unclear
+            raise UneditableText
         found = self._entries.get(id(node))
         if found is None:
             below = None if _value(node, "op") is not None else _value(node, "nodes")
-            found = self._entries[id(node)] = Entry(node, None if below is None else self._list(below))
+            found = self._entries[id(node)] = NodeEntry(node, None if below is None else self._list(below))
         return found
 
     @property
@@ -140,7 +140,7 @@ class EntryTexts:
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
-    def with_devices(self, devices: Mapping[Entry, Own]) -> str:
+    def with_devices(self, devices: Mapping[NodeEntry, Own]) -> str:
         """The text in which these entries have these devices; `ABSENT` takes one away."""
         return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
 
@@ -173,10 +173,10 @@ class EntryTexts:
         changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
         return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
 
-    def expanded(self, scopes: Sequence[Entry]) -> str:
+    def expanded(self, scopes: Sequence[NodeEntry]) -> str:
         """The text in which these scopes have entries of their own where they had an alias of others'.
 
-        Raises Unclear where none of them has one that can be written out.
+        Raises UneditableText where none of them has one that can be written out.
         """
         changes = []
         for scope in scopes:
@@ -185,13 +185,13 @@ class EntryTexts:
             if alias is not None and not scope.mapping.flow_style:
                 changes.append((*alias, self._copy(value, key.start_mark.column)))
         if not changes:
-            raise Unclear
+            raise UneditableText
         return self._changed(changes)
 
     def with_constants(self, literals: Sequence[Literals]) -> str:
         """The text in which literals that entries read are entries in front of them.
 
-        Raises Unclear where they can't be told from the text.
+        Raises UneditableText where they can't be told from the text.
         """
         return self._changed(change for known in literals for change in self._with_constants(known))
 
@@ -199,10 +199,10 @@ class EntryTexts:
         mapping = literals.entry.mapping
         key, inputs = next(((key, value) for key, value in mapping.value if key.value == "inputs"), (None, None))
         if not isinstance(inputs, yaml.SequenceNode) or self._alias(key) is not None:
-            raise Unclear
+            raise UneditableText
         items = [item for item in inputs.value if not isinstance(_scalar(item), str)]
         if len(items) != len(literals.constants) or not self.can_wrap(self.list_with(literals.entry)):
-            raise Unclear
+            raise UneditableText
         own = _text(_value(mapping, "name"))
         prefix = literals.name.removesuffix(own) if own is not None and literals.name.endswith(own) else None
         lines = []
@@ -235,8 +235,8 @@ class EntryTexts:
             f"\n{indent}{line[was:] if number else line}" if line.strip() else "\n" for number, line in enumerate(lines)
         )
 
-    def wrapped(self, runs: Sequence[Run]) -> str:
-        """See the function `wrapped`."""
+    def wrapped(self, runs: Sequence[EntryRun]) -> str:
+        """See the function `wrap_runs`."""
         lines = self.text.split("\n")
         deeper, heads = [0] * len(lines), [[] for _ in lines]  # type: list[int], list[list[tuple[int, str]]]
         for run in runs:
@@ -246,7 +246,7 @@ class EntryTexts:
             column = len(head) - len(head.lstrip(" "))
             end = self._end(node.value[run.last])
             if head.strip() != "-" or self.text[end : end + 1] not in ("", "\n", "\r", " "):
-                raise Unclear
+                raise UneditableText
             # of scopes that begin in one line the outer one comes first
             heads[first.line].append((column, run.device))
             for number in range(first.line, self.text.count("\n", 0, end) + 1):
@@ -286,14 +286,14 @@ class EntryTexts:
     def _inserted(self, mapping: yaml.MappingNode, name: str, value: Any) -> tuple[int, int, str]:
         rows = mapping.value
         if not rows:
-            raise Unclear
+            raise UneditableText
         is_quoted = rows[0][0].style == '"'
         pair = f'"{name}": {_json(value)}' if is_quoted else f"{name}: {_flow(value)}"
         if mapping.flow_style and "nodes" not in {key.value for key, _ in rows}:
             brace = self._offset(mapping.end_mark) - 1
             before = self.text[:brace].rstrip()
             if "#" in before[before.rfind("\n") + 1 :]:  # it may be a comment
-                raise Unclear
+                raise UneditableText
             at = len(before)
             return at, at, f" {pair}" if before.endswith(",") else f", {pair}"
         follower = next((key for key, _ in rows if key.value not in _FIRST_KEYS), rows[-1][0])
@@ -306,17 +306,18 @@ class EntryTexts:
         found, pieces = 0, []
         for start, end, piece in sorted(changes):
             if start < found:
-                raise Unclear
+                raise UneditableText
             pieces += [self.text[found:start], piece]
             found = end
         return "".join([*pieces, self.text[found:]])
 
 
-def wrapped(text: str, runs: Sequence[Run]) -> str:
-    """The text with runs of entries in scopes of their own.  Raises Unclear where an entry shares its line with another."""
+def wrap_runs(text: str, runs: Sequence[EntryRun]) -> str:
+    """The text with runs of entries in scopes of their own.  Raises UneditableText where an entry shares its line with
+    another."""
     if not runs:
         return text
-    return EntryTexts(text).wrapped(runs)
+    return EditableText(text).wrapped(runs)
 
 
 def _scalar(node: Any) -> Any:
@@ -363,10 +364,10 @@ def _device(node: Any) -> Own:
 
 def _device_text(node: Any) -> str | None:
     if not isinstance(node, yaml.ScalarNode):
-        raise Unclear
+        raise UneditableText
     value = resolve_plain(node.value) if not node.style else node.value
     if value is not None and not isinstance(value, str):
-        raise Unclear
+        raise UneditableText
     return value
 
 

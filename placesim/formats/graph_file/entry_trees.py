@@ -7,7 +7,7 @@ from collections.abc import Sequence as Listed
 from typing import Any
 
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file.yaml_tree import Mapping, Sequence, packed, read_tree
+from placesim.formats.graph_file.yaml_tree import Mapping, Sequence, pack_mark, read_tree
 from placesim.graph.graph import COLUMNS
 
 
@@ -37,10 +37,10 @@ def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: i
     entries = root["nodes"]
     if len(root) > 1 or entries.__class__ is not Sequence or len(entries) != len(ends):
         return None
-    if any(packed(mark) // COLUMNS > end for mark, end in zip(entries.marks[1:], ends, strict=True)):
+    if any(pack_mark(mark) // COLUMNS > end for mark, end in zip(entries.marks[1:], ends, strict=True)):
         return None
     for tree in collections(entries):
-        tree.marks = [packed(mark) + (number - 1) * COLUMNS for mark in tree.marks]
+        tree.marks = [pack_mark(mark) + (number - 1) * COLUMNS for mark in tree.marks]
     return entries
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType, OpenType
+from placesim.dtypes import DataType, OpenType
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.entries import ENTRY_KEYS, Entries
-from placesim.formats.graph_file.limits import Limits
+from placesim.formats.graph_file.limits import EntryLimits
 from placesim.formats.graph_file.plain_values import dtype_value, shape_value, text_value
 from placesim.formats.graph_file.raw_nodes import RAW_KEYS
-from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, key_position, own_position, spell, value_position
 from placesim.graph.binding import Operand
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.function_writing import AttrListError, write_function
-from placesim.graph.graph import Function, Graph, TensorRef
+from placesim.graph.graph import Graph, LibraryFunction, TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Attrs, Shape
 from placesim.ops.registry import Registry
 
@@ -32,7 +32,7 @@ class Argument(NamedTuple):
     """An argument of a function: its name, its type, what is known of its shape in the body, and where it stands."""
 
     name: str
-    dtype: DType | None
+    dtype: DataType | None
     shape: Shape
     position: int
 
@@ -89,37 +89,39 @@ def _node_alone(text: str) -> str:
     return name if not slot or slot.isdecimal() else ""
 
 
-def called_in(tree: Any) -> Iterator[str]:
+def find_called_names(tree: Any) -> Iterator[str]:
     """The texts in a body by which functions may be called: under `op` and `func`."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key in ("op", "func") and isinstance(value, str):
                 yield value
             else:
-                yield from called_in(value)
+                yield from find_called_names(value)
     elif isinstance(tree, list | tuple):
         for item in tree:
-            yield from called_in(item)
+            yield from find_called_names(item)
 
 
-def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> DType:
-    """The type of an argument by what is said of it: `float`, `{type: float}` or `{type_attr: T}`.  Raises Wrong."""
+def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> DataType:
+    """The type of an argument by what is said of it: `float`, `{type: float}` or `{type_attr: T}`.  Raises InvalidValue."""
     if isinstance(what, str):
         return dtype_value(what)
     if not isinstance(what, dict):
-        raise Wrong(f"wrong type of an argument: got {shown(what)}, expected the name of one: {{{name}: float}}")
+        raise InvalidValue(f"wrong type of an argument: got {spell(what)}, expected the name of one: {{{name}: float}}")
     if "type_attr" in what:
         attr = text_value(what["type_attr"], "'type_attr'")
         return open_types.setdefault(attr, OpenType(attr))
     if "type" not in what:
-        raise Wrong(f"no type of '{name}': got nothing, expected 'type' or 'type_attr', or inputs: {{{name}: float}}")
+        raise InvalidValue(f"no type of '{name}': got nothing, expected 'type' or 'type_attr', or inputs: {{{name}: float}}")
     return dtype_value(what["type"])
 
 
-def function_builder(file: GraphBuilder, inputs: Mapping[str, Any]) -> tuple[GraphBuilder, dict[int, str], dict[str, OpenType]]:
+def function_builder(
+    file: ScopedGraphBuilder, inputs: Mapping[str, Any]
+) -> tuple[ScopedGraphBuilder, dict[int, str], dict[str, OpenType]]:
     """The graph of a function that is built in Python: its builder, the nodes of its arguments, the types that callers choose.
 
-    `inputs` as a graph file has them.  Raises Wrong and GraphBuildError.
+    `inputs` as a graph file has them.  Raises InvalidValue and GraphBuildError.
     """
     builder = _body_builder(file.registry, {}, file.graph.file, file.last_number)
     open_types: dict[str, OpenType] = {}
@@ -131,20 +133,20 @@ def function_builder(file: GraphBuilder, inputs: Mapping[str, Any]) -> tuple[Gra
     return builder, nodes, open_types
 
 
-def _body_builder(registry: Registry, called: Mapping[str, Function], file: str, last_number: int) -> GraphBuilder:
-    builder = GraphBuilder(registry, called, file)
+def _body_builder(registry: Registry, called: Mapping[str, LibraryFunction], file: str, last_number: int) -> ScopedGraphBuilder:
+    builder = ScopedGraphBuilder(registry, called, file)
     builder.is_of_function, builder.last_number = True, last_number
     return builder
 
 
-def finished_function(
+def write_body_function(
     graph: Graph,
     name: str,
     arguments: Mapping[int, str],
     results: Sequence[tuple[str, TensorRef]],
     controls: Mapping[str, int],
     attrs: Attrs,
-) -> Function:
+) -> LibraryFunction:
     """The function of a body's graph as `write_function` makes it, which says where it is so that one of its ops has state."""
     if any(node.signature.is_stateful for node in graph.nodes):
         from placesim.formats.tensorflow.function_def import stateful_attrs
@@ -161,7 +163,7 @@ class FunctionEntries:
     """
 
     def __init__(
-        self, registry: Registry, problems: Problems, library: dict[str, Function], leaves_marks: bool = False
+        self, registry: Registry, problems: FileProblems, library: dict[str, LibraryFunction], leaves_marks: bool = False
     ) -> None:
         self._registry = registry
         self._problems = problems
@@ -181,11 +183,11 @@ class FunctionEntries:
             try:
                 name = text_value(item.name, "an argument's name")
                 if any(name == other.name for other in found):
-                    raise Wrong(f"duplicate argument: got '{name}' again, expected it once")
+                    raise InvalidValue(f"duplicate argument: got '{name}' again, expected it once")
                 if isinstance(item.what, dict) and "shape" in item.what:
                     shape = shape_value(item.what["shape"])
                 dtype = argument_type(name, item.what, open_types)
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self._problems.add(item.position, str(wrong))
             found.append(Argument(name, dtype, shape, item.position))
         return found
@@ -213,11 +215,11 @@ class FunctionEntries:
 
     # --- bodies -----------------------------------------------------------------------------------------------------
 
-    def read(self, tree: dict[Any, Any], name: str, attrs: Attrs) -> Function | None:
+    def read(self, tree: dict[Any, Any], name: str, attrs: Attrs) -> LibraryFunction | None:
         """The function; None, and problems, where something in it is wrong."""
         before = len(self._problems)
         arguments = self._arguments(tree)
-        called = {each: self._library[each] for each in called_in(tree.get("nodes")) if each in self._library}
+        called = {each: self._library[each] for each in find_called_names(tree.get("nodes")) if each in self._library}
         builder = _body_builder(self._registry, called, self._problems.file, self.last_number)
         builder.leaves_marks = self._leaves_marks
         entries, nodes = self._opened(builder, arguments)
@@ -233,15 +235,15 @@ class FunctionEntries:
         for added, function in graph.functions.items():
             self._library.setdefault(added, function)
         try:
-            return finished_function(graph, name, nodes, results, controls, attrs)
+            return write_body_function(graph, name, nodes, results, controls, attrs)
         except AttrListError as error:
             self._problems.add_error(error.position or own_position(tree), error)
             return None
 
-    def _opened(self, builder: GraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
+    def _opened(self, builder: ScopedGraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
         """The entries of a body in which there are the arguments, and the nodes that these are."""
         open_types = {argument.dtype.attr: argument.dtype for argument in arguments if isinstance(argument.dtype, OpenType)}
-        limits = Limits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
+        limits = EntryLimits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
         entries = Entries(builder, self._problems, limits=limits)
         nodes: dict[int, str] = {}
         for argument in arguments:
@@ -265,13 +267,13 @@ class FunctionEntries:
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
             output = item.name
             if not isinstance(output, str) or not output:
-                self._problems.add(item.position, f"no name of an output: got {shown(output)}, expected a text")
+                self._problems.add(item.position, f"no name of an output: got {spell(output)}, expected a text")
                 continue
             text = item.holder[item.key]
             if output in found:
                 self._problems.add(item.position, f"duplicate output: got '{output}' again, expected it once")
             if not isinstance(text, str):
-                message = f"wrong type of output '{output}': got {shown(text)}, expected the name or id of a node"
+                message = f"wrong type of output '{output}': got {spell(text)}, expected the name or id of a node"
                 self._problems.add(value_position(item.holder, item.key), message)
                 continue
             given = entries.gives(name, item.holder, item.key, text)
@@ -280,7 +282,7 @@ class FunctionEntries:
                 self._check_type(item, output, given.dtype)
         return list(found.items())
 
-    def _check_type(self, item: _Item, output: str, dtype: DType) -> None:
+    def _check_type(self, item: _Item, output: str, dtype: DataType) -> None:
         """Whether a result is of the type that is said of it."""
         if not isinstance(item.what, dict):
             return
@@ -303,7 +305,7 @@ class FunctionEntries:
             if isinstance(name, str) and isinstance(text, str):
                 found |= dict.fromkeys((name,), *entries.awaited(given, name).values())
             else:
-                message = f"wrong type of a control output: got {shown(text)}, expected a node's name"
+                message = f"wrong type of a control output: got {spell(text)}, expected a node's name"
                 self._problems.add(key_position(given, name), message)
         return found
 

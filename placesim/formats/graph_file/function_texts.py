@@ -13,13 +13,13 @@ from placesim.errors import GraphFileError, InvalidArgumentError
 from placesim.formats.graph_file.function_bodies import FunctionEntries
 from placesim.formats.graph_file.functions import function_attrs
 from placesim.formats.graph_file.scoped_items import Itemizer, same_function, without_defaults
-from placesim.formats.graph_file.scoped_texts import EntryTexts
+from placesim.formats.graph_file.scoped_texts import EntryTextWriter
 from placesim.formats.graph_file.short_values import flow_text
 from placesim.formats.graph_file.writer import attrs_document
 from placesim.formats.graph_file.yaml_tree import read_tree
-from placesim.formats.problems import Problems
+from placesim.formats.problems import FileProblems
 from placesim.graph.functions import OpenBody, open_body
-from placesim.graph.graph import Function, FunctionArg, Graph, TensorRef
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, TensorRef
 from placesim.ops.attributes import Attrs
 
 _FILE = "function"
@@ -27,7 +27,7 @@ _MOST_RAW = 0.5
 """Of a body's nodes; one of which more are NodeDefs is written as one."""
 
 
-def function_lines(graph: Graph, function: Function, marks: bool = False) -> list[str] | None:
+def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
     """The lines of a function under `functions`; None where it can only be said as a FunctionDef.
 
     With `marks` the file's nodes have the attrs that TensorFlow's Python keeps for itself.
@@ -41,14 +41,14 @@ def function_lines(graph: Graph, function: Function, marks: bool = False) -> lis
     items = list(itemizer.items())
     if len(itemizer.raw) > _MOST_RAW * len(function.nodes):
         return None
-    texts = EntryTexts(body.graph, itemizer.marked if marks else None, [arg.name for arg in function.inputs])
+    texts = EntryTextWriter(body.graph, itemizer.marked if marks else None, [arg.name for arg in function.inputs])
     nodes = list(texts.lines(items, "      "))
     attrs = _derived_left_out(body.graph, function.attrs)
     written = list(_lines(function, body, texts, nodes, attrs))
     return written if _is_read_as(function, body.graph, "".join(written), marks) else None
 
 
-def _lines(function: Function, body: OpenBody, texts: EntryTexts, nodes: list[str], attrs: Attrs) -> Iterator[str]:
+def _lines(function: LibraryFunction, body: OpenBody, texts: EntryTextWriter, nodes: list[str], attrs: Attrs) -> Iterator[str]:
     yield f"  - name: {flow_text(function.name)}\n"
     if function.inputs:
         yield f"    inputs: {flow_text({arg.name: _type(arg) for arg in function.inputs})}\n"
@@ -76,10 +76,10 @@ def _derived_left_out(body: Graph, attrs: Attrs) -> Attrs:
     return {name: value for name, value in attrs.items() if derived.get(name) != value}
 
 
-def _is_read_as(function: Function, body: Graph, text: str, marks: bool) -> bool:
+def _is_read_as(function: LibraryFunction, body: Graph, text: str, marks: bool) -> bool:
     try:
         (tree,) = read_tree(text, _FILE)
-        problems = Problems(_FILE, most=1)
+        problems = FileProblems(_FILE, most=1)
         entries = FunctionEntries(body.registry, problems, dict(body.functions), marks)
         found = entries.read(tree, function.name, function_attrs(tree, problems))
     except GraphFileError:
@@ -87,7 +87,7 @@ def _is_read_as(function: Function, body: Graph, text: str, marks: bool) -> bool
     return found is not None and same_function(found, function)
 
 
-def with_defaults(graph: Graph, function: Function) -> Function:
+def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunction:
     """The same function, whose nodes say the attrs that they left to their defaults."""
     nodes = []
     for node in function.nodes:

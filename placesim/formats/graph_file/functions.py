@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from placesim.formats.graph_file.function_bodies import FunctionEntries, called_in, is_of_entries
+from placesim.formats.graph_file.function_bodies import FunctionEntries, find_called_names, is_of_entries
 from placesim.formats.graph_file.node_attrs import any_value
 from placesim.formats.graph_file.plain_values import dtype_value, text_value
 from placesim.formats.graph_file.raw_nodes import NodeDefReader
 from placesim.formats.library_checks import calls_first, check_library
-from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
 from placesim.formats.problems import key_position as key_at
-from placesim.graph.graph import Function, FunctionArg, NodeDef
+from placesim.graph.graph import FunctionArg, LibraryFunction, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
 
@@ -26,15 +26,15 @@ class FunctionReader:
     names of functions hold.
     """
 
-    def __init__(self, registry: Registry, problems: Problems, leaves_marks: bool = False) -> None:
+    def __init__(self, registry: Registry, problems: FileProblems, leaves_marks: bool = False) -> None:
         self._leaves_marks = leaves_marks
         self._registry = registry
         self._problems = problems
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, LibraryFunction] = {}
         self._names: dict[str, int] = {}
         self._entries: FunctionEntries
 
-    def read(self, tree: Any, position: int) -> dict[str, Function]:
+    def read(self, tree: Any, position: int) -> dict[str, LibraryFunction]:
         """The list under `functions`; what is wrong is reported."""
         entries = [
             self._problems.mapping(entry, value_position(tree, index), "a function")
@@ -64,7 +64,9 @@ class FunctionReader:
 
     def _read_entries(self, trees: dict[str, dict[Any, Any]]) -> None:
         """The functions that are made of entries, each after those that it calls: their results tell the types of its own."""
-        called = {name: [each for each in called_in(tree.get("nodes")) if each in trees] for name, tree in trees.items()}
+        called = {
+            name: [each for each in find_called_names(tree.get("nodes")) if each in trees] for name, tree in trees.items()
+        }
         broken = self._entries.broken
         for name, circle in calls_first(called):
             if circle is not None:
@@ -78,11 +80,11 @@ class FunctionReader:
                 else:
                     self._functions[name] = found
 
-    def _read_head(self, entry: dict[Any, Any]) -> Function | None:
+    def _read_head(self, entry: dict[Any, Any]) -> LibraryFunction | None:
         self._problems.unknown_keys(entry, FUNCTION_KEYS, "a function")
         name = entry.get("name")
         if not isinstance(name, str) or not name:
-            message = f"no name of a function: got {shown(name)}, expected 'name'"
+            message = f"no name of a function: got {spell(name)}, expected 'name'"
             self._problems.add(value_position(entry, "name") if "name" in entry else own_position(entry), message)
             return None
         position = value_position(entry, "name")
@@ -91,11 +93,11 @@ class FunctionReader:
             self._problems.add(position, f"duplicate function: got '{name}' again, expected it once (the first is at {first})")
         self._names.setdefault(name, position)
         if "raw" in entry and not isinstance(entry["raw"], bool):
-            message = f"wrong type of 'raw': got {shown(entry['raw'])}, expected true or false"
+            message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
             self._problems.add(value_position(entry, "raw"), message)
         if is_of_entries(entry):
-            return Function(name, (), (), ())
-        return Function(name, self._args(entry, "inputs"), self._args(entry, "outputs"), ())
+            return LibraryFunction(name, (), (), ())
+        return LibraryFunction(name, self._args(entry, "inputs"), self._args(entry, "outputs"), ())
 
     def _args(self, entry: dict[Any, Any], key: str) -> tuple[FunctionArg, ...]:
         if key not in entry:
@@ -108,11 +110,11 @@ class FunctionReader:
             self._problems.unknown_keys(arg, known, f"an entry of '{key}'")
             try:
                 found.append(_arg(arg, key == "outputs"))
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self._problems.add(own_position(arg), str(wrong))
         return tuple(found)
 
-    def _read_body(self, entry: dict[Any, Any], head: Function) -> Function:
+    def _read_body(self, entry: dict[Any, Any], head: LibraryFunction) -> LibraryFunction:
         problems = self._problems
         reader = NodeDefReader(self._registry, self._functions, problems, "a function's node")
         nodes: list[NodeDef] = []
@@ -124,9 +126,9 @@ class FunctionReader:
         self._check_inputs(tree, head, nodes)
         self._check_outputs(entry, head, nodes, len(tree))
         controls = self._controls(entry)
-        return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
+        return LibraryFunction(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
-    def _check_inputs(self, tree: Any, head: Function, nodes: list[NodeDef]) -> None:
+    def _check_inputs(self, tree: Any, head: LibraryFunction, nodes: list[NodeDef]) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
         if len(nodes) < len(tree):
             return
@@ -137,7 +139,7 @@ class FunctionReader:
                     near = self._problems.did_you_mean(text, known)
                     self._problems.add(value_position(tree[index]["inputs"], i), message + near)
 
-    def _check_outputs(self, entry: dict[Any, Any], head: Function, nodes: list[NodeDef], count: int) -> None:
+    def _check_outputs(self, entry: dict[Any, Any], head: LibraryFunction, nodes: list[NodeDef], count: int) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
         listed = entry.get("outputs", ())
         if len(nodes) < count or not isinstance(listed, list | tuple) or len(listed) != len(head.outputs):
@@ -157,12 +159,12 @@ class FunctionReader:
             if isinstance(key, str) and isinstance(value, str):
                 found[key] = value
             else:
-                message = f"wrong type of a control output: got {shown(value)}, expected a node's name"
+                message = f"wrong type of a control output: got {spell(value)}, expected a node's name"
                 self._problems.add(key_at(tree, key), message)
         return found
 
 
-def function_attrs(entry: dict[Any, Any], problems: Problems) -> Attrs:
+def function_attrs(entry: dict[Any, Any], problems: FileProblems) -> Attrs:
     """The function's own attrs; what is wrong is reported."""
     if "attrs" not in entry:
         return {}
@@ -171,7 +173,7 @@ def function_attrs(entry: dict[Any, Any], problems: Problems) -> Attrs:
     for key, value in tree.items():
         try:
             found[text_value(key, "an attr's name")] = any_value(value)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             problems.add(value_position(tree, key), str(wrong))
     return found
 
@@ -182,5 +184,5 @@ def _arg(tree: dict[Any, Any], is_output: bool) -> FunctionArg:
     if "type_attr" in tree:
         return FunctionArg(name, None, text_value(tree["type_attr"], "'type_attr'"), value)
     if "type" not in tree:
-        raise Wrong(f"no type of '{name}': got nothing, expected 'type' or 'type_attr'")
+        raise InvalidValue(f"no type of '{name}': got nothing, expected 'type' or 'type_attr'")
     return FunctionArg(name, dtype_value(tree["type"]), None, value)

@@ -16,10 +16,10 @@ from placesim.devices.host_models import (
     SHARES,
     HostModel,
     HostProfile,
-    Measured,
+    MeasuredFigure,
 )
 from placesim.formats.graph_file.plain_values import int_value, number_value, text_value
-from placesim.formats.problems import Problems, Wrong, shown, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
 
 HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "profile")
 PROFILE_KEYS = ("version", "about", "caches", "seconds", "families")
@@ -29,19 +29,19 @@ _MAX_CORES = 1 << 12
 _CACHES = 2
 
 
-def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: Problems) -> Any:
+def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
     """What `read` makes of a key's value; the default where there is none, and where it is wrong, which is reported."""
     if key not in tree:
         return default
     try:
         return read(tree[key])
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         problems.add(value_position(tree, key), str(wrong))
         return default
 
 
 def positive_rate(value: Any, what: str) -> float:
-    """A number above 0.  Raises Wrong."""
+    """A number above 0.  Raises InvalidValue."""
     return _number(value, what, 0.0, is_open=True)
 
 
@@ -51,11 +51,13 @@ def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
             value = float(value)  # YAML 1.1 reads 67e12 as a text
     found = number_value(value, what)
     if not low <= found < float("inf") or (is_open and found == low):
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number {'above' if is_open else 'from'} {low:g}")
+        raise InvalidValue(
+            f"{what} out of range: got {spell(value)}, expected a number {'above' if is_open else 'from'} {low:g}"
+        )
     return float(found)
 
 
-def read_host(tree: Any, position: int, problems: Problems) -> HostModel:
+def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
     """All of `host`; what is wrong is reported, and its default taken."""
     host = problems.mapping(tree, position, "'host'")
     problems.unknown_keys(host, HOST_KEYS, "'host'")
@@ -78,7 +80,7 @@ def read_host(tree: Any, position: int, problems: Problems) -> HostModel:
     )
 
 
-def read_rates(tree: dict[Any, Any], problems: Problems) -> dict[str, float]:
+def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]:
     """`rates` of a host or a GPU's model: operations per second by type."""
     if "rates" not in tree:
         return {}
@@ -88,13 +90,13 @@ def read_rates(tree: dict[Any, Any], problems: Problems) -> dict[str, float]:
     return {key: rate for key, rate in found.items() if rate}
 
 
-def _read_profile(tree: Any, position: int, problems: Problems) -> HostProfile | None:
+def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfile | None:
     profile = problems.mapping(tree, position, "'profile'")
     problems.unknown_keys(profile, PROFILE_KEYS, "'profile'")
     version = profile.get("version")
     if version != PROFILE_VERSION:
         place = value_position(profile, "version") if "version" in profile else position
-        got = "no version" if version is None else f"version {shown(version)}"
+        got = "no version" if version is None else f"version {spell(version)}"
         problems.add(
             place, f"profile of another version: got {got}, expected {PROFILE_VERSION}; `placesim calibrate` measures anew"
         )
@@ -103,7 +105,7 @@ def _read_profile(tree: Any, position: int, problems: Problems) -> HostProfile |
     seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
     families = _mapping(profile, "families", FAMILIES, position, problems)
     figures = {
-        key: read_value(seconds, key, lambda value, k=key: _figure(value, k, problems), Measured(0.0), problems)
+        key: read_value(seconds, key, lambda value, k=key: _figure(value, k, problems), MeasuredFigure(0.0), problems)
         for key in seconds
     }
     return HostProfile(
@@ -115,7 +117,7 @@ def _read_profile(tree: Any, position: int, problems: Problems) -> HostProfile |
     )
 
 
-def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: Problems) -> dict[Any, Any]:
+def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
     """A mapping that has all of the keys."""
     if key not in tree:
         problems.add(position, f"incomplete profile: got no '{key}', expected one")
@@ -128,7 +130,7 @@ def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: i
     return {} if missing else found
 
 
-def _figure(value: Any, key: str, problems: Problems) -> Measured:
+def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
     """Seconds, or seconds with their spread."""
     spread = 0.0
     if isinstance(value, dict):
@@ -136,24 +138,24 @@ def _figure(value: Any, key: str, problems: Problems) -> Measured:
         spread = _number(value.get("spread", 0), "'spread'", 0.0, is_open=False)
         value = value.get("seconds")
     # what a machine does beside something else may be found to take no time of its own
-    return Measured(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
+    return MeasuredFigure(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
 
 
 def _caches(value: Any) -> tuple[float, float]:
     if not isinstance(value, list | tuple) or len(value) != _CACHES:
-        raise Wrong(f"wrong 'caches': got {shown(value)}, expected two numbers of bytes")
+        raise InvalidValue(f"wrong 'caches': got {spell(value)}, expected two numbers of bytes")
     first, last = (positive_rate(entry, "'caches'") for entry in value)
     return first, last
 
 
-def _family(families: dict[Any, Any], key: str, problems: Problems) -> Measured:
+def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> MeasuredFigure:
     tree = problems.mapping(families[key], value_position(families, key), f"'{key}'")
     problems.unknown_keys(tree, _FAMILY_KEYS, f"'{key}'")
     low, value, high = (
         read_value(tree, part, lambda value, p=part: positive_rate(value, f"'{p}'"), 1.0, problems)
         for part in ("low", "factor", "high")
     )
-    return Measured(value, low, high)
+    return MeasuredFigure(value, low, high)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

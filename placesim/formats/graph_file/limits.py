@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from placesim.dtypes import OpenType
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 
 
-class Limits(NamedTuple):
+class EntryLimits(NamedTuple):
     """What entries may not be where they stand, each kind with what is expected of it, and what they may name.
 
     `library` are the functions that may be called, `broken` those of which all that is wrong has been reported, `open_types`
@@ -17,9 +17,9 @@ class Limits(NamedTuple):
     """
 
     refused: Mapping[str, str] = {}
-    library: Mapping[str, Function] = {}
+    library: Mapping[str, LibraryFunction] = {}
     broken: Collection[str] = ()
     open_types: Mapping[str, OpenType] = {}
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = EntryLimits()

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
-from placesim.formats.problems import WRONG, Problems
+from placesim.formats.graph_file.scoped_names import EntryBreak, ScopedNames, UnresolvedName
+from placesim.formats.problems import WRONG, FileProblems
 from placesim.graph.binding import Operand
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import NEXT_ITERATIONS
@@ -33,27 +33,27 @@ class _LoopInput(NamedTuple):
     merge: int
     input_index: int
     slot: int
-    unresolved: Unresolved
+    unresolved: UnresolvedName
 
 
 class Loops:
     """Makes a Merge before what it reads is there; `close` gives it its missing inputs."""
 
-    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames, references: References) -> None:
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, references: References) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
         self._references = references
         self._inputs: list[_LoopInput] = []
 
-    def add_merge(self, new: NewNode, waits: list[Unresolved]) -> int:
+    def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
         """The id of a Merge of which some inputs are still to come: they take the type of one that is there.
 
-        Raises Broken where none is, and GraphBuildError.
+        Raises EntryBreak where none is, and GraphBuildError.
         """
         known = next((item for item in new.items if isinstance(item, Operand)), None)
         if known is None or any(item is WRONG for item in new.items):
-            raise Broken
+            raise EntryBreak
         operands = [item if isinstance(item, Operand) else known for item in new.items]
         self._references.forget(waits)
         refs = [TensorRef(operand.node, operand.slot) for operand in operands]
@@ -62,7 +62,7 @@ class Loops:
                 scopes.enter_context(self._builder.device(new.device))
             node = self._builder.add_named(new.op, new.full_name, refs, new.attrs, new.controls, new.position)
         for index, item in enumerate(new.items):
-            if isinstance(item, Unresolved):
+            if isinstance(item, UnresolvedName):
                 self._inputs.append(_LoopInput(node.id, index, split_tensor_name(item.text)[1], item))
         return node.id
 

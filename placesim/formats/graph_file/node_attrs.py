@@ -19,8 +19,8 @@ from placesim.formats.graph_file.plain_values import (
     tensor_value,
     text_value,
 )
-from placesim.formats.problems import Wrong, one_of, shown
-from placesim.graph.graph import Function
+from placesim.formats.problems import InvalidValue, one_of, spell
+from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.definitions import AttrDef
 from placesim.ops.registry import Registry
@@ -53,7 +53,9 @@ def _func(value: Any) -> FunctionName:
         attrs = value.get("attrs") or {}
         if isinstance(attrs, dict):
             return FunctionName(text_value(value["func"], "a function"), tuple((k, any_value(v)) for k, v in attrs.items()))
-    raise Wrong(f"wrong type of an attr: got {shown(value)}, expected a function: its name, or {{func: NAME, attrs: ATTRS}}")
+    raise InvalidValue(
+        f"wrong type of an attr: got {spell(value)}, expected a function: its name, or {{func: NAME, attrs: ATTRS}}"
+    )
 
 
 _TYPED: dict[str, Callable[[Any], AttrValue]] = {
@@ -71,13 +73,13 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 def any_value(value: Any) -> AttrValue:
     """An attr of which no definition says the type: as it is written, or `{type: ...}`, `{shape: ...}` and the like.
 
-    Raises Wrong for what is no attr.
+    Raises InvalidValue for what is no attr.
     """
     if isinstance(value, list | tuple) and not isinstance(value, Shape | TensorValue | FunctionName | Placeholder):
         return tuple(map(any_value, value))
     if not isinstance(value, dict):
         if value is None:
-            raise Wrong("wrong type of an attr: got null, expected a value")
+            raise InvalidValue("wrong type of an attr: got null, expected a value")
         return value
     if len(value) == 1:
         ((kind, inner),) = value.items()
@@ -91,11 +93,11 @@ def any_value(value: Any) -> AttrValue:
 
 
 def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """An attr by its definition; as `any_value` where there is none.  Raises Wrong for one of another type."""
+    """An attr by its definition; as `any_value` where there is none.  Raises InvalidValue for one of another type."""
     if attr is None:
         return any_value(value)
     if isinstance(value, dict) and list(value) == ["type"] and attr.type != "type":
-        raise Wrong(f"wrong type of attr '{attr.name}': got {shown(value)}, expected {attr.type}")
+        raise InvalidValue(f"wrong type of attr '{attr.name}': got {spell(value)}, expected {attr.type}")
     if isinstance(value, dict) and list(value) in (["placeholder"], ["type"]):
         return any_value(value)
     element = attr.type.removeprefix("list(").removesuffix(")")
@@ -104,20 +106,20 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
         if not attr.type.startswith("list("):
             return read(value)
         if not isinstance(value, list | tuple):
-            raise Wrong(f"wrong type of an attr: got {shown(value)}, expected a list")
+            raise InvalidValue(f"wrong type of an attr: got {spell(value)}, expected a list")
         return tuple(map(read, value))
-    except Wrong as wrong:
-        raise Wrong(str(wrong).replace("an attr", f"attr '{attr.name}'")) from None
+    except InvalidValue as wrong:
+        raise InvalidValue(str(wrong).replace("an attr", f"attr '{attr.name}'")) from None
 
 
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
     """An attr as a NodeDef has it: by its definition, but of its own kind where that is another, for the importer to refuse.
 
-    Raises Wrong for what is no attr at all.
+    Raises InvalidValue for what is no attr at all.
     """
     try:
         return attr_value(attr, value)
-    except Wrong:
+    except InvalidValue:
         if attr is None or not _is_of_another_kind(attr.type, value):
             raise
         return any_value(value)
@@ -151,7 +153,7 @@ class AttrReader:
     def __init__(
         self,
         registry: Registry,
-        functions: Mapping[str, Function],
+        functions: Mapping[str, LibraryFunction],
         report: Callable[[Any, Any, str], None],
         is_raw: bool = False,
         open_types: Mapping[str, OpenType] = {},
@@ -180,7 +182,7 @@ class AttrReader:
         for name, value in tree.items():
             try:
                 attrs[name] = self._settled(read(self._definition(op, name), value))
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self._report(tree, name, str(wrong))
                 is_good = False
         return attrs if is_good else None
@@ -193,12 +195,12 @@ class AttrReader:
             expected = (
                 f"one of {', '.join(self._open_types)}" if self._open_types else "none outside of a function with 'type_attr'"
             )
-            raise Wrong(f"unknown placeholder: got '{value.name}', expected {expected}")
+            raise InvalidValue(f"unknown placeholder: got '{value.name}', expected {expected}")
         return found
 
     def _definition(self, op: str, name: Any) -> AttrDef | None:
         if not isinstance(name, str):
-            raise Wrong(f"wrong type of an attr's name: got {shown(name)}, expected a text")
+            raise InvalidValue(f"wrong type of an attr's name: got {spell(name)}, expected a text")
         definition = self._registry.op(op)
         if definition is None:
             called = self._functions.get(op)
@@ -208,7 +210,7 @@ class AttrReader:
             return definition.attrs.get(name)
         known = tuple(definition.attrs)
         expected = one_of(known) if known else "none"
-        raise Wrong(f"unknown attr of '{op}': got '{name}', expected {expected}{did_you_mean(name, known)}")
+        raise InvalidValue(f"unknown attr of '{op}': got '{name}', expected {expected}{did_you_mean(name, known)}")
 
 
 _MAX_KEY_ENTRIES = 64

@@ -7,23 +7,23 @@ from functools import partial
 from typing import Any
 
 from placesim.errors import GraphBuildError, UnimplementedError
-from placesim.formats.graph_file.limits import Limits
+from placesim.formats.graph_file.limits import EntryLimits
 from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scope_entries import enter_colocation, giving, is_device_text
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
+from placesim.formats.graph_file.scope_entries import enter_colocation, is_device_text, make_device_function
+from placesim.formats.graph_file.scoped_names import EntryBreak, ScopedNames, UnresolvedName
 from placesim.formats.graph_file.yaml_tree import Mapping as Tree
-from placesim.formats.graph_file.yaml_tree import packed
-from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
+from placesim.formats.graph_file.yaml_tree import pack_mark
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, key_position, own_position, spell, value_position
 from placesim.graph.binding import AttrError, InputError, Operand
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
-from placesim.ops.registry import said_elsewhere
+from placesim.ops.registry import describe_other_releases
 
 NODE_KEYS = dict.fromkeys(
     ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
@@ -39,12 +39,12 @@ class NodeEntries:
 
     def __init__(
         self,
-        builder: GraphBuilder,
-        problems: Problems,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
         names: ScopedNames,
         references: References,
         loops: Loops,
-        limits: Limits,
+        limits: EntryLimits,
     ) -> None:
         self._builder = builder
         self._problems = problems
@@ -65,20 +65,20 @@ class NodeEntries:
         self._report(entry, key, message)
 
     def take(self, entry: dict[Any, Any]) -> None:
-        """An entry with `op`.  Raises Broken where its name is none."""
+        """An entry with `op`.  Raises EntryBreak where its name is none."""
         op, name = entry["op"], entry.get("name")
-        position = packed(entry.marks[0]) if entry.__class__ is Tree else 0
+        position = pack_mark(entry.marks[0]) if entry.__class__ is Tree else 0
         is_plain = tuple(entry) in self._plain_keys
         is_good = is_plain or self._check_keys(entry)
         if op.__class__ is not str or op not in self._known_ops:
             is_good &= self._check_op(entry, op)
         full = self._names.claim(entry, op, name, position)
-        waits: list[Unresolved] = []
+        waits: list[UnresolvedName] = []
         node_id = self._add_plain(entry, op, full, position) if is_plain and is_good else None
         if node_id is None:
             try:
                 node_id = self._add(entry, op, full, position, waits, is_good)
-            except Broken:
+            except EntryBreak:
                 self._names.mark_broken(entry, full, position, waits)
                 return
         if name is not None:
@@ -114,10 +114,10 @@ class NodeEntries:
         if definition is not None or (isinstance(op, str) and op in builder.graph.functions):
             return self._check_not_removed(entry, op, definition)
         if not isinstance(op, str):
-            message = f"wrong type of 'op': got {shown(op)}, expected an op's name"
+            message = f"wrong type of 'op': got {spell(op)}, expected an op's name"
         else:
             known = (*builder.registry.op_names, *self._limits.library, *builder.graph.functions)
-            near = said_elsewhere(op, builder.registry) or self._problems.did_you_mean(op, known)
+            near = describe_other_releases(op, builder.registry) or self._problems.did_you_mean(op, known)
             message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
         return False
@@ -160,13 +160,13 @@ class NodeEntries:
                 if attrs is None:
                     return None
             return builder.add_resolved(op, full, tuple(nodes), _first_outputs(len(nodes)), attrs, (), position, device).id
-        except (GraphBuildError, Wrong):
+        except (GraphBuildError, InvalidValue):
             return None
 
     # --- the long way -----------------------------------------------------------------------------------------------
 
-    def _add(self, entry: dict[Any, Any], op: Any, full: str, position: int, waits: list[Unresolved], is_good: bool) -> int:
-        """The node's id; raises Broken once all that is wrong with the entry has been reported."""
+    def _add(self, entry: dict[Any, Any], op: Any, full: str, position: int, waits: list[UnresolvedName], is_good: bool) -> int:
+        """The node's id; raises EntryBreak once all that is wrong with the entry has been reported."""
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
@@ -180,26 +180,26 @@ class NodeEntries:
             if "colocate_with" in entry:
                 enter_colocation(scopes, builder, references.colocated(entry, full, waits))
             if is_device_text(device):
-                scopes.enter_context(builder.device(giving(device["text"])))
+                scopes.enter_context(builder.device(make_device_function(device["text"])))
                 device = ""
             if op == "Const":
                 tensor, attrs = self._constant(entry, bool(inputs.items)) if is_good else (None, None)
                 if tensor is None or attrs is None or waits:
-                    raise Broken
+                    raise EntryBreak
                 return builder.add_constant(full, tensor, attrs, inputs.controls, position, device).id
             attrs = self._attrs(entry, op) if is_good else None
             if attrs is None:
-                raise Broken
+                raise EntryBreak
             new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, device)
             if op in MERGES and waits and all(any(wait is item for item in new.items) for wait in waits):
                 return self._loops.add_merge(new, waits)
             if waits or any(item is WRONG for item in new.items):
-                raise Broken
+                raise EntryBreak
             try:
                 return self._make(new)
             except GraphBuildError as error:
                 self._problems.add_error(self._error_position(entry, error, position), error)
-                raise Broken from None
+                raise EntryBreak from None
 
     def _make(self, new: NewNode) -> int:
         """The id of a node of which all is there.  Raises GraphBuildError."""
@@ -221,7 +221,7 @@ class NodeEntries:
             if device is None or device.__class__ is str:
                 self._builder.device_text(device)
                 return True
-            message = f"wrong type of 'device': got {shown(device)}, expected a device specification"
+            message = f"wrong type of 'device': got {spell(device)}, expected a device specification"
             self._problems.add(value_position(entry, "device"), message)
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "device"), error)
@@ -276,7 +276,7 @@ class NodeEntries:
             tensor = constant_value(entry.get("value", given.get("value")), dtype, shape)
             self._doubt_shape(entry, tensor)
             return tensor, attrs
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self._problems.add(value_position(entry, "value") if "value" in entry else own_position(entry), str(wrong))
             return None, None
 

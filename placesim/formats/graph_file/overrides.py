@@ -13,9 +13,9 @@ from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.links import parse_link, read_links
 from placesim.formats.graph_file.steps import StepReader
 from placesim.formats.graph_file.yaml_tree import decode_utf8, read_tree
-from placesim.formats.problems import Problems, Wrong, own_position, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, own_position, value_position
 from placesim.graph.graph import Graph, split_tensor_name
-from placesim.graph.steps import Feed, FromFile
+from placesim.graph.steps import Feed, FileFeed
 
 
 def read_inventory(
@@ -23,7 +23,7 @@ def read_inventory(
 ) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     """A document with `devices` and, where it likes, `links`.  Raises GraphFileError with all that is wrong with it."""
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
-    problems = Problems(file)
+    problems = FileProblems(file)
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
     problems.unknown_keys(root, ("devices", "links"), "an inventory")
     if not problems and "devices" not in root:
@@ -41,7 +41,7 @@ def parse_links(texts: Sequence[str]) -> tuple[LinkEntry, ...]:
     """Links as `ENDS=BANDWIDTH[@LATENCY]`.  Raises UsageError."""
     try:
         return tuple(map(parse_link, texts))
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise UsageError(str(wrong)) from None
 
 
@@ -51,7 +51,7 @@ def parse_feed(text: str) -> tuple[str, Any]:
     if not equals or not name.strip():
         raise UsageError(f"wrong feed: got '{text}', expected NAME=VALUE or NAME=@FILE.npy")
     if value.startswith("@"):
-        return name.strip(), FromFile(str(Path(value[1:]).absolute()))
+        return name.strip(), FileFeed(str(Path(value[1:]).absolute()))
     try:
         return name.strip(), read_tree(value, f"--feed {name.strip()}")
     except GraphFileError as error:
@@ -77,7 +77,7 @@ class _PlainNames:
 
 def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:
     """Feeds by tensor name, the values as in a file's `feed`, or arrays.  Raises UsageError with all that is wrong."""
-    problems = Problems("feed")
+    problems = FileProblems("feed")
     step = StepReader(graph, _PlainNames(graph), problems).read_step({"feed": dict(feeds)}, ("feed",))
     try:
         problems.raise_if_any()

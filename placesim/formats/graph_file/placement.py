@@ -7,13 +7,13 @@ from typing import Any
 
 from placesim.devices.names import format_spec, parse_python_spec
 from placesim.errors import GraphBuildError
-from placesim.formats.problems import Problems, key_position, shown, value_position
+from placesim.formats.problems import FileProblems, key_position, spell, value_position
 from placesim.graph.colocated import colocated_copies
 from placesim.graph.graph import DeviceScope, Graph
-from placesim.graph.patterns import matching
+from placesim.graph.patterns import find_matching_names
 
 
-def read_placement(tree: Any, position: int, graph: Graph, problems: Problems) -> None:
+def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
     """Give the nodes of a graph, once they are all there, the devices of `{PATTERN: DEVICE}`; of several the last counts.
 
     As with `--device`, no scope adds to such a device, and what asks for a device because it is colocated with such a node
@@ -35,10 +35,10 @@ def read_placement(tree: Any, position: int, graph: Graph, problems: Problems) -
         graph.device_scopes += (DeviceScope(node.id, node.id + 1, device, at), DeviceScope(node.id, node.id + 1, None, at))
 
 
-def _device(rows: dict[Any, Any], pattern: Any, problems: Problems) -> str | None:
+def _device(rows: dict[Any, Any], pattern: Any, problems: FileProblems) -> str | None:
     device = rows[pattern]
     if device is not None and not isinstance(device, str):
-        message = f"wrong type in 'placement': got {shown(device)}, expected a device specification"
+        message = f"wrong type in 'placement': got {spell(device)}, expected a device specification"
         problems.add(value_position(rows, pattern), message)
         return None
     try:
@@ -48,12 +48,12 @@ def _device(rows: dict[Any, Any], pattern: Any, problems: Problems) -> str | Non
         return None
 
 
-def _names(rows: dict[Any, Any], pattern: Any, graph: Graph, problems: Problems) -> Sequence[str]:
+def _names(rows: dict[Any, Any], pattern: Any, graph: Graph, problems: FileProblems) -> Sequence[str]:
     if not isinstance(pattern, str):
-        message = f"wrong type in 'placement': got {shown(pattern)}, expected a node's name, an id or a pattern"
+        message = f"wrong type in 'placement': got {spell(pattern)}, expected a node's name, an id or a pattern"
         problems.add(key_position(rows, pattern), message)
         return ()
-    names = matching(pattern, graph)
+    names = find_matching_names(pattern, graph)
     if not names and not problems:  # what is broken elsewhere may have made it
         message = f"no node to place: got '{pattern}', expected the name or id of a node, or a pattern that fits one"
         near = problems.did_you_mean(pattern, (*graph.handles, *graph.ids))

@@ -1,6 +1,6 @@
 """What stands in a YAML tree -> types, shapes, sizes, numbers, texts and tensors; attrs are made of these in `node_attrs`.
 
-Every function raises `Wrong` with what was found and what was expected.
+Every function raises `InvalidValue` with what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import binascii
 import re
 from typing import Any
 
-from placesim.dtypes import NAMES, DType, parse_dtype
+from placesim.dtypes import NAMES, DataType, parse_dtype
 from placesim.errors import GraphBuildError
-from placesim.formats.problems import Wrong, shown
+from placesim.formats.problems import InvalidValue, spell
 from placesim.graph.constants import make_constant
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 from placesim.suggestions import did_you_mean
@@ -47,16 +47,16 @@ _OTHER_NAMES = {
 """What other languages and libraries call TensorFlow's types."""
 
 
-def dtype_value(value: Any) -> DType:
+def dtype_value(value: Any) -> DataType:
     """`float32`, `float`, `DT_FLOAT`."""
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return value
     try:
         return parse_dtype(value)
     except (KeyError, TypeError):
         other = _OTHER_NAMES.get(value) if isinstance(value, str) else None
         near = f"; did you mean '{other}'?" if other else did_you_mean(value, NAMES)
-        raise Wrong(f"unknown type: got {shown(value)}, expected one of TensorFlow's{near}") from None
+        raise InvalidValue(f"unknown type: got {spell(value)}, expected one of TensorFlow's{near}") from None
 
 
 def shape_value(value: Any) -> Shape:
@@ -66,11 +66,13 @@ def shape_value(value: Any) -> Shape:
     if value == "unknown":
         return UNKNOWN_RANK
     if not isinstance(value, list | tuple):
-        raise Wrong(f"wrong type of a shape: got {shown(value)}, expected a list of dimensions or 'unknown'")
+        raise InvalidValue(f"wrong type of a shape: got {spell(value)}, expected a list of dimensions or 'unknown'")
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise Wrong(f"wrong dimension of a shape: got {shown(dim)}, expected a number from 0, or -1 where it is unknown")
+            raise InvalidValue(
+                f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 where it is unknown"
+            )
     return Shape(dims)
 
 
@@ -78,7 +80,9 @@ def known_shape(value: Any) -> tuple[int, ...]:
     """A shape of which all is known, as a tensor's."""
     dims = shape_value(value).dims
     if dims is None or -1 in dims:
-        raise Wrong(f"unknown shape of a tensor: got {shown(value) if dims is None else list(dims)}, expected known dimensions")
+        raise InvalidValue(
+            f"unknown shape of a tensor: got {spell(value) if dims is None else list(dims)}, expected known dimensions"
+        )
     return dims
 
 
@@ -89,10 +93,10 @@ def size_value(value: Any) -> int:
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = None if found is None else next((unit for unit in _UNITS if unit.lower() == found[2].lower()), None)
     if found is None or unit is None:
-        raise Wrong(f"bad size: got {shown(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
+        raise InvalidValue(f"bad size: got {spell(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
     size = float(found[1]) * _UNITS[unit]
     if not 1 <= size < INT64_END:
-        raise Wrong(f"bad size: got {shown(value)}, expected more than nothing and less than 8 EiB")
+        raise InvalidValue(f"bad size: got {spell(value)}, expected more than nothing and less than 8 EiB")
     return int(size)
 
 
@@ -104,40 +108,40 @@ def seconds_value(value: Any) -> float:
     elif type(value) in (int, float):
         seconds = float(value) if abs(value) < INT64_END else float("inf")
     else:
-        raise Wrong(f"bad time: got {shown(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
+        raise InvalidValue(f"bad time: got {spell(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
     if not 0 <= seconds < INT64_END:
-        raise Wrong(f"bad time: got {shown(value)}, expected a number of seconds from 0")
+        raise InvalidValue(f"bad time: got {spell(value)}, expected a number of seconds from 0")
     return seconds
 
 
 def int_value(value: Any, low: int, high: int, what: str) -> int:
     """A whole number within bounds."""
     if type(value) is not int:
-        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a whole number from {low} to {high}")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a whole number from {low} to {high}")
     if not low <= value <= high:
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from {low} to {high}")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from {low} to {high}")
     return value
 
 
 def bool_value(value: Any, what: str) -> bool:
     if type(value) is not bool:
-        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected true or false")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected true or false")
     return value
 
 
 def text_value(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a text")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a text")
     return value
 
 
 def number_value(value: Any, what: str) -> float:
     if type(value) not in (int, float):
-        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a number")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a number")
     try:
         return float(value)
     except OverflowError:
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number") from None
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number") from None
 
 
 def figure_value(value: Any, what: str) -> int | float:
@@ -151,7 +155,7 @@ def bytes_value(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise Wrong(f"wrong bytes: got {shown(value)}, expected base64") from None
+        raise InvalidValue(f"wrong bytes: got {spell(value)}, expected base64") from None
 
 
 # --- tensors --------------------------------------------------------------------------------------------------------
@@ -167,7 +171,9 @@ def literal(value: Any) -> Any:
         return bytes_value(value["bytes"])
     if list(value) == ["tensor"]:
         return tensor_value(value["tensor"])
-    raise Wrong("wrong literal: got a mapping, expected a number, a boolean, a text, a list, {bytes: BASE64} or {tensor: ...}")
+    raise InvalidValue(
+        "wrong literal: got a mapping, expected a number, a boolean, a text, a list, {bytes: BASE64} or {tensor: ...}"
+    )
 
 
 def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
@@ -177,14 +183,16 @@ def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorVa
     value = literal(value)
     if isinstance(value, TensorValue):
         if dtype is not None and dtype_value(dtype) is not value.dtype:
-            raise Wrong(f"two types of one tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}")
+            raise InvalidValue(
+                f"two types of one tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
+            )
         value, dtype = value.array, value.dtype
     try:
         return make_constant(
             value, None if dtype is None else dtype_value(dtype), None if shape is None else known_shape(shape)
         )
     except GraphBuildError as error:
-        raise Wrong(error.message) from None
+        raise InvalidValue(error.message) from None
 
 
 def tensor_value(value: Any) -> TensorValue:
@@ -195,7 +203,7 @@ def tensor_value(value: Any) -> TensorValue:
         return constant_value(value)
     for key in value:
         if key not in ("dtype", "shape", "value"):
-            raise Wrong(f"unknown key in a tensor: got {shown(key)}, expected dtype, shape or value")
+            raise InvalidValue(f"unknown key in a tensor: got {spell(key)}, expected dtype, shape or value")
     if "value" not in value:
-        raise Wrong("no value of a tensor: got nothing, expected 'value'")
+        raise InvalidValue("no value of a tensor: got nothing, expected 'value'")
     return constant_value(value["value"], value.get("dtype"), value.get("shape"))

@@ -8,8 +8,8 @@ from typing import Any
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value
 from placesim.formats.node_import import NodeImport
-from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
-from placesim.graph.graph import Function, Graph, NodeDef, split_tensor_name
+from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
+from placesim.graph.graph import Graph, LibraryFunction, NodeDef, split_tensor_name
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
 
@@ -26,8 +26,8 @@ class NodeDefReader:
     def __init__(
         self,
         registry: Registry,
-        functions: Mapping[str, Function],
-        problems: Problems,
+        functions: Mapping[str, LibraryFunction],
+        problems: FileProblems,
         where: str,
         is_marked: bool = False,
     ) -> None:
@@ -56,14 +56,14 @@ class NodeDefReader:
         value = entry.get(key, "")
         if isinstance(value, str):
             return value
-        self._report(entry, key, f"wrong type of '{key}': got {shown(value)}, expected a text")
+        self._report(entry, key, f"wrong type of '{key}': got {spell(value)}, expected a text")
         return None
 
     def _inputs(self, entry: dict[Any, Any]) -> tuple[str, ...] | None:
         listed = self._problems.sequence(entry["inputs"], value_position(entry, "inputs"), "'inputs'")
         wrong = [index for index, text in enumerate(listed) if not isinstance(text, str)]
         for index in wrong:
-            self._report(listed, index, f"wrong type of an input: got {shown(listed[index])}, expected a node's name")
+            self._report(listed, index, f"wrong type of an input: got {spell(listed[index])}, expected a node's name")
         return None if wrong else tuple(listed)
 
     def _attrs(self, entry: dict[Any, Any], op: str) -> Attrs | None:
@@ -83,7 +83,7 @@ class NodeDefReader:
     def _const_attrs(self, entry: dict[Any, Any], own: dict[str, Any], attrs: Attrs | None) -> Attrs | None:
         try:
             tensor = constant_value(own["value"], own.get("dtype"), own.get("shape"))
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self._report(entry, "value", str(wrong))
             return None
         return None if attrs is None else {"dtype": tensor.dtype, "value": tensor, **attrs}
@@ -92,7 +92,7 @@ class NodeDefReader:
 class RawNodes:
     """Takes the entries of `nodes`; `finish` ties their inputs, which may be forward references."""
 
-    def __init__(self, graph: Graph, problems: Problems, is_marked: bool = False) -> None:
+    def __init__(self, graph: Graph, problems: FileProblems, is_marked: bool = False) -> None:
         self._problems = problems
         self._reader = NodeDefReader(graph.registry, graph.functions, problems, "a raw node", is_marked)
         self._nodes = NodeImport(graph, problems)
@@ -105,7 +105,7 @@ class RawNodes:
     def take(self, entry: Any, position: int = 0) -> None:
         """One NodeDef; what is wrong with it is reported, never raised."""
         if not isinstance(entry, dict):
-            self._problems.add(position, f"wrong type of an entry of 'nodes': got {shown(entry)}, expected a mapping")
+            self._problems.add(position, f"wrong type of an entry of 'nodes': got {spell(entry)}, expected a mapping")
             return
         node_def = self._reader.read(entry)
         if node_def is not None:

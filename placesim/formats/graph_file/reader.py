@@ -21,16 +21,16 @@ from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries
 from placesim.formats.graph_file.entry_pieces import take_pieces
 from placesim.formats.graph_file.functions import FunctionReader
-from placesim.formats.graph_file.limits import Limits
+from placesim.formats.graph_file.limits import EntryLimits
 from placesim.formats.graph_file.links import read_links
 from placesim.formats.graph_file.placement import read_placement
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
-from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Graph
-from placesim.graph.steps import Config, GraphFile, Step
+from placesim.graph.steps import Config, GraphFile, GraphStep
 from placesim.ops.registry import Registry, load_registry
 from placesim.releases import find_release
 
@@ -92,7 +92,7 @@ class _EntryStream(yaml_tree.Sequence):
         if entry.__class__ is yaml_tree.Mapping:
             self._take(entry)
         else:
-            self._take(entry, yaml_tree.packed(marks[-1]))
+            self._take(entry, yaml_tree.pack_mark(marks[-1]))
         del marks[1:]
 
 
@@ -133,7 +133,7 @@ class _Content:
         self._file = file
         self._given = registry
         self._registry: Registry
-        self._problems = Problems(file)
+        self._problems = FileProblems(file)
         self.is_begun = False
         self._is_raw = self._has_functions = self._leaves_marks = False
         self.graph: Graph
@@ -160,11 +160,11 @@ class _Content:
         self._leaves_marks = head.get("marks") is True
         reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
         functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
-        builder = GraphBuilder(self._registry, functions, self._file)
+        builder = ScopedGraphBuilder(self._registry, functions, self._file)
         builder.last_number = reader.last_number
         builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        limits = Limits(library=functions, broken=reader.broken)
+        limits = EntryLimits(library=functions, broken=reader.broken)
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
@@ -176,7 +176,7 @@ class _Content:
         problems.unknown_keys(tree, FILE_KEYS, "a graph file")
         for key in ("raw", "marks"):
             if key in tree and not isinstance(tree[key], bool):
-                message = f"wrong type of '{key}': got {shown(tree[key])}, expected true or false"
+                message = f"wrong type of '{key}': got {spell(tree[key])}, expected true or false"
                 problems.add(value_position(tree, key), message)
         self._check_release(tree)
         if "nodes" not in tree:
@@ -229,13 +229,13 @@ class _Content:
         if tree is None:
             self._problems.add(position, "empty file: got nothing, expected a mapping with 'nodes'")
         else:
-            self._problems.add(position, f"wrong type of a graph file: got {shown(tree)}, expected a mapping with 'nodes'")
+            self._problems.add(position, f"wrong type of a graph file: got {spell(tree)}, expected a mapping with 'nodes'")
         self._problems.raise_if_any()
 
     def _text(self, tree: dict[Any, Any], key: str, default: str) -> str:
         value = tree.get(key, default)
         if not isinstance(value, str):
-            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {shown(value)}, expected a text")
+            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {spell(value)}, expected a text")
             return default
         return value
 
@@ -244,8 +244,8 @@ class _Content:
         try:
             if isinstance(rest, dict) and list(rest) == ["bytes"]:
                 return bytes_value(rest["bytes"])
-            raise Wrong(f"wrong type of 'rest': got {shown(rest)}, expected {{bytes: BASE64}}")
-        except Wrong as wrong:
+            raise InvalidValue(f"wrong type of 'rest': got {spell(rest)}, expected {{bytes: BASE64}}")
+        except InvalidValue as wrong:
             self._problems.add(value_position(tree, "rest"), str(wrong))
             return b""
 
@@ -259,11 +259,11 @@ class _Content:
             if key in versions:
                 try:
                     found[key] = int_value(versions[key], 0, _INT32 - 1, f"'{key}'")
-                except Wrong as wrong:
+                except InvalidValue as wrong:
                     self._problems.add(value_position(versions, key), str(wrong))
         return found
 
-    def _steps(self, tree: dict[Any, Any], taker: NodeTaker) -> tuple[Step, ...] | None:
+    def _steps(self, tree: dict[Any, Any], taker: NodeTaker) -> tuple[GraphStep, ...] | None:
         reader = StepReader(self.graph, taker, self._problems)
         shorthand = [key for key in ("fetch", "feed") if key in tree]
         if "run" not in tree:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 from placesim.dtypes import RESOURCE
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import literal
-from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved, slot_of
-from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.graph_file.scoped_names import ScopedNames, UnresolvedName, slot_of
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.function_writing import output_starts
 from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
 from placesim.ops.registry import Registry
@@ -27,7 +27,7 @@ class Inputs(NamedTuple):
     controls: tuple[int, ...]
 
 
-class Outside(Protocol):
+class OuterScope(Protocol):
     """What stands around the body of a function."""
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
@@ -61,12 +61,12 @@ def takes_handle(registry: Registry, op: Any, index: int) -> bool:
 class References:
     """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
 
-    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames) -> None:
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames) -> None:
         self.builder = builder
         self.problems = problems
         self._names = names
-        self._unresolved: list[Unresolved] = []
-        self.outside: Outside | None = None
+        self._unresolved: list[UnresolvedName] = []
+        self.outside: OuterScope | None = None
         self.is_of_function = False
         """Whether these are a function's: tensors may be named as in a FunctionDef too, `node:output_arg:index`."""
 
@@ -88,7 +88,7 @@ class References:
             nodes.append(node_id)
         return nodes
 
-    def inputs(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> Inputs:
+    def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
         """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
         given = entry.get("inputs")
         tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
@@ -126,14 +126,14 @@ class References:
         """A literal that stands under an index or key; WRONG, and reported, where it is none."""
         try:
             if item is None:
-                raise Wrong("wrong type of an input: got null, expected a reference or a literal")
+                raise InvalidValue("wrong type of an input: got null, expected a reference or a literal")
             return literal(item)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self.problems.add(value_position(tree, index), str(wrong))
             return WRONG
 
     def tensors(
-        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[Unresolved], as_handle: bool = False
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool = False
     ) -> list[Any]:
         """What a text stands for, as items of Inputs: `tree` and `index` say where it stands.
 
@@ -171,7 +171,7 @@ class References:
         return (name, starts[output] + int(index or 0)) if output in starts else None
 
     def _from_outside(
-        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[Unresolved], as_handle: bool
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool
     ) -> list[Any]:
         """What is not there is looked for around the body; from there it may also be broken."""
         try:
@@ -208,7 +208,7 @@ class References:
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
-    def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[Unresolved]) -> list[int]:
+    def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[UnresolvedName]) -> list[int]:
         """The nodes under `control_inputs`, say: a name or a list of them."""
         return [
             node
@@ -216,7 +216,7 @@ class References:
             for node in self._nodes(tree, index, text, reader, waits, self.outside)
         ]
 
-    def colocated(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> list[int | str]:
+    def colocated(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> list[int | str]:
         """What stands under `colocate_with`: nodes, and the names of those that stand outside of the body."""
         found: list[int | str] = []
         for tree, index, text in self._texts(entry, "colocate_with"):
@@ -237,11 +237,11 @@ class References:
             if isinstance(item, str):
                 yield tree, index, item
             else:
-                message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
+                message = f"wrong type in '{key}': got {spell(item)}, expected a node's name"
                 self.problems.add(value_position(tree, index), message)
 
     def _nodes(
-        self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved], outside: Outside | None
+        self, tree: Any, key: Any, text: str, reader: str, waits: list[UnresolvedName], outside: OuterScope | None
     ) -> list[int]:
         found = self._names.resolve(split_tensor_name(text.removeprefix("^"))[0])
         if found is None:
@@ -254,13 +254,13 @@ class References:
 
     # --- what only the whole list shows -----------------------------------------------------------------------------
 
-    def _wait_for(self, position: int, text: str, reader: str) -> Unresolved:
+    def _wait_for(self, position: int, text: str, reader: str) -> UnresolvedName:
         name = text.partition(":")[0] if self.is_of_function and text[:1] != "^" else ""
         unresolved = self._names.unresolved(position, text, reader, name)
         self._unresolved.append(unresolved)
         return unresolved
 
-    def forget(self, waits: list[Unresolved]) -> None:
+    def forget(self, waits: list[UnresolvedName]) -> None:
         """Leave names to someone else who waits for them."""
         self._unresolved = [unresolved for unresolved in self._unresolved if all(unresolved is not wait for wait in waits)]
 
@@ -271,7 +271,7 @@ class References:
             self._settle(unresolved, in_cycles)
         self._unresolved = []
 
-    def _settle(self, unresolved: Unresolved, in_cycles: set[str]) -> None:
+    def _settle(self, unresolved: UnresolvedName, in_cycles: set[str]) -> None:
         if self._names.later_node(unresolved) is not None:
             self.report_later(unresolved)
             return
@@ -285,13 +285,13 @@ class References:
             cycle = " -> ".join([*reversed(path), unresolved.reader])
             self.problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
 
-    def report_later(self, unresolved: Unresolved) -> None:
+    def report_later(self, unresolved: UnresolvedName) -> None:
         """A name that stands for a node below its reader."""
         expected = "expected a node above (only a Merge may read a NextIteration below)"
         message = f"reference to a later node: got '{unresolved.text}', {expected}"
         self.problems.add(unresolved.position, message)
 
-    def report_unknown(self, unresolved: Unresolved) -> None:
+    def report_unknown(self, unresolved: UnresolvedName) -> None:
         """A name that stands for nothing in the file."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
         around = () if self.outside is None else self.outside.all_names()

@@ -36,37 +36,37 @@ from placesim.formats.graph_file.training_reader import (
     MINIMIZE_OPTIONS,
     UNCONNECTED,
 )
-from placesim.formats.problems import Problems
+from placesim.formats.problems import FileProblems
 from placesim.formats.schemas import (
     BOOLEAN,
     DIALECT,
     NUMBER,
     TEXT,
     Schema,
-    closed,
-    either,
-    keyed,
-    listed,
+    accepted_schema,
+    closed_schema,
+    integer_schema,
+    list_schema,
+    mapping_schema,
     one_of_words,
-    taken_by,
-    whole,
+    union_schema,
 )
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
 from placesim.ops.registry import load_registry
 from placesim.releases import RELEASES
 
 _NULL: Schema = {"type": "null"}
-_COUNT = whole(0, MAX_COUNT)
-_INT64 = whole(-(1 << 63), (1 << 63) - 1)
-_SIZE = either({"type": "integer", "minimum": 1}, TEXT)
-_FIGURE = either(NUMBER, TEXT)
+_COUNT = integer_schema(0, MAX_COUNT)
+_INT64 = integer_schema(-(1 << 63), (1 << 63) - 1)
+_SIZE = union_schema({"type": "integer", "minimum": 1}, TEXT)
+_FIGURE = union_schema(NUMBER, TEXT)
 """A text too: YAML 1.1 reads `67e12` as one."""
-_DIMS = listed(either({"type": "integer", "minimum": -1}, _NULL))
+_DIMS = list_schema(union_schema({"type": "integer", "minimum": -1}, _NULL))
 _LITERAL = {"$ref": "#/$defs/literal"}
-_TEXTS = listed(TEXT)
-_REFERENCES = either(TEXT, _TEXTS)
-_DEVICE = either(TEXT, _NULL, closed({"text": TEXT}, ["text"]))
+_TEXTS = list_schema(TEXT)
+_REFERENCES = union_schema(TEXT, _TEXTS)
+_DEVICE = union_schema(TEXT, _NULL, closed_schema({"text": TEXT}, ["text"]))
 
 
 def graph_file_schema() -> Schema:
@@ -75,24 +75,26 @@ def graph_file_schema() -> Schema:
         "name": TEXT,
         "description": TEXT,
         "tensorflow": {"enum": [spelling for r in RELEASES.values() for spelling in (r.name, float(r.name), r.version)]},
-        "devices": either(keyed(COUNT_KEYS, _DEVICES), listed(keyed(TASK_KEYS, _DEVICES))),
-        "links": listed(keyed(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}),
+        "devices": union_schema(mapping_schema(COUNT_KEYS, _DEVICES), list_schema(mapping_schema(TASK_KEYS, _DEVICES))),
+        "links": list_schema(
+            mapping_schema(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}
+        ),
         "config": _config(),
-        "run": listed(_step(STEP_KEYS)),
-        "functions": listed(keyed(FUNCTION_KEYS, _FUNCTION, ["name"])),
+        "run": list_schema(_step(STEP_KEYS)),
+        "functions": list_schema(mapping_schema(FUNCTION_KEYS, _FUNCTION, ["name"])),
         "raw": BOOLEAN,
         "marks": BOOLEAN,
-        "placement": {"type": "object", "additionalProperties": either(TEXT, _NULL)},
-        "versions": keyed(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, whole(0, (1 << 31) - 1))),
-        "rest": closed({"bytes": TEXT}, ["bytes"]),
+        "placement": {"type": "object", "additionalProperties": union_schema(TEXT, _NULL)},
+        "versions": mapping_schema(VERSION_KEYS, dict.fromkeys(VERSION_KEYS, integer_schema(0, (1 << 31) - 1))),
+        "rest": closed_schema({"bytes": TEXT}, ["bytes"]),
         **{key: _STEP[key] for key in ("fetch", "feed")},
     }
-    of_raw = {"nodes": listed(keyed(RAW_KEYS, _NODE))}
+    of_raw = {"nodes": list_schema(mapping_schema(RAW_KEYS, _NODE))}
     of_scopes = {"nodes": _STEP["nodes"]}
     return {
         "$schema": DIALECT,
         "title": "A graph file of placesim",
-        **keyed(FILE_KEYS, known, ["nodes"]),
+        **mapping_schema(FILE_KEYS, known, ["nodes"]),
         "if": {"properties": {"raw": {"const": True}}, "required": ["raw"]},
         "then": {"properties": of_raw},
         "else": {"properties": of_scopes},
@@ -115,14 +117,14 @@ def _entry(kinds: list[str]) -> Schema:
 
 
 def _entry_of(kind: str, more: Mapping[str, Schema] = {}) -> Schema:
-    return keyed(ENTRY_KEYS[kind], {**_ENTRIES.get(kind, {}), **more}, [kind])
+    return mapping_schema(ENTRY_KEYS[kind], {**_ENTRIES.get(kind, {}), **more}, [kind])
 
 
 def _literal() -> Schema:
     """What a tensor is made of; numpy's own types too, in a mapping of Python's."""
     of_mapping = {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {"bytes": TEXT, "tensor": {}}}
-    return either(
-        {"type": ["number", "boolean", "string", "null"]}, listed(_LITERAL), of_mapping | {"additionalProperties": False}
+    return union_schema(
+        {"type": ["number", "boolean", "string", "null"]}, list_schema(_LITERAL), of_mapping | {"additionalProperties": False}
     )
 
 
@@ -130,89 +132,93 @@ def _attr() -> Schema:
     """An attr's value: as its definition reads it, or one that says itself what it is."""
     kinds: dict[str, Schema] = {
         "type": _TYPE,
-        "shape": either(_DIMS, {"const": "unknown"}),
-        "tensor": either(_LITERAL, closed({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])),
+        "shape": union_schema(_DIMS, {"const": "unknown"}),
+        "tensor": union_schema(_LITERAL, closed_schema({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])),
         "placeholder": TEXT,
         "bytes": TEXT,
     }
-    of_itself = [closed({kind: value}, [kind]) for kind, value in kinds.items()]
-    function = closed({"func": TEXT, "attrs": either(_ATTRS, _NULL)}, ["func"])
-    tensor = closed({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])
-    return either({"type": ["number", "boolean", "string"]}, listed(either(_ATTR, _NULL)), *of_itself, function, tensor)
+    of_itself = [closed_schema({kind: value}, [kind]) for kind, value in kinds.items()]
+    function = closed_schema({"func": TEXT, "attrs": union_schema(_ATTRS, _NULL)}, ["func"])
+    tensor = closed_schema({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])
+    return union_schema(
+        {"type": ["number", "boolean", "string"]}, list_schema(union_schema(_ATTR, _NULL)), *of_itself, function, tensor
+    )
 
 
 def _train() -> Schema:
     """What stands under `train`, with what each optimizer is given."""
-    training = import_module(MAKER).Training(GraphBuilder(load_registry()))
+    training = import_module(MAKER).FileTraining(ScopedGraphBuilder(load_registry()))
     of_kinds: dict[str, Schema] = {}
     alone: list[str] = []
     for kind in training.kinds():
         parameters = training.parameters(kind)
         required = [name for name, parameter in parameters.items() if parameter.is_required]
-        figures = keyed(parameters, {name: _FIGURES[parameter.kind] for name, parameter in parameters.items()}, required)
+        figures = mapping_schema(
+            parameters, {name: _FIGURES[parameter.kind] for name, parameter in parameters.items()}, required
+        )
         for name in (kind, f"{kind}Optimizer"):
-            of_kinds[name] = figures if required else either(figures, _NULL)
+            of_kinds[name] = figures if required else union_schema(figures, _NULL)
             alone += [] if required else [name]
-    one = closed(of_kinds) | {"minProperties": 1, "maxProperties": 1}
-    optimizer = either({"enum": alone}, one)
+    one = closed_schema(of_kinds) | {"minProperties": 1, "maxProperties": 1}
+    optimizer = union_schema({"enum": alone}, one)
     ways = {"minimize": (_REFERENCES, MINIMIZE_OPTIONS), "apply": (_PAIRS, APPLY_OPTIONS)}
     return {
         "oneOf": [
-            keyed((way, "optimizer", *options), {**_TRAINING, way: value, "optimizer": optimizer}, [way, "optimizer"])
+            mapping_schema((way, "optimizer", *options), {**_TRAINING, way: value, "optimizer": optimizer}, [way, "optimizer"])
             for way, (value, options) in ways.items()
         ]
     }
 
 
 def _step(keys: Collection[str]) -> Schema:
-    return keyed(keys, _STEP)
+    return mapping_schema(keys, _STEP)
 
 
 def _generated() -> Schema:
     """A feed that is made, or read from a file."""
     made = [
-        closed({kind: {}, **dict.fromkeys(figures, NUMBER), "seed": either(_INT64, _NULL)}, [kind])
+        closed_schema({kind: {}, **dict.fromkeys(figures, NUMBER), "seed": union_schema(_INT64, _NULL)}, [kind])
         for kind, figures in GENERATORS.items()
     ]
-    return either(_LITERAL, closed({"file": TEXT}, ["file"]), *made)
+    return union_schema(_LITERAL, closed_schema({"file": TEXT}, ["file"]), *made)
 
 
 def _config() -> Schema:
     """Of each field the types that its reader takes."""
-    known = {name: taken_by(partial(_read_field, name)) for name in FIELD_READERS}
-    experimental = keyed(EXPERIMENTAL_GPU_OPTIONS, known)
-    optimizer = keyed(OPTIMIZER_OPTIONS, known)
+    known = {name: accepted_schema(partial(_read_field, name)) for name in FIELD_READERS}
+    experimental = mapping_schema(EXPERIMENTAL_GPU_OPTIONS, known)
+    optimizer = mapping_schema(OPTIMIZER_OPTIONS, known)
     more = {
-        "gpu_options": keyed((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
-        "graph_options": keyed((*GRAPH_OPTIONS, "optimizer_options"), known | {"optimizer_options": optimizer}),
+        "gpu_options": mapping_schema((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
+        "graph_options": mapping_schema((*GRAPH_OPTIONS, "optimizer_options"), known | {"optimizer_options": optimizer}),
     }
-    return keyed(CONFIG_FIELDS, known | more)
+    return mapping_schema(CONFIG_FIELDS, known | more)
 
 
 def _read_field(name: str, value: Any) -> Any:
     """What a field's reader makes of a value; None where it reports a problem."""
-    problems = Problems("config")
+    problems = FileProblems("config")
     found = FIELD_READERS[name](value, name, {name: value}, problems)
     return None if problems else (True if found is None else found)
 
 
 def _initializer() -> Schema:
     """An initializer by name, or with its figures."""
-    figures = {"seed": either(_INT64, listed(_INT64), _NULL)}
+    figures = {"seed": union_schema(_INT64, list_schema(_INT64), _NULL)}
     of_names = {
-        kind: either(keyed(keys, {key: figures.get(key, NUMBER) for key in keys}), _NULL)
+        kind: union_schema(mapping_schema(keys, {key: figures.get(key, NUMBER) for key in keys}), _NULL)
         for kind, keys in INITIALIZER_FIELDS.items()
     }
     of_values = {**dict.fromkeys(("constant", *VALUE_KINDS), _LITERAL), "tensor": TEXT}
-    mapping = closed(of_names | of_values) | {"minProperties": 1, "maxProperties": 1}
-    return either({"enum": list(INITIALIZER_FIELDS)}, mapping, _NULL)
+    mapping = closed_schema(of_names | of_values) | {"minProperties": 1, "maxProperties": 1}
+    return union_schema({"enum": list(INITIALIZER_FIELDS)}, mapping, _NULL)
 
 
 _ATTR = {"$ref": "#/$defs/attr"}
 _ATTRS: Schema = {"type": "object", "additionalProperties": _ATTR}
 _TYPE = {"enum": [*NAMES, *(dtype.enum_name for dtype in DTYPES.values())]}
-_DTYPE = either(_TYPE, closed({"placeholder": TEXT}, ["placeholder"]), _NULL)
-_SHAPE = either(_DIMS, {"const": "unknown"}, _NULL)
+_DTYPE = union_schema(_TYPE, closed_schema({"placeholder": TEXT}, ["placeholder"]), _NULL)
+_SHAPE = union_schema(_DIMS, {"const": "unknown"}, _NULL)
 _COMMON: Mapping[str, Schema] = {
     "id": TEXT,
     "device": _DEVICE,
@@ -224,26 +230,26 @@ _COMMON: Mapping[str, Schema] = {
 _NODE: Mapping[str, Schema] = {
     **_COMMON,
     "op": TEXT,
-    "name": either(TEXT, _NULL),
-    "inputs": either(listed({}), TEXT, _NULL),
-    "attrs": either(_ATTRS, _NULL),
+    "name": union_schema(TEXT, _NULL),
+    "inputs": union_schema(list_schema({}), TEXT, _NULL),
+    "attrs": union_schema(_ATTRS, _NULL),
     "raw": BOOLEAN,
 }
-_BODY = either({"$ref": "#/$defs/entry"}, listed({"$ref": "#/$defs/entry"}))
-_PAIRS = either(_REFERENCES, {"type": "object", "additionalProperties": _REFERENCES})
+_BODY = union_schema({"$ref": "#/$defs/entry"}, list_schema({"$ref": "#/$defs/entry"}))
+_PAIRS = union_schema(_REFERENCES, {"type": "object", "additionalProperties": _REFERENCES})
 _FIGURES: Mapping[str, Schema] = {
     "figure": NUMBER,
-    "tensor": either(NUMBER, TEXT),
+    "tensor": union_schema(NUMBER, TEXT),
     "flag": BOOLEAN,
     "text": TEXT,
     "variable": TEXT,
 }
 """What an optimizer's parameters of each kind take."""
-_GRADIENTS = keyed(
+_GRADIENTS = mapping_schema(
     ("of", "with_respect_to", *GRADIENT_OPTIONS),
     {
         "of": _REFERENCES,
-        "with_respect_to": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
+        "with_respect_to": union_schema(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
         "grad_ys": _REFERENCES,
         "stop_gradients": _REFERENCES,
         "colocate_gradients_with_ops": BOOLEAN,
@@ -265,9 +271,9 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "op": _NODE,
     "nodes": {
         **_COMMON,
-        "scope": either(TEXT, _NULL),
-        "device": either(_DEVICE, listed(_DEVICE)),
-        "nodes": listed({"$ref": "#/$defs/entry"}),
+        "scope": union_schema(TEXT, _NULL),
+        "device": union_schema(_DEVICE, list_schema(_DEVICE)),
+        "nodes": list_schema({"$ref": "#/$defs/entry"}),
     },
     "variable": {
         **_COMMON,
@@ -280,21 +286,23 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "cond": {
         **_COMMON,
         "cond": {
-            **keyed(COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": either(TEXT, _TEXTS)}, ["if"]),
+            **mapping_schema(
+                COND_KEYS, {"if": TEXT, "then": _BODY, "else": _BODY, "outputs": union_schema(TEXT, _TEXTS)}, ["if"]
+            ),
             "anyOf": [{"required": ["then", "else"]}, {"required": ["outputs"]}],
         },
     },
     "while": {
         **_COMMON,
-        "while": keyed(
+        "while": mapping_schema(
             WHILE_KEYS,
             {
                 "loop_vars": {"type": "object", "minProperties": 1, "additionalProperties": _LITERAL},
                 "cond": _BODY,
                 "body": _BODY,
-                "shape_invariants": {"type": "object", "additionalProperties": either(_DIMS, {"const": "unknown"})},
-                "maximum_iterations": either(whole(1, (1 << 31) - 1), TEXT),
-                "parallel_iterations": whole(1, (1 << 31) - 1),
+                "shape_invariants": {"type": "object", "additionalProperties": union_schema(_DIMS, {"const": "unknown"})},
+                "maximum_iterations": union_schema(integer_schema(1, (1 << 31) - 1), TEXT),
+                "parallel_iterations": integer_schema(1, (1 << 31) - 1),
             },
             ["loop_vars", "cond", "body"],
         ),
@@ -304,28 +312,28 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
 }
 """What is known of the values of each kind of entry."""
 _STEP: Mapping[str, Schema] = {
-    "nodes": listed({"$ref": "#/$defs/entry"}),
-    "fetch": either(TEXT, listed(either(TEXT, {"type": "object", "additionalProperties": TEXT}))),
+    "nodes": list_schema({"$ref": "#/$defs/entry"}),
+    "fetch": union_schema(TEXT, list_schema(union_schema(TEXT, {"type": "object", "additionalProperties": TEXT}))),
     "feed": {"type": "object", "additionalProperties": _generated()},
-    "repeat": whole(0, 10**9),
+    "repeat": integer_schema(0, 10**9),
 }
-_RATES = keyed(RATES, dict.fromkeys(RATES, _FIGURE))
+_RATES = mapping_schema(RATES, dict.fromkeys(RATES, _FIGURE))
 _HOST: Mapping[str, Schema] = {
     "name": TEXT,
-    "cores": whole(1, 1 << 12),
+    "cores": integer_schema(1, 1 << 12),
     "flops": _FIGURE,
     "bandwidth": _FIGURE,
     "rates": _RATES,
     "dispatch": _FIGURE,
     "launch": _FIGURE,
-    "inter_op_threads": whole(0, 1 << 12),
-    "profile": keyed(PROFILE_KEYS, {}, ["version"]),
+    "inter_op_threads": integer_schema(0, 1 << 12),
+    "profile": mapping_schema(PROFILE_KEYS, {}, ["version"]),
 }
 _MODEL: Mapping[str, Schema] = {
     "name": TEXT,
     "memory": _SIZE,
-    "compute_capability": either(NUMBER, TEXT),
-    "pci_bus_id": either(TEXT, _TEXTS),
+    "compute_capability": union_schema(NUMBER, TEXT),
+    "pci_bus_id": union_schema(TEXT, _TEXTS),
     "flops": _FIGURE,
     "bandwidth": _FIGURE,
     "rates": _RATES,
@@ -333,17 +341,17 @@ _MODEL: Mapping[str, Schema] = {
 }
 _GPU: Mapping[str, Schema] = {
     "count": _COUNT,
-    "model": either({"enum": list(GPU_MODELS)}, keyed(MODEL_KEYS, _MODEL, ["name"])),
+    "model": union_schema({"enum": list(GPU_MODELS)}, mapping_schema(MODEL_KEYS, _MODEL, ["name"])),
     "memory": _SIZE,
 }
 _DEVICES: Mapping[str, Schema] = {
     "job": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$"},
     "tasks": _COUNT,
-    "cpu": either(_COUNT, keyed(CPU_KEYS, _GPU)),
-    "gpu": either(_COUNT, keyed(GPU_KEYS, _GPU)),
+    "cpu": union_schema(_COUNT, mapping_schema(CPU_KEYS, _GPU)),
+    "gpu": union_schema(_COUNT, mapping_schema(GPU_KEYS, _GPU)),
     "xla_cpu": _COUNT,
     "xla_gpu": _COUNT,
-    "host": keyed(HOST_KEYS, _HOST),
+    "host": mapping_schema(HOST_KEYS, _HOST),
 }
 _ENDS = ("between", "shared_by")
 _LINK: Mapping[str, Schema] = {
@@ -357,18 +365,21 @@ _LINK: Mapping[str, Schema] = {
 _ARGUMENT: Mapping[str, Schema] = {"name": TEXT, "type": _TYPE, "type_attr": TEXT, "shape": _SHAPE, "value": TEXT}
 _FUNCTION: Mapping[str, Schema] = {
     "name": {"type": "string", "minLength": 1},
-    "inputs": either(
+    "inputs": union_schema(
         TEXT,
-        {"type": "object", "additionalProperties": either(_TYPE, keyed(("type", "type_attr", "shape"), _ARGUMENT))},
-        listed(keyed(("name", "type", "type_attr", "shape"), _ARGUMENT, ["name"])),
+        {
+            "type": "object",
+            "additionalProperties": union_schema(_TYPE, mapping_schema(("type", "type_attr", "shape"), _ARGUMENT)),
+        },
+        list_schema(mapping_schema(("name", "type", "type_attr", "shape"), _ARGUMENT, ["name"])),
     ),
-    "outputs": either(
+    "outputs": union_schema(
         TEXT,
         {"type": "object", "additionalProperties": TEXT},
-        listed(either(TEXT, keyed(("name", "type", "type_attr", "value"), _ARGUMENT, ["name"]))),
+        list_schema(union_schema(TEXT, mapping_schema(("name", "type", "type_attr", "value"), _ARGUMENT, ["name"]))),
     ),
     "nodes": _BODY,
-    "control_outputs": either(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
+    "control_outputs": union_schema(_REFERENCES, {"type": "object", "additionalProperties": TEXT}),
     "attrs": _ATTRS,
     "raw": BOOLEAN,
 }

@@ -9,9 +9,9 @@ from typing import Any
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.copies import numbered_scope
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, Unresolved
-from placesim.formats.problems import Problems, own_position, shown, value_position
-from placesim.graph.builder import DeviceFunction, GraphBuilder
+from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, UnresolvedName
+from placesim.formats.problems import FileProblems, own_position, spell, value_position
+from placesim.graph.builder import DeviceFunction, ScopedGraphBuilder
 from placesim.graph.graph import DeviceScope
 
 MAX_EXPANSION = 1_000_000
@@ -24,8 +24,8 @@ class ScopeEntries:
 
     def __init__(
         self,
-        builder: GraphBuilder,
-        problems: Problems,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
         names: ScopedNames,
         references: References,
         take_all: Callable[[Any, int], None],
@@ -88,7 +88,7 @@ class ScopeEntries:
     @contextmanager
     def _entered(self, entry: dict[Any, Any], device_tree: Any, device_key: Any) -> Iterator[None]:
         builder = self._builder
-        waits: list[Unresolved] = []
+        waits: list[UnresolvedName] = []
         with ExitStack() as scopes:
             if "colocate_with" in entry:
                 enter_colocation(scopes, builder, self._references.colocated(entry, "", waits))
@@ -102,12 +102,12 @@ class ScopeEntries:
         device = tree[key]
         try:
             if is_device_text(device):
-                scopes.enter_context(self._builder.device(giving(device["text"])))
+                scopes.enter_context(self._builder.device(make_device_function(device["text"])))
             elif device is None or isinstance(device, str):
                 scopes.enter_context(self._builder.device(device))
                 scopes.callback(self._note_device_scope, len(self._builder.graph), device, value_position(tree, key))
             else:
-                message = f"wrong type of 'device': got {shown(device)}, expected a device specification"
+                message = f"wrong type of 'device': got {spell(device)}, expected a device specification"
                 self._problems.add(value_position(tree, key), message)
         except GraphBuildError as error:
             self._problems.add_error(value_position(tree, key), error)
@@ -128,7 +128,7 @@ class ScopeEntries:
     def _enter_name_scope(self, scopes: ExitStack, entry: dict[Any, Any]) -> str | None:
         name = entry["scope"]
         if name is not None and not isinstance(name, str):
-            message = f"wrong type of 'scope': got {shown(name)}, expected a text"
+            message = f"wrong type of 'scope': got {spell(name)}, expected a text"
             self._problems.add(value_position(entry, "scope"), message)
             return None
         try:
@@ -138,7 +138,7 @@ class ScopeEntries:
             return None
 
 
-def enter_colocation(scopes: ExitStack, builder: GraphBuilder, targets: Sequence[int | str]) -> None:
+def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Sequence[int | str]) -> None:
     """`tf.colocate_with` around each node in turn; one outside of a function gives its label alone, by its name."""
     if not any(isinstance(target, str) for target in targets):
         scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
@@ -156,7 +156,7 @@ def is_device_text(device: Any) -> bool:
     return isinstance(device, dict) and list(device) == ["text"] and isinstance(device["text"], str)
 
 
-def giving(device: str) -> DeviceFunction:
+def make_device_function(device: str) -> DeviceFunction:
     """The device function that gives every node this text."""
     return lambda node: device
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from placesim.devices.names import format_spec, parse_python_spec
 from placesim.errors import GraphBuildError, UnimplementedError
-from placesim.formats.graph_file.scope_entries import giving
+from placesim.formats.graph_file.scope_entries import make_device_function
 from placesim.formats.graph_file.short_values import literal_of, short_device
 from placesim.formats.graph_file.variable_forms import VariableForm, variable_forms
-from placesim.graph.binding import Variable
-from placesim.graph.builder import AWAITED, DeviceFunction, GraphBuilder
-from placesim.graph.graph import Function, Graph, Node, TensorRef
+from placesim.graph.binding import VariableNodes
+from placesim.graph.builder import AWAITED, DeviceFunction, ScopedGraphBuilder
+from placesim.graph.graph import Graph, LibraryFunction, Node, TensorRef
 from placesim.graph.variables import add_global_initializer, add_variable
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
@@ -29,12 +29,12 @@ _MOST_LITERAL_ELEMENTS = 16
 """A constant of more is an entry of its own, also where it could be a literal."""
 
 
-class _Different(GraphBuildError):
+class _ItemMismatch(GraphBuildError):
     """What an entry made is not what it should be."""
 
 
 @dataclass(slots=True)
-class Item:
+class ScopedItem:
     """One entry: the nodes `first` to `end` of the graph, of which `main` names it.
 
     `inputs` are TensorRefs, Variables and literals as plain values; `device` is what it has to ask for, None where it comes to
@@ -104,7 +104,7 @@ def same_functions(one: Graph, other: Graph) -> bool:
     return all(same_function(function, other.functions[name]) for name, function in one.functions.items())
 
 
-def same_function(one: Function, other: Function) -> bool:
+def same_function(one: LibraryFunction, other: LibraryFunction) -> bool:
     """Whether two functions are one, bit for bit."""
     plain = (one.inputs, one.outputs, dict(one.control_outputs), [node[:4] for node in one.nodes])
     return (
@@ -136,10 +136,10 @@ class Itemizer:
         self._is_body = arguments is not None
         self._nodes = graph.nodes
         self._ids = graph.ids
-        self._values: dict[int, Variable] = {}
+        self._values: dict[int, VariableNodes] = {}
         self._starts: set[int] = set()
         self._plain = plain
-        self._builder = GraphBuilder(graph.registry, graph.functions)
+        self._builder = ScopedGraphBuilder(graph.registry, graph.functions)
         self.raw = {*raw, *(node.id for node in graph.nodes if self._must_be_raw(node))}
         self._awaited = {i for node in graph.nodes if node.id not in self.raw for i in node.control_inputs}
         self.marked = {node.id for node in graph.nodes if AWAITED in node.attrs}
@@ -153,7 +153,7 @@ class Itemizer:
         """Whether a node reads what only a Merge may: one below it."""
         return node.op not in MERGES and any(i >= node.id for i in (*node.input_nodes, *node.control_inputs))
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ScopedItem]:
         """The entries; `raw` has all NodeDefs among them at the end."""
         at = self._arguments
         while at < len(self._nodes):
@@ -161,7 +161,7 @@ class Itemizer:
             yield item
             at = item.end
 
-    def _item(self, first: int) -> Item:
+    def _item(self, first: int) -> ScopedItem:
         if first in self.raw:
             return self._raw_item(self._nodes[first])
         if first not in self._plain:
@@ -174,20 +174,20 @@ class Itemizer:
     # --- trying -----------------------------------------------------------------------------------------------------
 
     def _check(self, first: int, end: int | None = None) -> int:
-        """The end of the nodes that were made from `first` on.  Raises _Different where they are not the graph's."""
+        """The end of the nodes that were made from `first` on.  Raises _ItemMismatch where they are not the graph's."""
         made = self._builder.graph.nodes[first:]
         wanted = self._nodes[first : first + len(made)]
         if len(wanted) != len(made) or (end is not None and first + len(made) != end):
-            raise _Different("another number of nodes")
+            raise _ItemMismatch("another number of nodes")
         for one, other in zip(made, wanted, strict=True):
             if not same_node(one, other, AWAITED if self._is_mark_known(other) else ""):
-                raise _Different(f"another node: {one.name}")
+                raise _ItemMismatch(f"another node: {one.name}")
         return first + len(made)
 
     def _is_mark_known(self, node: Node) -> bool:
         return self.marks and node.id in self._awaited
 
-    def _variable(self, first: int) -> Item | None:
+    def _variable(self, first: int) -> ScopedItem | None:
         builder = self._builder
         for form in variable_forms(self._nodes, first):
             main = self._nodes[self._ids[form.full_name]]
@@ -207,7 +207,7 @@ class Itemizer:
                 if made.kind == "ref":
                     self._values[made.value] = made
                 device = main.device if colocated is None else None
-                return Item(first, end, main, device, colocated=colocated, variable=form)
+                return ScopedItem(first, end, main, device, colocated=colocated, variable=form)
         return None
 
     def _labelled(self, node: Node) -> tuple[int, ...]:
@@ -218,7 +218,7 @@ class Itemizer:
         found = self._builder.graph.ids.get(labels[0].removeprefix("loc:@"))
         return () if found is None else (found,)
 
-    def _initializer(self, first: int) -> Item | None:
+    def _initializer(self, first: int) -> ScopedItem | None:
         node, builder = self._nodes[first], self._builder
         if node.op != "NoOp" or not node.control_inputs or not self._starts.issuperset(node.control_inputs):
             return None
@@ -231,14 +231,14 @@ class Itemizer:
                 if self.marks and not self.marked.issuperset(
                     i for one in builder.graph.nodes[first:] for i in one.control_inputs
                 ):
-                    raise _Different("a node that is not marked")
+                    raise _ItemMismatch("a node that is not marked")
         except GraphBuildError:
             return None
-        return Item(first, end, self._nodes[made.id], self._nodes[made.id].device, is_initializer=True)
+        return ScopedItem(first, end, self._nodes[made.id], self._nodes[made.id].device, is_initializer=True)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
-    def _with_literals(self, first: int) -> Item | None:
+    def _with_literals(self, first: int) -> ScopedItem | None:
         """The op that the constants and reads from `first` on were made for, which its name tells."""
         owner = self._nodes[first].name.rpartition("/")[0]
         if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
@@ -270,15 +270,15 @@ class Itemizer:
             literal = tensor.array.tolist() if tensor.dtype.is_integer else None
         return None if literal is None or _has_texts(literal) else literal
 
-    def _node(self, node: Node) -> Item:
+    def _node(self, node: Node) -> ScopedItem:
         found = self._try_node(node, tuple(self._variable_value(ref) for ref in node.inputs), node.id)
         found = found or self._try_node(node, tuple(node.inputs), node.id)
         return found or self._raw_item(node)
 
-    def _raw_item(self, node: Node) -> Item:
+    def _raw_item(self, node: Node) -> ScopedItem:
         self.raw.add(node.id)
         self._keep(node)
-        return Item(node.id, node.id + 1, node, is_raw=True)
+        return ScopedItem(node.id, node.id + 1, node, is_raw=True)
 
     def _keep(self, node: Node) -> None:
         """A node as it stands, whatever the scopes."""
@@ -292,7 +292,7 @@ class Itemizer:
         found = self._values.get(ref.node) or self._builder.variables.get(ref.node)
         return ref if found is None or ref.slot else found
 
-    def _try_node(self, node: Node, inputs: Sequence[Any], first: int) -> Item | None:
+    def _try_node(self, node: Node, inputs: Sequence[Any], first: int) -> ScopedItem | None:
         if node.op not in self._builder.graph.functions:
             definition = self._builder.registry.op(node.op)
             if definition is None:
@@ -308,7 +308,7 @@ class Itemizer:
                     end = self._check(first, node.id + 1)
             except GraphBuildError:
                 continue
-            return Item(first, end, node, device, tuple(inputs), node.control_inputs, attrs, colocated)
+            return ScopedItem(first, end, node, device, tuple(inputs), node.control_inputs, attrs, colocated)
         return None
 
     def _forms(self, node: Node) -> Iterator[tuple[dict[str, Any], int | None, str | None]]:
@@ -362,8 +362,8 @@ class Itemizer:
 
 
 def as_scope(device: str) -> str | DeviceFunction:
-    """What `GraphBuilder.device` has to be told so that a node asks for this."""
-    return giving(device) if device_key(device).__class__ is dict else device
+    """What `ScopedGraphBuilder.device` has to be told so that a node asks for this."""
+    return make_device_function(device) if device_key(device).__class__ is dict else device
 
 
 @cache

@@ -8,15 +8,15 @@ from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from placesim.errors import GraphBuildError
-from placesim.formats.problems import Problems, shown, value_position
-from placesim.graph.builder import GraphBuilder, is_op_name
+from placesim.formats.problems import FileProblems, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder, is_op_name
 from placesim.graph.graph import split_tensor_name
 
 Targets = tuple[int | None, ...]
 """The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
 
 
-class Output(int):
+class NodeOutput(int):
     """A node of which an id stands for the output `slot`."""
 
     slot: int
@@ -27,7 +27,7 @@ class Output(int):
         return made
 
 
-class Derivative(Output):
+class Derivative(NodeOutput):
     """The derivative by `source`: a node of the same graph, or a tensor or variable of one around it."""
 
     source: Any
@@ -40,14 +40,14 @@ class Derivative(Output):
 
 def slot_of(target: int) -> int:
     """The output that a name alone stands for: of most nodes the first."""
-    return target.slot if isinstance(target, Output) else 0
+    return target.slot if isinstance(target, NodeOutput) else 0
 
 
-class Broken(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
+class EntryBreak(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
     """An entry that cannot become a node."""
 
 
-class Unresolved(NamedTuple):
+class UnresolvedName(NamedTuple):
     """A name that stands for nothing yet: the node that reads it, and the full names that it may turn out to be."""
 
     position: int
@@ -67,7 +67,7 @@ class _BrokenEntry(NamedTuple):
     """Where an entry stands that could not become a node, and the names that it waits for."""
 
     position: int
-    waits: Sequence[Unresolved]
+    waits: Sequence[UnresolvedName]
 
 
 class ScopedNames:
@@ -76,7 +76,7 @@ class ScopedNames:
     `is_flat` says that a node's full name is all there is to look up; `is_copy` that the entries are those of a repeated scope.
     """
 
-    def __init__(self, builder: GraphBuilder, problems: Problems) -> None:
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems) -> None:
         self._builder = builder
         self._problems = problems
         self._root = _Frame("", {})
@@ -97,7 +97,7 @@ class ScopedNames:
     def claim(self, entry: dict[Any, Any], op: Any, name: Any, position: int) -> str:
         """A node's full name; a name that another entry of this scope claimed is reported.
 
-        Raises Broken for a name that no node can have.
+        Raises EntryBreak for a name that no node can have.
         """
         builder = self._builder
         if name is None:
@@ -105,9 +105,9 @@ class ScopedNames:
         if name.__class__ is not str:
             reading = "yes, no, on and off as booleans" if isinstance(name, bool) else "it as a number"
             quotes = f": YAML reads {reading} unless it stands in quotes" if isinstance(name, bool | int | float) else ""
-            message = f"wrong type of 'name': got {shown(name)}, expected a text{quotes}"
+            message = f"wrong type of 'name': got {spell(name)}, expected a text{quotes}"
             self._problems.add(value_position(entry, "name"), message)
-            raise Broken
+            raise EntryBreak
         try:
             if is_op_name(name) and name[-1] != "/":
                 full = builder.unique_name(name)
@@ -116,7 +116,7 @@ class ScopedNames:
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "name"), error)
             self.mark_broken(entry, builder.prefix + name, position)
-            raise Broken from None
+            raise EntryBreak from None
         if full != builder.prefix + name:
             self.check_claim(entry, builder.prefix + name, position)
         return full
@@ -163,7 +163,7 @@ class ScopedNames:
             self.mark_named(first)
             self._is_named.extend(b"\1" * (count - 1))
 
-    def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[Unresolved] = ()) -> None:
+    def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[UnresolvedName] = ()) -> None:
         """Note an entry that could not become a node, so that what refers to it is not reported as well."""
         broken = self._broken[full] = _BrokenEntry(position, waits)
         if isinstance(entry.get("id"), str):
@@ -195,7 +195,7 @@ class ScopedNames:
         if isinstance(own_id, str) and own_id:
             self.bind(own_id, (node_id,))
         else:
-            self._problems.add(value_position(entry, "id"), f"wrong type of 'id': got {shown(own_id)}, expected a text")
+            self._problems.add(value_position(entry, "id"), f"wrong type of 'id': got {spell(own_id)}, expected a text")
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
@@ -260,19 +260,21 @@ class ScopedNames:
         known = (self._builder.graph.ids, self._root.bindings, self._closed_ids, self._broken)
         return not all(found.keys().isdisjoint(names) for found in known)
 
-    def unresolved(self, position: int, text: str, reader: str, name: str = "") -> Unresolved:
+    def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
         """A name, that of the text where none is given, to be looked up again once all entries have been read."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
-            return Unresolved(position, text, (name[1:],), reader)
-        return Unresolved(position, text, tuple(dict.fromkeys(frame.prefix + name for frame in reversed(self._frames))), reader)
+            return UnresolvedName(position, text, (name[1:],), reader)
+        return UnresolvedName(
+            position, text, tuple(dict.fromkeys(frame.prefix + name for frame in reversed(self._frames))), reader
+        )
 
-    def later_node(self, unresolved: Unresolved) -> int | None:
+    def later_node(self, unresolved: UnresolvedName) -> int | None:
         """The node that a name turned out to be."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
-    def broken_path(self, unresolved: Unresolved) -> list[str] | None:
+    def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
         """The full names from the broken entry that a name turned out to be, along its inputs, to the name's reader.
 
         Empty where they don't lead there; None where the name is no broken entry's.
@@ -295,7 +297,7 @@ class ScopedNames:
                     waiting.append(following)
         return []
 
-    def _first_broken(self, unresolved: Unresolved) -> str | None:
+    def _first_broken(self, unresolved: UnresolvedName) -> str | None:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
     def handles(self) -> dict[str, tuple[str, ...]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from placesim.dtypes import DType
-from placesim.formats.graph_file.scoped_items import Item, device_key
+from placesim.dtypes import DataType
+from placesim.formats.graph_file.scoped_items import ScopedItem, device_key
 from placesim.formats.graph_file.short_values import (
     fill_of,
     flow_text,
@@ -17,7 +17,7 @@ from placesim.formats.graph_file.short_values import (
 )
 from placesim.formats.graph_file.variable_forms import VariableForm
 from placesim.formats.graph_file.writer import attr_document, node_document
-from placesim.graph.binding import Variable
+from placesim.graph.binding import VariableNodes
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, TensorRef
 from placesim.graph.variables import VALUE_KINDS, default_initializer
@@ -37,14 +37,14 @@ class _Scope:
     """Entries in a name scope, a device scope, or both; `prefix` has a trailing slash, and is empty at the root."""
 
     prefix: str
-    children: list[Item | _Scope] = field(default_factory=list)
+    children: list[ScopedItem | _Scope] = field(default_factory=list)
     device: str = ""
     is_named: bool = True
 
 
-def _tree(items: Sequence[Item], prefix: str) -> list[Item | _Scope]:
+def _tree(items: Sequence[ScopedItem], prefix: str) -> list[ScopedItem | _Scope]:
     """Entries that follow each other and share a part of their names after `prefix`, in scopes of that name."""
-    found: list[Item | _Scope] = []
+    found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(items):
         part = _part(items[start], prefix)
@@ -60,12 +60,12 @@ def _tree(items: Sequence[Item], prefix: str) -> list[Item | _Scope]:
     return found
 
 
-def _part(item: Item, prefix: str) -> str:
+def _part(item: ScopedItem, prefix: str) -> str:
     """The scope right below `prefix` that an entry's name has; empty for none."""
     return item.name[len(prefix) :].partition("/")[0] if "/" in item.name[len(prefix) :] else ""
 
 
-def _common(items: Sequence[Item]) -> str:
+def _common(items: Sequence[ScopedItem]) -> str:
     """The longest scope that all the names begin with."""
     first, last = min(item.name for item in items), max(item.name for item in items)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
@@ -75,9 +75,9 @@ def _common(items: Sequence[Item]) -> str:
 _MIXED = object()
 
 
-def _device(entry: Item | _Scope) -> Any:
+def _device(entry: ScopedItem | _Scope) -> Any:
     """The device that all of an entry asks for; None where none has to, _MIXED where they differ."""
-    if isinstance(entry, Item):
+    if isinstance(entry, ScopedItem):
         return entry.device
     if entry.device:
         return entry.device
@@ -85,9 +85,9 @@ def _device(entry: Item | _Scope) -> Any:
     return found.pop() if len(found) == 1 else _MIXED if found else None
 
 
-def _with_devices(entries: list[Item | _Scope]) -> list[Item | _Scope]:
+def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scope]:
     """The same with scopes for the devices that neighbours share."""
-    found: list[Item | _Scope] = []
+    found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(entries):
         device, end = _device(entries[start]), start + 1
@@ -99,7 +99,7 @@ def _with_devices(entries: list[Item | _Scope]) -> list[Item | _Scope]:
         run = entries[start:end]
         if not isinstance(device, str) or not device:
             found += [_Scope(e.prefix, _with_devices(e.children)) if isinstance(e, _Scope) else e for e in run]
-        elif sum(1 if isinstance(entry, Item) else _LEAST_ON_DEVICE for entry in run) < _LEAST_ON_DEVICE or len(run) == 1:
+        elif sum(1 if isinstance(entry, ScopedItem) else _LEAST_ON_DEVICE for entry in run) < _LEAST_ON_DEVICE or len(run) == 1:
             found += [_Scope(e.prefix, e.children, device) if isinstance(e, _Scope) else e for e in run]
         else:
             found.append(_Scope("", run, device, is_named=False))
@@ -110,7 +110,7 @@ def _with_devices(entries: list[Item | _Scope]) -> list[Item | _Scope]:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-class EntryTexts:
+class EntryTextWriter:
     """Writes entries; `marked` are the nodes that others wait for by scopes, None where nobody notes that.
 
     `claimed` are names that are taken before the first entry.
@@ -125,7 +125,7 @@ class EntryTexts:
         self.script = graph.file if PurePath(graph.file).suffix == ".py" else ""
         self._line = 0
 
-    def lines(self, items: Sequence[Item], indent: str = "  ") -> Iterator[str]:
+    def lines(self, items: Sequence[ScopedItem], indent: str = "  ") -> Iterator[str]:
         """The lines under `nodes`."""
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
@@ -134,9 +134,9 @@ class EntryTexts:
         self._now = len(self._graph)
         return self._reference(ref)
 
-    def _entries(self, entries: Sequence[Item | _Scope], indent: str, device: str) -> Iterator[str]:
+    def _entries(self, entries: Sequence[ScopedItem | _Scope], indent: str, device: str) -> Iterator[str]:
         for entry in entries:
-            if isinstance(entry, Item):
+            if isinstance(entry, ScopedItem):
                 yield f"{indent}- {flow_text(self._entry(entry, device))}{self._comment(entry)}\n"
             else:
                 yield from self._scope(entry, indent, device)
@@ -165,7 +165,7 @@ class EntryTexts:
         self._claimed.add(full.lower())
         return full[len(self._prefixes[-1]) :]
 
-    def _comment(self, item: Item) -> str:
+    def _comment(self, item: ScopedItem) -> str:
         """The script's line, where it is another one than that of the entry before."""
         place = self._graph.location(item.main) if self.script else None
         if place is None or place.line == self._line:
@@ -175,7 +175,7 @@ class EntryTexts:
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
-    def _entry(self, item: Item, device: str) -> dict[str, Any]:
+    def _entry(self, item: ScopedItem, device: str) -> dict[str, Any]:
         self._now = item.end
         if item.variable is not None:
             written = self._variable(item, item.variable)
@@ -190,11 +190,11 @@ class EntryTexts:
         self._claimed.update(node.name.lower() for node in self._graph.nodes[item.first : item.end])
         return written
 
-    def _name(self, item: Item) -> str:
+    def _name(self, item: ScopedItem) -> str:
         """The name inside the scopes; exactly itself where something has claimed it."""
         return f"{item.name}/" if item.name.lower() in self._claimed else item.name[len(self._prefixes[-1]) :]
 
-    def _variable(self, item: Item, form: VariableForm) -> dict[str, Any]:
+    def _variable(self, item: ScopedItem, form: VariableForm) -> dict[str, Any]:
         written: dict[str, Any] = {"variable": self._name(item)}
         kind, values = form.initializer
         more: Any = kind if not values else {kind: dict(values)}
@@ -224,7 +224,7 @@ class EntryTexts:
             written["colocate_with"] = self._node_name(item.colocated)
         return written
 
-    def _node(self, item: Item) -> dict[str, Any]:
+    def _node(self, item: ScopedItem) -> dict[str, Any]:
         node = item.main
         written: dict[str, Any] = {"op": node.op}
         name = self._name(item)
@@ -247,14 +247,14 @@ class EntryTexts:
         shown = {key: attr_document(self._graph.registry, node.op, key, value) for key, value in attrs.items()}
         for key in _SIDE_BY_SIDE:
             if key in shown and node.op != "Const":
-                written[key] = attrs[key].python_name if isinstance(attrs[key], DType) else shown.pop(key)
+                written[key] = attrs[key].python_name if isinstance(attrs[key], DataType) else shown.pop(key)
                 shown.pop(key, None)
         return written | ({"attrs": shown} if shown else {})
 
     # --- references -------------------------------------------------------------------------------------------------
 
     def _input(self, value: Any) -> Any:
-        if isinstance(value, Variable):
+        if isinstance(value, VariableNodes):
             return self._node_name(value.node)
         return self._reference(value) if isinstance(value, TensorRef) else value
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file.function_texts import function_lines, with_defaults
+from placesim.formats.graph_file.function_texts import add_default_attrs, function_lines
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.scoped_items import Item, Itemizer, same_functions, same_node, without_defaults
-from placesim.formats.graph_file.scoped_texts import EntryTexts
+from placesim.formats.graph_file.scoped_items import Itemizer, ScopedItem, same_functions, same_node, without_defaults
+from placesim.formats.graph_file.scoped_texts import EntryTextWriter
 from placesim.formats.graph_file.short_values import flow_text
 from placesim.formats.graph_file.writer import file_parts
 from placesim.graph.steps import GraphFile
@@ -33,7 +33,7 @@ def scoped_lines(
     """
     if leaves_defaults:
         short = without_defaults(file.graph)
-        short.functions = {name: with_defaults(short, function) for name, function in file.graph.functions.items()}
+        short.functions = {name: add_default_attrs(short, function) for name, function in file.graph.functions.items()}
         file = replace(file, graph=short)
     if file.initial_values or not len(file.graph):
         return None
@@ -76,8 +76,8 @@ def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool])
     return None if is_same else len(file.graph)
 
 
-def _lines(file: GraphFile, items: Sequence[Item], itemizer: Itemizer) -> Iterator[str]:
-    writer = EntryTexts(file.graph, itemizer.marked if itemizer.marks else None)
+def _lines(file: GraphFile, items: Sequence[ScopedItem], itemizer: Itemizer) -> Iterator[str]:
+    writer = EntryTextWriter(file.graph, itemizer.marked if itemizer.marks else None)
     for key, value in file_parts(file, {"marks": True} if itemizer.marks else {}).items():
         if key == "nodes":
             yield "nodes:\n"

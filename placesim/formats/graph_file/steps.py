@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import figure_value, int_value, known_shape, literal
-from placesim.formats.problems import Problems, Wrong, one_of, shown, value_position
+from placesim.formats.problems import FileProblems, InvalidValue, one_of, spell, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, NodeDef, split_tensor_name
-from placesim.graph.steps import Feed, Fetch, FromFile, Generated, Step
+from placesim.graph.steps import Feed, Fetch, FileFeed, GeneratedFeed, GraphStep
 from placesim.ops.attributes import TensorValue
 from placesim.suggestions import did_you_mean
 
@@ -41,12 +41,12 @@ class NodeTaker(Protocol):
 class StepReader:
     """Reads steps in order; the nodes of a step are built on the graph and then taken off it again."""
 
-    def __init__(self, graph: Graph, taker: NodeTaker, problems: Problems) -> None:
+    def __init__(self, graph: Graph, taker: NodeTaker, problems: FileProblems) -> None:
         self._graph = graph
         self._taker = taker
         self._problems = problems
 
-    def read(self, tree: Any, position: int) -> tuple[Step, ...]:
+    def read(self, tree: Any, position: int) -> tuple[GraphStep, ...]:
         """The list under `run`."""
         listed = self._problems.sequence(tree, position, "'run'")
         first = len(self._graph)
@@ -54,12 +54,12 @@ class StepReader:
         cut_nodes(self._graph, first)
         return steps
 
-    def _read_entry(self, listed: Any, index: int) -> Step:
+    def _read_entry(self, listed: Any, index: int) -> GraphStep:
         step = self._problems.mapping(listed[index], value_position(listed, index), "a step")
         self._problems.unknown_keys(step, STEP_KEYS, "a step")
         return self.read_step(step)
 
-    def read_step(self, step: dict[Any, Any], keys: Collection[str] = STEP_KEYS) -> Step:
+    def read_step(self, step: dict[Any, Any], keys: Collection[str] = STEP_KEYS) -> GraphStep:
         """One step, of which these keys count."""
         first = len(self._graph)
         if "nodes" in step and "nodes" in keys:
@@ -67,12 +67,14 @@ class StepReader:
             self._taker.finish()
         nodes = tuple(node_defs(self._graph, first))
         fetches = self._fetches(step) if "fetch" in step else ()
-        return Step(fetches, self._feeds(step) if "feed" in step else (), self._repeat(step) if "repeat" in keys else 1, nodes)
+        return GraphStep(
+            fetches, self._feeds(step) if "feed" in step else (), self._repeat(step) if "repeat" in keys else 1, nodes
+        )
 
     def _repeat(self, step: dict[Any, Any]) -> int:
         try:
             return int_value(step.get("repeat", 1), 0, _MAX_REPEAT, "'repeat'")
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self._problems.add(value_position(step, "repeat"), str(wrong))
             return 1
 
@@ -89,7 +91,7 @@ class StepReader:
                 found += self._labelled(text, position)
             else:
                 self._problems.add(
-                    position, f"wrong type of a fetch: got {shown(text)}, expected a name, or a label with a name"
+                    position, f"wrong type of a fetch: got {spell(text)}, expected a name, or a label with a name"
                 )
         return tuple(found)
 
@@ -105,7 +107,7 @@ class StepReader:
             if isinstance(label, str) and isinstance(text, str):
                 found += [fetch._replace(label=label) for fetch in self._fetch(text, value_position(tree, label))]
             else:
-                got = f"{shown(label)}: {shown(text)}"
+                got = f"{spell(label)}: {spell(text)}"
                 self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a text and a name")
         return found
 
@@ -123,23 +125,23 @@ class StepReader:
         for text, value in tree.items():
             position = key_at(tree, text)
             if not isinstance(text, str):
-                self._problems.add(position, f"wrong type of a feed: got {shown(text)}, expected a tensor's name")
+                self._problems.add(position, f"wrong type of a feed: got {spell(text)}, expected a tensor's name")
                 continue
             for name in self._names(text, position, "feed"):
                 try:
                     found.append(Feed(name, self._feed_value(name, value), position))
-                except Wrong as wrong:
+                except InvalidValue as wrong:
                     self._problems.add(value_position(tree, text), str(wrong))
         return tuple(found)
 
     def _feed_value(self, name: str, value: Any) -> Any:
-        if isinstance(value, np.ndarray | np.generic | FromFile | Generated):
+        if isinstance(value, np.ndarray | np.generic | FileFeed | GeneratedFeed):
             return value
         if isinstance(value, dict) and not {"bytes", "tensor"} & set(value):
             return _made_value(value)
         if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
-            raise Wrong(
-                f"wrong feed: got the text {shown(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
+            raise InvalidValue(
+                f"wrong feed: got the text {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
             )
         value = literal(value)
         if isinstance(value, TensorValue):
@@ -147,39 +149,39 @@ class StepReader:
         try:
             return make_constant(value, self._dtype(name)).array
         except GraphBuildError as error:
-            raise Wrong(error.message) from None
+            raise InvalidValue(error.message) from None
 
     def _is_of_numbers(self, tensor: str) -> bool:
         return self._dtype(tensor) not in (None, STRING)
 
-    def _dtype(self, tensor: str) -> DType | None:
+    def _dtype(self, tensor: str) -> DataType | None:
         """The type of a tensor; None where there is no such tensor."""
         name, slot = split_tensor_name(tensor)
         outputs = self._graph.node(name).signature.output_dtypes if name in self._graph.ids else ()
         return outputs[slot] if slot < len(outputs) else None
 
 
-def _made_value(tree: dict[Any, Any]) -> FromFile | Generated:
+def _made_value(tree: dict[Any, Any]) -> FileFeed | GeneratedFeed:
     """`{file: F.npy}`, or a generator with its shape and seed."""
     kinds = [key for key in tree if key in ("file", *GENERATORS)]
     if len(kinds) != 1:
         got = ", ".join(map(str, tree)) or "nothing"
         near = did_you_mean(next(iter(tree), None), ("file", *GENERATORS)) if not kinds else ""
-        raise Wrong(f"wrong feed: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
+        raise InvalidValue(f"wrong feed: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
     ((kind),) = kinds
     known = () if kind == "file" else (*GENERATORS[kind], "seed")
     for key in tree:
         if key != kind and key not in known:
             expected = one_of(known) if known else "nothing else"
-            raise Wrong(f"unknown key beside '{kind}': got {shown(key)}, expected {expected}{did_you_mean(key, known)}")
+            raise InvalidValue(f"unknown key beside '{kind}': got {spell(key)}, expected {expected}{did_you_mean(key, known)}")
     if kind == "file":
         if not isinstance(tree[kind], str):
-            raise Wrong(f"wrong type of 'file': got {shown(tree[kind])}, expected a path")
-        return FromFile(tree[kind])
+            raise InvalidValue(f"wrong type of 'file': got {spell(tree[kind])}, expected a path")
+        return FileFeed(tree[kind])
     seed = tree.get("seed")
     figures = {key: figure_value(tree[key], f"'{key}'") for key in GENERATORS[kind] if key in tree}
     seed = None if seed is None else int_value(seed, -_INT64, _INT64 - 1, "'seed'")
-    return Generated(kind, known_shape(tree[kind]), seed, figures)
+    return GeneratedFeed(kind, known_shape(tree[kind]), seed, figures)
 
 
 def node_defs(graph: Graph, first: int) -> list[NodeDef]:

@@ -13,22 +13,22 @@ from typing import Any, NoReturn
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, Derivative, ScopedNames
+from placesim.formats.graph_file.scoped_names import Derivative, EntryBreak, ScopedNames
 from placesim.formats.graph_file.training_reader import (
     APPLY_OPTIONS,
     GRADIENT_OPTIONS,
     MINIMIZE_OPTIONS,
-    Training,
+    GradientMaker,
     TrainingReader,
     source_of,
 )
-from placesim.formats.problems import Problems, own_position, shown, value_position
-from placesim.graph.binding import Variable
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import FileProblems, own_position, spell, value_position
+from placesim.graph.binding import VariableNodes
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 
 MAKER = "placesim.tf1.file_training"
-"""The module whose `Training` makes the nodes."""
+"""The module whose `GradientMaker` makes the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
 GRADIENTS_KEYS = ("gradients", *_AROUND)
 TRAIN_KEYS = ("train", *_AROUND)
@@ -38,21 +38,26 @@ class TrainingEntries:
     """Reads the entries, and binds the gradients' ids.  `finish` tells of variables that nothing initializes."""
 
     def __init__(
-        self, builder: GraphBuilder, problems: Problems, names: ScopedNames, references: References, scopes: ScopeEntries
+        self,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
+        names: ScopedNames,
+        references: References,
+        scopes: ScopeEntries,
     ) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
         self._references = references
         self._scopes = scopes
-        self._made: Training | None = None
+        self._made: GradientMaker | None = None
         self._has_initializer = False
         self._uninitialized: dict[int, list[int]] = {}
 
     @property
-    def _training(self) -> Training:
+    def _training(self) -> GradientMaker:
         if self._made is None:
-            self._made = import_module(MAKER).Training(self._builder)
+            self._made = import_module(MAKER).FileTraining(self._builder)
         return self._made
 
     def note_initializer(self) -> None:
@@ -74,7 +79,7 @@ class TrainingEntries:
     # --- gradients --------------------------------------------------------------------------------------------------
 
     def take_gradients(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """An entry with `gradients`: what it gives.  Raises Broken, and all that is wrong has been reported."""
+        """An entry with `gradients`: what it gives.  Raises EntryBreak, and all that is wrong has been reported."""
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
         tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")
@@ -98,7 +103,7 @@ class TrainingEntries:
         if by is not None:
             for index, (item, gradient) in enumerate(found):
                 if gradient is None:
-                    what = shown(_texts(tree["of"]))
+                    what = spell(_texts(tree["of"]))
                     self._problems.add(
                         reader.position_of_target(index),
                         f"no gradient: got {self._called(item)}, and {what} does not depend on it by ops with gradients, "
@@ -111,7 +116,7 @@ class TrainingEntries:
 
     def _called(self, item: Any) -> str:
         """A tensor or variable that a gradient is by, with its type, which may be one that has none."""
-        dtype = item.dtype if isinstance(item, Variable) else self._builder.operand(item.node, item.slot).dtype
+        dtype = item.dtype if isinstance(item, VariableNodes) else self._builder.operand(item.node, item.slot).dtype
         return f"'{self._builder.graph.nodes[item.node].name}' of {dtype.python_name}"
 
     def _bind(self, own_id: str | None, ids: Sequence[str], found: list[tuple[Any, TensorRef]]) -> None:
@@ -125,16 +130,16 @@ class TrainingEntries:
                 self._names.bind(f"{name}.indices", (Derivative(rows.node, rows.slot, target.source),))
 
     def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> NoReturn:
-        """Raises Broken; what reads these ids is not reported as well."""
+        """Raises EntryBreak; what reads these ids is not reported as well."""
         for name in ids:
             if name is not None:
                 self._names.mark_broken({"id": name}, self._builder.prefix + name, own_position(entry))
-        raise Broken
+        raise EntryBreak
 
     # --- training ---------------------------------------------------------------------------------------------------
 
     def take_train(self, entry: dict[Any, Any]) -> int:
-        """An entry with `train`: its node.  Raises Broken, and all that is wrong has been reported."""
+        """An entry with `train`: its node.  Raises EntryBreak, and all that is wrong has been reported."""
         self._problems.unknown_keys(entry, TRAIN_KEYS, "an entry of training")
         position = own_position(entry)
         tree = self._problems.mapping(entry["train"], value_position(entry, "train"), "'train'")

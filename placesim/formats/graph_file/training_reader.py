@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from placesim.formats.graph_file.body_entries import OuterTensor, OuterVariable
 from placesim.formats.graph_file.plain_values import bool_value, figure_value, number_value, text_value
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scoped_names import Derivative, ScopedNames, Unresolved
-from placesim.formats.problems import WRONG, Wrong, own_position, shown, value_position
-from placesim.graph.binding import Operand, Variable
+from placesim.formats.graph_file.scoped_names import Derivative, ScopedNames, UnresolvedName
+from placesim.formats.problems import WRONG, InvalidValue, own_position, spell, value_position
+from placesim.graph.binding import Operand, VariableNodes
 from placesim.graph.graph import TensorRef
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
@@ -22,14 +22,14 @@ Optimizer = tuple[str, Mapping[str, Any]]
 """An optimizer's name, and what it is given."""
 
 
-class Parameter(Protocol):
+class OptimizerParameter(Protocol):
     """What an optimizer is given: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
 
     kind: str
     is_required: bool
 
 
-class Training(Protocol):
+class GradientMaker(Protocol):
     """What makes the nodes.  Every method that does raises GraphBuildError."""
 
     def derive(
@@ -40,7 +40,7 @@ class Training(Protocol):
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """The indices of the rows that a gradient consists of; None of a gradient that is one tensor."""
 
-    def parameters(self, kind: str) -> Mapping[str, Parameter] | None:
+    def parameters(self, kind: str) -> Mapping[str, OptimizerParameter] | None:
         """What the optimizer of this name is given; None where there is none."""
 
     def kinds(self) -> Sequence[str]:
@@ -108,10 +108,10 @@ class TrainingReader:
         text = tree[index]
         if not isinstance(text, str) or text[:1] == "^":
             position = value_position(tree, index)
-            self._problems.add(position, f"wrong type of a reference: got {shown(text)}, expected the name or id of a tensor")
+            self._problems.add(position, f"wrong type of a reference: got {spell(text)}, expected the name or id of a tensor")
             self.is_wrong = True
             return []
-        waits: list[Unresolved] = []
+        waits: list[UnresolvedName] = []
         items = self._references.tensors(tree, index, text, None, waits)
         if waits or any(item is WRONG for item in items):
             self.is_wrong = True
@@ -129,7 +129,7 @@ class TrainingReader:
         for name in tree:
             items = self._found(tree, name)
             if not isinstance(name, str) or not name:
-                self.report(tree, name, f"wrong type of an id: got {shown(name)}, expected a text")
+                self.report(tree, name, f"wrong type of an id: got {spell(name)}, expected a text")
             elif len(items) > 1:
                 self.report(tree, name, f"more than one tensor for one id: got {len(items)}, expected 1")
             found += items[:1]
@@ -155,7 +155,7 @@ class TrainingReader:
         texts = [tree] if isinstance(tree, str) else tree
         if not isinstance(texts, list | tuple):
             self.report(
-                self._tree, "apply", f"wrong type of 'apply': got {shown(tree)}, expected ids of gradients, or a mapping"
+                self._tree, "apply", f"wrong type of 'apply': got {spell(tree)}, expected ids of gradients, or a mapping"
             )
             return []
         by_source: dict[Any, list[TensorRef]] = {}
@@ -165,7 +165,7 @@ class TrainingReader:
                 place, key = (self._tree, "apply") if isinstance(tree, str) else (tree, index)
                 if found is None or None not in found:
                     message = (
-                        f"no gradients: got {shown(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
+                        f"no gradients: got {spell(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
                     )
                     self._problems.add(value_position(place, key), message)
                 self.is_wrong = True
@@ -182,11 +182,11 @@ class TrainingReader:
                 self.report(self._tree, "apply", f"a gradient of what is no variable: got '{name}', expected variables' alone")
         return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
 
-    def _variable_of(self, source: Any) -> Variable | OuterVariable | None:
+    def _variable_of(self, source: Any) -> VariableNodes | OuterVariable | None:
         """The variable by which something is derived; None where that is none."""
         return self._builder.variables.get(source) if isinstance(source, int) else source if _is_variable(source) else None
 
-    def _variable_named(self, name: Any) -> Variable | OuterVariable | None:
+    def _variable_named(self, name: Any) -> VariableNodes | OuterVariable | None:
         """The variable of a name, in this graph or around it; None where there is none."""
         if not isinstance(name, str):
             return None
@@ -207,9 +207,9 @@ class TrainingReader:
                 else [item for index in range(len(listed)) for item in self._found(listed, index)]
             )
             if variable is None:
-                self.report(tree, name, f"no variable: got {shown(name)}, expected {{VARIABLE: GRADIENT}}")
+                self.report(tree, name, f"no variable: got {spell(name)}, expected {{VARIABLE: GRADIENT}}")
             elif any(map(_is_variable, refs)) or not refs:
-                self.report(tree, name, f"no gradient: got {shown(value)}, expected a tensor")
+                self.report(tree, name, f"no gradient: got {spell(value)}, expected a tensor")
             else:
                 pairs.append((refs, variable))
         return pairs
@@ -239,7 +239,7 @@ class TrainingReader:
             if isinstance(value, str) and value in words:
                 return words[value]
             near = did_you_mean(value, words, SIMILAR_AMONG_FEW)
-            raise Wrong(f"unknown '{key}': got {shown(value)}, expected {' or '.join(words)}{near}")
+            raise InvalidValue(f"unknown '{key}': got {spell(value)}, expected {' or '.join(words)}{near}")
 
         return self._read(key, value_of)
 
@@ -248,7 +248,7 @@ class TrainingReader:
         tree = self._tree if tree is None else tree
         found = self._found(tree, key)
         if len(found) > 1:
-            self.report(tree, key, f"more than one tensor: got {shown(tree[key])}, expected 1")
+            self.report(tree, key, f"more than one tensor: got {spell(tree[key])}, expected 1")
         return found[0] if found else None
 
     def variable(self, key: str, tree: Any = None) -> Any:
@@ -256,7 +256,7 @@ class TrainingReader:
         found = self.one(key, tree)
         if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
-            self.report(tree, key, f"no variable: got {shown(tree[key])}, expected the name of an entry 'variable'")
+            self.report(tree, key, f"no variable: got {spell(tree[key])}, expected the name of an entry 'variable'")
         return found
 
     def variables(self, key: str) -> list[Any]:
@@ -268,7 +268,7 @@ class TrainingReader:
 
     # --- the optimizer ----------------------------------------------------------------------------------------------
 
-    def optimizer(self, training: Training) -> Optimizer | None:
+    def optimizer(self, training: GradientMaker) -> Optimizer | None:
         """The optimizer's name and what it is given: `NAME`, or `{NAME: {KEY: VALUE}}`; None where it is wrong."""
         tree = self._tree
         if "optimizer" not in tree:
@@ -282,13 +282,13 @@ class TrainingReader:
             ((kind, fields),) = given.items()
             place, where = given, kind
         else:
-            self.report(tree, "optimizer", f"wrong type of 'optimizer': got {shown(given)}, expected {{NAME: {{KEY: VALUE}}}}")
+            self.report(tree, "optimizer", f"wrong type of 'optimizer': got {spell(given)}, expected {{NAME: {{KEY: VALUE}}}}")
             return None
         kind = kind.removesuffix("Optimizer")
         parameters = training.parameters(kind)
         if parameters is None:
             near = did_you_mean(kind, training.kinds(), SIMILAR_AMONG_FEW)
-            message = f"unknown optimizer: got {shown(kind)}, expected {', '.join(training.kinds())}{near}"
+            message = f"unknown optimizer: got {spell(kind)}, expected {', '.join(training.kinds())}{near}"
             self._problems.add(own_position(place) if where == kind else value_position(place, where), message)
             self.is_wrong = True
             return None
@@ -296,7 +296,7 @@ class TrainingReader:
             fields = {}
         if not isinstance(fields, dict):
             self.report(
-                place, where, f"wrong type of '{kind}': got {shown(fields)}, expected a mapping of {', '.join(parameters)}"
+                place, where, f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(parameters)}"
             )
             return None
         self.is_wrong |= self._problems.unknown_keys(fields, parameters, f"'{kind}'")
@@ -315,7 +315,7 @@ class TrainingReader:
 
 
 def _is_variable(item: Any) -> bool:
-    return isinstance(item, Variable | OuterVariable)
+    return isinstance(item, VariableNodes | OuterVariable)
 
 
 def source_of(item: Any) -> Any:

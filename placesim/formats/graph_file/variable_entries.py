@@ -16,12 +16,12 @@ from placesim.formats.graph_file.plain_values import (
     text_value,
 )
 from placesim.formats.graph_file.scope_entries import ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
-from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
-from placesim.graph.binding import Operand, Variable
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.graph_file.scoped_names import EntryBreak, ScopedNames
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, own_position, spell, value_position
+from placesim.graph.binding import Operand, VariableNodes
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
-from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS, Initializer, add_global_initializer, add_variable
+from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS, InitializerSpec, add_global_initializer, add_variable
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 VARIABLE_KEYS = dict.fromkeys(
@@ -33,26 +33,26 @@ INITIALIZER_KEYS = dict.fromkeys(("initializer", "id", "device", "colocate_with"
 class VariableEntries:
     """Makes variables, and the op that initializes all of them."""
 
-    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames, scopes: ScopeEntries) -> None:
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, scopes: ScopeEntries) -> None:
         self._builder = builder
         self._problems = problems
         self._names = names
         self._scopes = scopes
 
     def take_variable(self, entry: dict[Any, Any]) -> None:
-        """An entry with `variable`.  Raises Broken where it has no name."""
+        """An entry with `variable`.  Raises EntryBreak where it has no name."""
         problems, builder = self._problems, self._builder
         problems.unknown_keys(entry, VARIABLE_KEYS, "a variable")
         name, position = entry["variable"], own_position(entry)
         if not isinstance(name, str) or not name:
-            problems.add(value_position(entry, "variable"), f"wrong type of 'variable': got {shown(name)}, expected a name")
-            raise Broken
+            problems.add(value_position(entry, "variable"), f"wrong type of 'variable': got {spell(name)}, expected a name")
+            raise EntryBreak
         wanted = builder.prefix + name
         if self._names.is_taken(wanted):
             self._names.check_claim(entry, wanted, position)
         try:
             variable = self._add(entry, name, position)
-        except (GraphBuildError, Wrong) as error:
+        except (GraphBuildError, InvalidValue) as error:
             key = "initializer" if "initializer" in entry else "variable"
             problems.add(value_position(entry, key), str(error), "ValueError" if isinstance(error, GraphBuildError) else "")
             variable = None
@@ -62,7 +62,7 @@ class VariableEntries:
         self._names.mark_named(variable.node)
         self._names.bind_entry(entry, name, variable.node)
 
-    def _add(self, entry: dict[Any, Any], name: str, position: int) -> Variable | None:
+    def _add(self, entry: dict[Any, Any], name: str, position: int) -> VariableNodes | None:
         """The variable; None where a value of the entry is wrong, which is reported."""
         read = self._problems.read
         dtype = read(entry, "dtype", dtype_value, FLOAT)
@@ -75,10 +75,10 @@ class VariableEntries:
         with self._scopes.entered(entry):
             if initializer is not None and initializer.kind in VALUE_KINDS and "dtype" not in entry:
                 tensor = constant_value(initializer.values[initializer.kind], None, shape)
-                dtype, initializer = tensor.dtype, Initializer(initializer.kind, {initializer.kind: tensor.array})
+                dtype, initializer = tensor.dtype, InitializerSpec(initializer.kind, {initializer.kind: tensor.array})
             elif initializer is not None and initializer.kind == "tensor":
                 operand = self._operand(initializer.values["tensor"])
-                initializer = Initializer("tensor", {"tensor": TensorRef(operand.node, operand.slot)})
+                initializer = InitializerSpec("tensor", {"tensor": TensorRef(operand.node, operand.slot)})
                 dtype = dtype if "dtype" in entry else operand.dtype
             made = add_variable(self._builder, name, shape, dtype, initializer, kind, position)
         if trainable is not False:
@@ -87,11 +87,11 @@ class VariableEntries:
         return found
 
     def _operand(self, text: str) -> Operand:
-        """The tensor that a variable starts as.  Raises Wrong where there is none of this name."""
+        """The tensor that a variable starts as.  Raises InvalidValue where there is none of this name."""
         name, slot = split_tensor_name(text)
         node = self._names.resolve_one(name)
         if node is None:
-            raise Wrong(f"unknown node: got {shown(text)}, expected the name or id of a node")
+            raise InvalidValue(f"unknown node: got {spell(text)}, expected the name or id of a node")
         variable = self._builder.variables.get(node)
         if variable is not None and name == text:
             node = variable.value
@@ -112,13 +112,13 @@ class VariableEntries:
         self._names.bind_entry(entry, name, node.id)
 
 
-def checked_initializer(entry: dict[Any, Any], problems: Problems) -> str | None:
+def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | None:
     """The name of an entry with `initializer`; None, and a problem, where it has none."""
     problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
     name = entry["initializer"]
     if isinstance(name, str) and name:
         return name
-    problems.add(value_position(entry, "initializer"), f"wrong type of 'initializer': got {shown(name)}, expected a name")
+    problems.add(value_position(entry, "initializer"), f"wrong type of 'initializer': got {spell(name)}, expected a name")
     return None
 
 
@@ -126,39 +126,41 @@ def checked_initializer(entry: dict[Any, Any], problems: Problems) -> str | None
 
 
 def kind_value(value: Any) -> str:
-    """`ref` or `resource`.  Raises Wrong for any other."""
+    """`ref` or `resource`.  Raises InvalidValue for any other."""
     if value not in ("ref", "resource"):
-        raise Wrong(
-            f"unknown kind of variable: got {shown(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
+        raise InvalidValue(
+            f"unknown kind of variable: got {spell(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
         )
     return str(value)
 
 
-def initializer_value(value: Any) -> Initializer:
-    """An initializer by name, or as a mapping of its name to its figures.  Raises Wrong for one that is not known."""
+def initializer_value(value: Any) -> InitializerSpec:
+    """An initializer by name, or as a mapping of its name to its figures.  Raises InvalidValue for one that is not known."""
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
-        return Initializer(value)
+        return InitializerSpec(value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, fields),) = value.items()
         if kind in ("constant", *VALUE_KINDS):
-            return Initializer(kind, {kind: literal(fields)})
+            return InitializerSpec(kind, {kind: literal(fields)})
         if kind == "tensor":
-            return Initializer(kind, {kind: text_value(fields, "'tensor'")})
+            return InitializerSpec(kind, {kind: text_value(fields, "'tensor'")})
         if kind in INITIALIZER_FIELDS:
-            return Initializer(kind, _initializer_fields(kind, {} if fields is None else fields))
+            return InitializerSpec(kind, _initializer_fields(kind, {} if fields is None else fields))
         value = kind
     near = did_you_mean(value, kinds, SIMILAR_AMONG_FEW)
-    raise Wrong(f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{near}")
+    raise InvalidValue(f"unknown initializer: got {spell(value)}, expected one of {', '.join(kinds)}{near}")
 
 
 def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
     known = INITIALIZER_FIELDS[kind]
     if not isinstance(fields, dict):
-        raise Wrong(f"wrong type of '{kind}': got {shown(fields)}, expected a mapping of {', '.join(known) or 'nothing'}")
+        raise InvalidValue(
+            f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(known) or 'nothing'}"
+        )
     for key, value in fields.items():
         if key not in known:
-            raise Wrong(
+            raise InvalidValue(
                 f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{did_you_mean(key, known)}"
             )
         if key == "seed":
@@ -166,5 +168,5 @@ def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
             for number in pair:
                 int_value(number, -(1 << 63), (1 << 63) - 1, "'seed'")
         elif type(value) not in (int, float):
-            raise Wrong(f"wrong type of '{key}': got {shown(value)}, expected a number")
+            raise InvalidValue(f"wrong type of '{key}': got {spell(value)}, expected a number")
     return dict(fields)

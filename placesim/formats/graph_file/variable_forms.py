@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.formats.graph_file.short_values import fill_of
 from placesim.graph.graph import Node, TensorRef
-from placesim.graph.variables import DEFAULT_SEED, Initializer, glorot_limit
+from placesim.graph.variables import DEFAULT_SEED, InitializerSpec, glorot_limit
 from placesim.ops.attributes import Shape
 
 _HANDLES = {"VariableV2": "ref", "VarHandleOp": "resource"}
@@ -28,8 +28,8 @@ class VariableForm(NamedTuple):
     name: str
     scope: str
     shape: tuple[int, ...]
-    dtype: DType
-    initializer: Initializer
+    dtype: DataType
+    initializer: InitializerSpec
     kind: str
 
     @property
@@ -55,27 +55,29 @@ def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
         yield VariableForm(name, scope, shape.dims, dtype, initializer, _HANDLES[handle.op])
 
 
-def _initializers(nodes: Sequence[Node], handle: Node, before: Sequence[Node], shape: tuple[int, ...]) -> Iterator[Initializer]:
+def _initializers(
+    nodes: Sequence[Node], handle: Node, before: Sequence[Node], shape: tuple[int, ...]
+) -> Iterator[InitializerSpec]:
     if not before:
         start = _start_of(nodes, handle)
         if start is not None and start.node < handle.id:
-            yield Initializer("tensor", {"tensor": start})
+            yield InitializerSpec("tensor", {"tensor": start})
         return
     start_node = before[-1]
     inside = start_node.name.removeprefix(handle.name + "/Initializer/")
     if inside in ("zeros", "ones"):
-        yield Initializer(inside)
+        yield InitializerSpec(inside)
     elif inside in _RANDOM:
         yield from _random(inside, start_node.name, before, shape)
     elif start_node.op == "Const" and "value" in start_node.attrs:
         tensor = start_node.attrs["value"]
         if inside == "Const":
             filled = fill_of(tensor)
-            yield Initializer("constant", {"constant": tensor.array if filled is None else filled})
+            yield InitializerSpec("constant", {"constant": tensor.array if filled is None else filled})
         elif (inside == start_node.name and start_node.name.startswith(handle.name + "/")) or inside == "initial_value":
-            yield Initializer("initial_value", {"initial_value": tensor.array})
+            yield InitializerSpec("initial_value", {"initial_value": tensor.array})
         else:
-            yield Initializer("value", {"value": tensor.array})
+            yield InitializerSpec("value", {"value": tensor.array})
 
 
 def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
@@ -86,7 +88,7 @@ def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
     return None
 
 
-def _random(kind: str, scope: str, before: Sequence[Node], shape: tuple[int, ...]) -> Iterator[Initializer]:
+def _random(kind: str, scope: str, before: Sequence[Node], shape: tuple[int, ...]) -> Iterator[InitializerSpec]:
     op, figures = _RANDOM[kind]
     by_name = {node.name.removeprefix(scope + "/"): node for node in before}
     source = by_name.get(op)
@@ -104,8 +106,8 @@ def _random(kind: str, scope: str, before: Sequence[Node], shape: tuple[int, ...
     seeds = {} if seed is None else {"seed": seed}
     limit = glorot_limit(shape)
     if kind == "random_uniform" and abs(values.get("maxval", 1.0) - limit) <= 1e-6 * limit:
-        yield Initializer("glorot_uniform", seeds)
-    yield Initializer(kind, {**values, **seeds})
+        yield InitializerSpec("glorot_uniform", seeds)
+    yield InitializerSpec(kind, {**values, **seeds})
 
 
 def _seed(node: Node) -> Any:

@@ -16,11 +16,11 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
-from placesim.dtypes import BOOL, FLOAT, STRING, DType, OpenType
+from placesim.dtypes import BOOL, FLOAT, STRING, DataType, OpenType
 from placesim.formats.graph_file.links import link_document
 from placesim.graph.constants import make_constant
-from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
-from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, split_tensor_name
+from placesim.graph.steps import Config, Feed, Fetch, FileFeed, GeneratedFeed, GraphFile, GraphStep
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
 from placesim.releases import CURRENT
@@ -135,7 +135,7 @@ def _typed(value: AttrValue) -> Any:
     """An attr of which the op's definition says the type."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return value.name
     if isinstance(value, Shape):
         return "unknown" if value.dims is None else list(value.dims)
@@ -148,7 +148,7 @@ def _untyped(value: AttrValue) -> Any:
     """An attr that must say its type itself."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return {"type": value.name}
     if isinstance(value, Shape):
         return {"shape": _typed(value)}
@@ -187,7 +187,7 @@ def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
     return flat.tolist()
 
 
-def _element(value: Any, dtype: DType) -> Any:
+def _element(value: Any, dtype: DataType) -> Any:
     if dtype is STRING:
         try:
             return value.decode()
@@ -212,7 +212,7 @@ def _number(value: float) -> Any:
 # --- the other sections ---------------------------------------------------------------------------------------------
 
 
-def _function(function: Function, registry: Registry) -> dict[str, Any]:
+def _function(function: LibraryFunction, registry: Registry) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": function.name,
         "inputs": [_arg(arg) for arg in function.inputs],
@@ -312,7 +312,7 @@ class _FetchWriter:
         self._graph = graph_file.graph
         self._later: dict[str, NodeDef] = {}
 
-    def write(self, step: Step) -> list[Any]:
+    def write(self, step: GraphStep) -> list[Any]:
         """The fetches of a step, which come in order; a label, or a name that has to be another, as `{LABEL: NAME}`."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
@@ -351,7 +351,7 @@ class _FetchWriter:
         return name in self._graph.ids and bool(self._graph.node(name).signature.output_dtypes)
 
 
-def _step(step: Step, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
+def _step(step: GraphStep, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
     written: dict[str, Any] = {"fetch": fetches.write(step)}
     if step.feeds:
         written["feed"] = dict(map(fetches.feed, step.feeds))
@@ -368,10 +368,10 @@ def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> Gra
         return graph_file
 
     def moved(feed: Feed) -> Feed:
-        if not isinstance(feed.value, FromFile) or os.path.isabs(feed.value.path):
+        if not isinstance(feed.value, FileFeed) or os.path.isabs(feed.value.path):
             return feed
         path = os.path.relpath(directory / feed.value.path, target)
-        return feed._replace(value=FromFile(path))
+        return feed._replace(value=FileFeed(path))
 
     steps = tuple(replace(step, feeds=tuple(map(moved, step.feeds))) for step in graph_file.steps)
     return replace(graph_file, steps=steps)
@@ -379,8 +379,8 @@ def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> Gra
 
 def _feed(feed: Feed) -> Any:
     value = feed.value
-    if isinstance(value, FromFile):
+    if isinstance(value, FileFeed):
         return {"file": value.path}
-    if isinstance(value, Generated):
+    if isinstance(value, GeneratedFeed):
         return {value.kind: list(value.shape), **value.figures} | ({} if value.seed is None else {"seed": value.seed})
     return {"tensor": tensor_document(make_constant(value))}

@@ -16,7 +16,7 @@ import yaml
 
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.graph.graph import COLUMNS
-from placesim.watching import doing
+from placesim.watching import report_stage
 
 MAX_DEPTH = 100
 MAX_EXPANSION = 10_000_000
@@ -64,7 +64,7 @@ MERGE = _Merge()
 _NO_KEY = object()
 
 
-def packed(mark: Any) -> int:
+def pack_mark(mark: Any) -> int:
     """A parser's mark, or what it was packed to, as `line * COLUMNS + column`, both from 1."""
     if mark.__class__ is int:
         return int(mark)
@@ -74,13 +74,13 @@ def packed(mark: Any) -> int:
 def own_position(tree: Any) -> int:
     """Where a collection starts; 0 for one that was not read from a file."""
     marks = getattr(tree, "marks", None)
-    return packed(marks[0]) if marks else 0
+    return pack_mark(marks[0]) if marks else 0
 
 
 def key_position(tree: Any, key: Any) -> int:
     """Where a mapping's key stands."""
     marks = getattr(tree, "marks", None)
-    return packed(marks[1 + 2 * tree.number(key)]) if marks else 0
+    return pack_mark(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
@@ -88,7 +88,7 @@ def value_position(tree: Any, key: Any) -> int:
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
-    return packed(marks[1 + key] if isinstance(tree, list) else marks[2 + 2 * tree.number(key)])
+    return pack_mark(marks[1 + key] if isinstance(tree, list) else marks[2 + 2 * tree.number(key)])
 
 
 def _refuse(file: str, position: int, message: str) -> NoReturn:
@@ -212,7 +212,7 @@ def read_tree(
     """
     try:
         reader = _TreeReader(text, file, open_sequence, take_pieces)
-        with doing("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
+        with report_stage("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
             return reader.read()
     except yaml.YAMLError as error:
         _refuse(file, _error_position(error, reader.text), _error_message(error, text, reader.first_line))
@@ -224,7 +224,7 @@ def read_tree(
 def _error_position(error: yaml.YAMLError, text: str) -> int:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
-        return packed(mark)
+        return pack_mark(mark)
     before = text[: getattr(error, "position", None) or 0]
     if not text.isascii():
         before = text.encode()[: getattr(error, "position", None) or 0].decode(errors="ignore")
@@ -299,7 +299,7 @@ class _TreeReader:
         self._next_event()
         event = self._next_event()
         if event.__class__ is not yaml.StreamEndEvent:
-            _refuse(self._file, packed(event.start_mark), "more than one document: got a second one, expected one")
+            _refuse(self._file, pack_mark(event.start_mark), "more than one document: got a second one, expected one")
         return root
 
     def _read_root(self) -> Any:
@@ -369,7 +369,7 @@ class _TreeReader:
                 value = self._expand_alias(event)
             else:
                 if is_map and key is no_key:
-                    _refuse(self._file, packed(event.start_mark), "a key that is a collection: expected a scalar")
+                    _refuse(self._file, pack_mark(event.start_mark), "a key that is a collection: expected a scalar")
                 stack.append((container, key, marks))
                 if event.tag is None and event.anchor is None and 1 < len(stack) < MAX_DEPTH:
                     is_map = kind is mapping_start
@@ -397,7 +397,7 @@ class _TreeReader:
         if event.tag is not None and event.tag not in (_TAG + "map", _TAG + "seq", "!"):
             self._refuse_tag(event)
         if depth >= MAX_DEPTH:
-            _refuse(self._file, packed(mark), f"nesting too deep: got level {depth + 1}, expected at most {MAX_DEPTH}")
+            _refuse(self._file, pack_mark(mark), f"nesting too deep: got level {depth + 1}, expected at most {MAX_DEPTH}")
         taker = None
         if depth == 1 and self._open_sequence is not None and event.anchor is None:
             taker = self._open_sequence(self._root, key) if event.__class__ is yaml.SequenceStartEvent else None
@@ -435,10 +435,12 @@ class _TreeReader:
 
     def _check_key(self, container: Any, key: Any, mark: Any) -> None:
         if isinstance(key, dict | list):
-            _refuse(self._file, packed(mark), "a key that is a collection: expected a scalar")
+            _refuse(self._file, pack_mark(mark), "a key that is a collection: expected a scalar")
         if key in container:
             first = Location(self._file, *divmod(key_position(container, key), COLUMNS))
-            _refuse(self._file, packed(mark), f"duplicate key: got '{key}' again, expected it once (the first is at {first})")
+            _refuse(
+                self._file, pack_mark(mark), f"duplicate key: got '{key}' again, expected it once (the first is at {first})"
+            )
 
     def _finish(self, container: Any, value: Any) -> None:
         name = self._unfinished.pop(id(container), None)
@@ -449,7 +451,7 @@ class _TreeReader:
                 self._anchors[name] = value
 
     def _expand_alias(self, event: Any) -> Any:
-        position = packed(event.start_mark)
+        position = pack_mark(event.start_mark)
         if event.anchor not in self._anchors:
             _refuse(self._file, position, f"unknown alias: got '*{event.anchor}', expected an anchor above it")
         value = self._anchors[event.anchor]
@@ -499,9 +501,9 @@ class _TreeReader:
         except ValueError:
             kind = event.tag.removeprefix(_TAG)
             _refuse(
-                self._file, packed(event.start_mark), f"wrong scalar: got '{event.value}', expected a value of tag !!{kind}"
+                self._file, pack_mark(event.start_mark), f"wrong scalar: got '{event.value}', expected a value of tag !!{kind}"
             )
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         tag = event.tag.replace(_TAG, "!!", 1)
-        _refuse(self._file, packed(event.start_mark), f"unknown tag: got '{tag}', expected none")
+        _refuse(self._file, pack_mark(event.start_mark), f"unknown tag: got '{tag}', expected none")

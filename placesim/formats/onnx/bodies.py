@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from placesim.dtypes import DType
-from placesim.formats.graph_file.body_entries import Functions, functions_of
+from placesim.dtypes import DataType
+from placesim.formats.graph_file.body_entries import FunctionMaker, make_functions
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
-from placesim.formats.onnx.graph_reading import REFUSED, GraphReading
+from placesim.formats.onnx.graph_reading import REFUSED, GraphReader
 from placesim.formats.onnx.lists import (
     BOOL,
     INT64,
@@ -31,9 +31,9 @@ from placesim.formats.onnx.lists import (
     tensor_value,
     type_of,
 )
-from placesim.formats.onnx.onnx_node import OnnxNode, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError
 from placesim.formats.onnx.values import Dims, Value, dims_of
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 
@@ -49,12 +49,12 @@ _TRUE = TensorValue(BOOL, np.array(True))
 _ZERO = TensorValue(INT64, np.array(0, np.int64))
 
 
-class BodyReading(GraphReading):
+class BodyReader(GraphReader):
     """Reads the nodes of a body: values of the graphs around it come in as arguments of the function."""
 
     trials = 0
 
-    def __init__(self, outer: GraphReading, functions: Functions) -> None:
+    def __init__(self, outer: GraphReader, functions: FunctionMaker) -> None:
         super().__init__(outer.model, functions.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
         self.maker = functions
         self.left_out = outer.left_out
@@ -87,18 +87,18 @@ class BodyReading(GraphReading):
         assert self.maker is not None
         return TensorRef(self.maker.capture(maker_of(self.outer), value.ref, self.builder.prefix), 0)
 
-    def _dtype_outside(self, ref: TensorRef) -> DType:
+    def _dtype_outside(self, ref: TensorRef) -> DataType:
         assert self.outer is not None
-        found: DType = self.outer.builder.graph.nodes[ref.node].signature.output_dtypes[ref.slot]
+        found: DataType = self.outer.builder.graph.nodes[ref.node].signature.output_dtypes[ref.slot]
         return found
 
 
-class TrialReading(BodyReading):
+class TrialReader(BodyReader):
     """Reads a body into a graph that is thrown away, to learn the types of what it gives."""
 
-    def __init__(self, outer: GraphReading) -> None:
-        builder = GraphBuilder(outer.builder.registry)
-        GraphReading.__init__(self, outer.model, builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
+    def __init__(self, outer: GraphReader) -> None:
+        builder = ScopedGraphBuilder(outer.builder.registry)
+        GraphReader.__init__(self, outer.model, builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
         self.left_out = outer.left_out
         self.trials = getattr(outer, "trials", 0) + 1
 
@@ -117,24 +117,24 @@ class TrialReading(BodyReading):
         return found
 
 
-def emitter_of(reading: GraphReading) -> OnnxNode:
+def emitter_of(reading: GraphReader) -> OnnxNode:
     """What adds ops to the graph that is being read."""
     from onnx import NodeProto
 
     return OnnxNode(reading, NodeProto(), "", 0, (), {})
 
 
-def maker_of(reading: GraphReading) -> Functions:
+def maker_of(reading: GraphReader) -> FunctionMaker:
     """What makes conditionals and loops in the graph that is being read."""
     if reading.maker is None:
-        reading.maker = functions_of(reading.builder)
-    return cast("Functions", reading.maker)
+        reading.maker = make_functions(reading.builder)
+    return cast("FunctionMaker", reading.maker)
 
 
-def read_body(reading: GraphReading, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
-    """Read a GraphProto into the graph that `reading` reads; what it gives.  Raises Unsupported."""
+def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
+    """Read a GraphProto into the graph that `reading` reads; what it gives.  Raises UnsupportedNodeError."""
     if len(graph.input) > len(arguments):
-        raise Unsupported(f"body '{graph.name}' of {len(graph.input)} inputs: expected {len(arguments)}")
+        raise UnsupportedNodeError(f"body '{graph.name}' of {len(graph.input)} inputs: expected {len(arguments)}")
     for given, value in zip(graph.input, arguments, strict=False):
         reading.names[given.name] = value
     for tensor in graph.initializer:
@@ -146,10 +146,10 @@ def read_body(reading: GraphReading, graph: Any, arguments: Sequence[Value] = ()
     return cast("list[Value]", found)
 
 
-def read_in_place(node: OnnxNode, graph: Any) -> list[Value]:
+def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
     """A body's nodes as nodes of the graph that its node is in."""
     outer = node.reading
-    inner = GraphReading(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
+    inner = GraphReader(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
     inner.left_out, inner.maker = outer.left_out, outer.maker
     return read_body(inner, graph)
 
@@ -159,11 +159,13 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
     given: list[list[Value]] = []
 
     def writer(graph: Any) -> Any:
-        def write(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
-            reading = BodyReading(node.reading, functions)
+        def write(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
+            reading = BodyReader(node.reading, functions)
             given.append([as_tensor(emitter_of(reading), value) for value in read_body(reading, graph)])
             if len(given[0]) != len(given[-1]):
-                raise Unsupported(f"branches of {len(given[0])} and {len(given[-1])} results: expected as many of each")
+                raise UnsupportedNodeError(
+                    f"branches of {len(given[0])} and {len(given[-1])} results: expected as many of each"
+                )
             return [cast("TensorRef", value.ref) for value in given[-1]]
 
         return write
@@ -175,7 +177,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 # --- loops ----------------------------------------------------------------------------------------------------------
 
 
-class Given(NamedTuple):
+class IterationResult(NamedTuple):
     """What a turn of a loop gives: whether it goes on (None: always), values for the next turn, values to be gathered."""
 
     goes_on: Value | None
@@ -183,7 +185,7 @@ class Given(NamedTuple):
     gathered: list[Value]
 
 
-Turn = Callable[[OnnxNode, Value, Value, list[Value]], Given]
+Turn = Callable[[OnnxNode, Value, Value, list[Value]], IterationResult]
 """Writes a turn, of its number (an int64 scalar), whether the loop goes on, and what is carried; the node adds its ops."""
 
 
@@ -211,8 +213,8 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
     end = begin + len(first)
     gathered: list[Dims | None] = []
 
-    def check(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
-        reading = BodyReading(outer, functions)
+    def check(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
+        reading = BodyReader(outer, functions)
         emitter = emitter_of(reading)
         checks = [TensorRef(arguments[1], 0)] if flags else []
         if count is not None:
@@ -222,8 +224,8 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
             return [emitter.constant(np.bool_(True))]
         return [checks[0] if len(checks) == 1 else emitter.emit("LogicalAnd", *checks)]
 
-    def write(functions: Functions, arguments: Sequence[int]) -> list[TensorRef]:
-        reading = BodyReading(outer, functions)
+    def write(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
+        reading = BodyReader(outer, functions)
         emitter = emitter_of(reading)
         refs = [TensorRef(argument, 0) for argument in arguments]
         values = [Value(ref, kind) for ref, kind in zip(refs[begin:end], types, strict=True)]
@@ -280,7 +282,7 @@ class _Trial(NamedTuple):
     """What is known of turns: whether all go on, so that their count alone ends them; the element types of what is gathered."""
 
     is_counted: bool
-    gathered: list[DType]
+    gathered: list[DataType]
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
@@ -289,7 +291,7 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
     types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
     for trial in range(_MOST_TRIALS):
-        reading = TrialReading(node.reading)
+        reading = TrialReader(node.reading)
         emitter = emitter_of(reading)
         number = TensorRef(reading.builder.add("Placeholder", attrs={"dtype": INT64, "shape": Shape(())}).id, 0)
         arguments = [
@@ -299,7 +301,7 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
         flag = _always(emitter) if is_counted else reading.given(Value(None), tensor_type(ONNX_NUMBER[BOOL], ()))
         found = turn(emitter, _counter(emitter, number), flag, arguments)
         if len(found.carried) != len(first):
-            raise Unsupported(f"a turn gives {len(found.carried)} carried values: expected {len(first)}")
+            raise UnsupportedNodeError(f"a turn gives {len(found.carried)} carried values: expected {len(first)}")
         given = [type_of(emitter, value) for value in found.carried]
         wider = [
             new if trial == 0 and value.items == () else common_type(kind, new)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from placesim.devices.names import DeviceSpec, format_spec, parse_python_spec
+from placesim.devices.names import DeviceName, format_spec, parse_python_spec
 from placesim.errors import GraphBuildError, UsageError
 from placesim.graph.graph import Graph, Node
 
@@ -92,8 +92,8 @@ def _named_device(text: str, where: str) -> str:
     try:
         spec = parse_python_spec(text)
     except (GraphBuildError, ValueError):
-        spec = DeviceSpec()
-    if spec == DeviceSpec():
+        spec = DeviceName()
+    if spec == DeviceName():
         ways = "expected such as 'cuda:1', 'cpu' or '/device:GPU:1', or --clear-devices"
         raise GraphBuildError(f"no device of TensorFlow's: got '{text}' in {where}, {ways}")
     return format_spec(spec)
@@ -159,7 +159,7 @@ def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
     )
 
 
-def asked_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
+def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
     """What the nodes of a ModelProto ask for: the device of their layer, else that of the model's first configuration."""
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
@@ -174,7 +174,7 @@ def asked_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
     return device_of
 
 
-def no_devices(node: Any) -> str | None:
+def drop_device(node: Any) -> str | None:
     """What nodes of a model ask for whose requests are dropped."""
     return None
 

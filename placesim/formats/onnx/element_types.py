@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 
 _NAMES = {
     1: "float",
@@ -32,5 +32,5 @@ _NAMES = {
     26: "int2",
 }
 """24 is FLOAT8E8M0, which TensorFlow does not have."""
-BY_ONNX_NUMBER: dict[int, DType] = {number: DTYPES[name] for number, name in _NAMES.items()}
-ONNX_NUMBER: dict[DType, int] = {dtype: number for number, dtype in BY_ONNX_NUMBER.items()}
+BY_ONNX_NUMBER: dict[int, DataType] = {number: DTYPES[name] for number, name in _NAMES.items()}
+ONNX_NUMBER: dict[DataType, int] = {dtype: number for number, dtype in BY_ONNX_NUMBER.items()}

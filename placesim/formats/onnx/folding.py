@@ -1,7 +1,7 @@
 """Ops that are computed while the graph is read, where all that they take is known: sizes, coordinates, weights of samples.
 
-What is known is a numpy array, what is not a tensor of the graph; `Folding` takes either and gives an array as long as it can.
-Its types are the operands': nothing is promoted, as TensorFlow promotes nothing.
+What is known is a numpy array, what is not a tensor of the graph; `ConstantFolder` takes either and gives an array as long as
+it can. Its types are the operands': nothing is promoted, as TensorFlow promotes nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
-from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
+from placesim.dtypes import DataType
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError
 
 Known = np.ndarray[Any, Any]
 Value = Known | Tensor
@@ -50,11 +50,12 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def int32(value: Any) -> Known:
-    """A known number, or numbers, as TensorFlow's sizes and indices are.  Raises Unsupported for one that is too large."""
+    """A known number, or numbers, as TensorFlow's sizes and indices are.  Raises UnsupportedNodeError for one that is too
+    large."""
     try:
         return np.array(value, np.int32)
     except OverflowError:
-        raise Unsupported(f"number too large: got {value}, expected one of 32 bits") from None
+        raise UnsupportedNodeError(f"number too large: got {value}, expected one of 32 bits") from None
 
 
 def float32(value: Any) -> Known:
@@ -77,7 +78,7 @@ def _size(op: str, inputs: Sequence[Any]) -> int:
         return int(max(item.size for item in inputs))
 
 
-class Folding:
+class ConstantFolder:
     """The ops of a node that is being read: called with an op's name and its inputs, arrays or tensors."""
 
     def __init__(self, node: OnnxNode) -> None:
@@ -102,7 +103,7 @@ class Folding:
         """An int32 vector."""
         return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
-    def cast(self, value: Value, dtype: DType) -> Value:
+    def cast(self, value: Value, dtype: DataType) -> Value:
         """`Cast`, left out where the type is that already."""
         return value.astype(dtype.numpy) if isinstance(value, np.ndarray) else self.node.cast(value, dtype)
 
@@ -119,7 +120,7 @@ class Folding:
         return self.node.emit("ConcatV2", list(values), np.int32(axis)) if len(values) > 1 else values[0]
 
     def sizes(self, tensor: Tensor) -> list[Value]:
-        """Each axis's size, an int32 scalar.  Raises Unsupported where the rank is not known."""
+        """Each axis's size, an int32 scalar.  Raises UnsupportedNodeError where the rank is not known."""
         self.node.known_rank(tensor)
         shape: Tensor | None = None
         found: list[Value] = []

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import GraphBuildError
-from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, no_devices
+from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, drop_device
 from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import check_names, scope_name
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, UnsupportedNodeError
 from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.ordering import in_order
 from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.values import Value, dims_of
-from placesim.formats.problems import Problems, shown
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import FileProblems, spell
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
 
@@ -41,15 +41,15 @@ class Model:
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any]
     tensors: TensorReader
-    problems: Problems
+    problems: FileProblems
     find_row: FindRow
     opaque_ops: OpaqueOps
-    device_of: DeviceOf = no_devices
+    device_of: DeviceOf = drop_device
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     schemas: dict[tuple[str, str, int], Any] = field(default_factory=dict)
 
 
-class GraphReading:
+class GraphReader:
     """Reads the nodes of one graph: `names` are the values that can be read so far, those of `outer` graphs beside them.
 
     `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
@@ -59,8 +59,8 @@ class GraphReading:
     def __init__(
         self,
         model: Model,
-        builder: GraphBuilder,
-        outer: GraphReading | None = None,
+        builder: ScopedGraphBuilder,
+        outer: GraphReader | None = None,
         opsets: Mapping[str, int] | None = None,
         given_attrs: Mapping[str, Any] | None = None,
         depth: int = 0,
@@ -87,13 +87,13 @@ class GraphReading:
     def lookup(self, name: str) -> Value | None:
         """The value of a name, here or in a graph around this one; None for one whose node was refused.
 
-        Raises Unsupported where there is none.  A body that is a function of its own overrides `captured`.
+        Raises UnsupportedNodeError where there is none.  A body that is a function of its own overrides `captured`.
         """
         if name in self.names:
             return self.names[name]
         if self.outer is not None:
             return self.captured(name)
-        raise Unsupported(f"no value '{name}': got an input that no graph input, initializer or earlier node gives")
+        raise UnsupportedNodeError(f"no value '{name}': got an input that no graph input, initializer or earlier node gives")
 
     def captured(self, name: str) -> Value | None:
         """A value of the graph around this one."""
@@ -101,9 +101,9 @@ class GraphReading:
         return self.outer.lookup(name)
 
     def define(self, name: str, value: Value) -> None:
-        """What a name stands for from here on.  Raises Unsupported where it stands for something already."""
+        """What a name stands for from here on.  Raises UnsupportedNodeError where it stands for something already."""
         if name in self.names:
-            raise Unsupported(f"value '{name}' given twice: expected each name to be given once")
+            raise UnsupportedNodeError(f"value '{name}' given twice: expected each name to be given once")
         self.names[name] = value
         if value.ref is not None:
             self.by_ref.setdefault(value.ref, value)
@@ -125,7 +125,7 @@ class GraphReading:
         made = self.builder.add_constant(full, tensor, {}, (), 0)
         self.define(name, self.know(TensorRef(made.id, 0), tensor))
 
-    def has_kernel(self, op: str, attrs: Mapping[str, DType]) -> bool:
+    def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
         key = (op, *sorted((name, dtype.name) for name, dtype in attrs.items()))
         found = self.model.kernels.get(key)
@@ -166,14 +166,14 @@ class GraphReading:
             return tuple(proto.graphs)
         if kind == AttributeProto.TYPE_PROTO:
             return proto.tp
-        raise Unsupported(f"no such attribute: got '{proto.name}' of type {kind}")
+        raise UnsupportedNodeError(f"no such attribute: got '{proto.name}' of type {kind}")
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
         """Add what the nodes mean, each behind those that it reads.  What is wrong goes into the model's problems.
 
-        Raises Unsupported where nodes read each other in a circle, and for what is wrong in a body.
+        Raises UnsupportedNodeError where nodes read each other in a circle, and for what is wrong in a body.
         """
         for index, proto in in_order(list(nodes)):
             try:
@@ -186,7 +186,7 @@ class GraphReading:
 
     def _report(self, proto: Any, index: int, error: GraphBuildError) -> None:
         if self.depth:
-            raise Unsupported(f"{_place(proto, index)}: {error.message}") from error
+            raise UnsupportedNodeError(f"{_place(proto, index)}: {error.message}") from error
         self.model.problems.add(index + 1, f"{_place(proto, index)}: {error.message}")
 
     def _read_node(self, proto: Any) -> None:
@@ -247,7 +247,7 @@ class GraphReading:
         elif self.model.opaque_ops:
             made = list(self.model.opaque_ops.add(node, domain))
         else:
-            raise Unsupported(self._unknown(proto, domain, since))
+            raise UnsupportedNodeError(self._unknown(proto, domain, since))
         return [self._value(node, index, item, known) for index, item in enumerate(made)]
 
     def _resolved(self, proto: Any, attrs: dict[str, Any]) -> Any:
@@ -286,7 +286,7 @@ class GraphReading:
         expected = node.output_dtype(index)
         found = node.dtype(value.ref)
         if expected is not None and found is not expected:
-            raise Unsupported(f"wrong type of output {index}: got {found.name}, expected {expected.name}")
+            raise UnsupportedNodeError(f"wrong type of output {index}: got {found.name}, expected {expected.name}")
 
     # --- what ONNX says of an op ------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class GraphReading:
 
         version = self.opsets.get(domain)
         if version is None:
-            raise Unsupported(f"no opset of domain {shown(domain)}: expected one among the model's opset_import")
+            raise UnsupportedNodeError(f"no opset of domain {spell(domain)}: expected one among the model's opset_import")
         key = (domain, proto.op_type, version)
         if key not in self.model.schemas:
             try:
@@ -335,12 +335,12 @@ class GraphReading:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """The outputs of a node by ONNX's own composition.  Raises Unsupported where it has none."""
+        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError where it has none."""
         domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
         schema = self._schema(node.proto, domain)
         body = None if schema is None else self._body(schema, node.proto, node.values)
         if body is None:
-            raise Unsupported(f"op '{node.op}' has no composition of ONNX's own")
+            raise UnsupportedNodeError(f"op '{node.op}' has no composition of ONNX's own")
         attrs = {attr.name: attr for attr in node.proto.attribute}
         return self.expand(body, node.values, {**_defaults(schema), **attrs})
 
@@ -368,10 +368,10 @@ class GraphReading:
     def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
         """Add the nodes of a FunctionProto; gives its outputs."""
         if self.depth >= _MOST_NESTED:
-            raise Unsupported(f"function '{function.name}' within itself: expected functions that end")
+            raise UnsupportedNodeError(f"function '{function.name}' within itself: expected functions that end")
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
-        inner = GraphReading(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
+        inner = GraphReader(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
         inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
@@ -397,7 +397,7 @@ class GraphReading:
         return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx-ops` lists{_WAY_OUT}"
 
 
-REFUSED = Unsupported("an input was refused")
+REFUSED = UnsupportedNodeError("an input was refused")
 """What is wrong is reported already."""
 _WAY_OUT = "; --allow-unknown cpu,gpu places it, on these devices, as an op that nothing computes"
 _DATA = {
@@ -424,7 +424,7 @@ def _applied(row: Row, node: OnnxNode) -> Outputs:
     except GraphBuildError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Unsupported(f"no sense in its attributes or constants: {type(error).__name__}: {error}") from error
+        raise UnsupportedNodeError(f"no sense in its attributes or constants: {type(error).__name__}: {error}") from error
 
 
 def _defaults(schema: Any) -> dict[str, Any]:
@@ -459,5 +459,5 @@ def _text(value: bytes) -> str | bytes:
 
 def _place(proto: Any, index: int) -> str:
     """`node 'conv1' (Conv, node 3)`."""
-    name = f"node {shown(proto.name)}" if proto.name else "node without a name"
+    name = f"node {spell(proto.name)}" if proto.name else "node without a name"
     return f"{name} ({proto.op_type}, node {index})"

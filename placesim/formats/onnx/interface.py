@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.formats.onnx.bodies import emitter_of
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-from placesim.formats.onnx.graph_reading import GraphReading
+from placesim.formats.onnx.graph_reading import GraphReader
 from placesim.formats.onnx.lists import element_dtype, element_type, open_sizes, optional_content, shape_operand, stacked
 from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import Unsupported
+from placesim.formats.onnx.onnx_node import UnsupportedNodeError
 from placesim.formats.onnx.values import Value, dims_of
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 
-def model_input(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, Value]:
-    """An input as a Placeholder of its name, which is fed, and what it means.  Raises Unsupported."""
+def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
+    """An input as a Placeholder of its name, which is fed, and what it means.  Raises UnsupportedNodeError."""
     which = kind.WhichOneof("value")
     if which == "optional_type":
         ref, content = model_input(reading, name, kind.optional_type.elem_type)
@@ -29,26 +29,28 @@ def model_input(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef,
     if which == "sequence_type":
         return _sequence(reading, name, kind)
     if which != "tensor_type":
-        raise Unsupported(f"no tensor: got {which or 'no type'}, expected an input that is one, a sequence or an optional")
+        raise UnsupportedNodeError(
+            f"no tensor: got {which or 'no type'}, expected an input that is one, a sequence or an optional"
+        )
     if not kind.tensor_type.elem_type:
-        raise Unsupported("no element type: got an input without one, expected a type")
-    dtype: DType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
+        raise UnsupportedNodeError("no element type: got an input without one, expected a type")
+    dtype: DataType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
     if dtype is None:
         got = kind.tensor_type.elem_type
-        raise Unsupported(f"no such element type: got number {got}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {got}, expected one that TensorFlow has")
     dims = dims_of(kind)
     if dims is not None and any(dim is not None and dim < 0 for dim in dims):
-        raise Unsupported(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
+        raise UnsupportedNodeError(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
     ref = _placeholder(reading, name, dtype, UNKNOWN_RANK if dims is None else Shape(open_sizes(dims)))
     return ref, Value(ref, kind)
 
 
-def _placeholder(reading: GraphReading, name: str, dtype: DType, shape: Shape) -> TensorRef:
+def _placeholder(reading: GraphReader, name: str, dtype: DataType, shape: Shape) -> TensorRef:
     made = reading.builder.add("Placeholder", name=scope_name(name, "Placeholder"), attrs={"dtype": dtype, "shape": shape})
     return TensorRef(made.id, 0)
 
 
-def _sequence(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, Value]:
+def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
     value = Value(None, kind)
     dtype, dims = element_dtype(value), dims_of(element_type(value))
     shape = UNKNOWN_RANK if dims is None else Shape((-1, *open_sizes(dims)))
@@ -58,7 +60,7 @@ def _sequence(reading: GraphReading, name: str, kind: Any) -> tuple[TensorRef, V
     return ref, Value(made, kind)
 
 
-def model_outputs(reading: GraphReading, name: str, value: Value) -> dict[str, TensorRef]:
+def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:
     """What is fetched for an output, by the name that it has then: `y`, or `y[0]`, `y[1]` for members of `y`."""
     if value.items is not None:
         found: dict[str, TensorRef] = {}

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
-from placesim.formats.onnx.onnx_node import OnnxNode, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError
 from placesim.formats.onnx.values import Dims, Value, dims_of
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
@@ -81,16 +81,16 @@ def element_type(value: Value) -> Any:
     """The TypeProto of a sequence's members; of an optional's content."""
     kind = kind_of(value)
     if kind == "tensor_type":
-        raise Unsupported("no sequence: got a tensor")
+        raise UnsupportedNodeError("no sequence: got a tensor")
     return getattr(value.type, kind).elem_type
 
 
-def element_dtype(value: Value) -> DType:
-    """The element type of a sequence's members.  Raises Unsupported for members that are no tensors."""
+def element_dtype(value: Value) -> DataType:
+    """The element type of a sequence's members.  Raises UnsupportedNodeError for members that are no tensors."""
     found = element_type(value)
     dtype = BY_ONNX_NUMBER.get(found.tensor_type.elem_type) if found.WhichOneof("value") == "tensor_type" else None
     if dtype is None:
-        raise Unsupported("no sequence of tensors: expected members that are tensors of a type that TensorFlow has")
+        raise UnsupportedNodeError("no sequence of tensors: expected members that are tensors of a type that TensorFlow has")
     return dtype
 
 
@@ -102,21 +102,21 @@ def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
 
 
 def common_type(one: Any, other: Any) -> Any:
-    """The type of what has one of two types.  Raises Unsupported for two that have nothing in common."""
+    """The type of what has one of two types.  Raises UnsupportedNodeError for two that have nothing in common."""
     from onnx import helper
 
     if one is None or other is None:
         return one if other is None else other
     kind = one.WhichOneof("value")
     if kind != other.WhichOneof("value"):
-        raise Unsupported(f"types of two kinds: got {kind} and {other.WhichOneof('value')}")
+        raise UnsupportedNodeError(f"types of two kinds: got {kind} and {other.WhichOneof('value')}")
     if kind == "sequence_type":
         return helper.make_sequence_type_proto(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
     if kind == "optional_type":
         return helper.make_optional_type_proto(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
     if one.tensor_type.elem_type != other.tensor_type.elem_type:
         got = ", ".join(BY_ONNX_NUMBER[each.tensor_type.elem_type].name for each in (one, other))
-        raise Unsupported(f"two element types: got {got}")
+        raise UnsupportedNodeError(f"two element types: got {got}")
     return tensor_type(one.tensor_type.elem_type, common_dims(dims_of(one), dims_of(other)))
 
 
@@ -138,11 +138,11 @@ def as_tensor(node: OnnxNode, value: Value) -> Value:
 
 def _tensor(value: Value) -> TensorRef:
     if value.ref is None:
-        raise Unsupported("no tensor: got a sequence or an optional within one")
+        raise UnsupportedNodeError("no tensor: got a sequence or an optional within one")
     return value.ref
 
 
-def empty_list(node: OnnxNode, dtype: DType) -> TensorRef:
+def empty_list(node: OnnxNode, dtype: DataType) -> TensorRef:
     """A TensorList without members, which may have any shape."""
     return node.emit("EmptyTensorList", np.int32(-1), np.int32(-1), element_dtype=dtype)
 
@@ -170,7 +170,7 @@ def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
     return Value(made, kind)
 
 
-def stacked(node: OnnxNode, handle: TensorRef, dtype: DType, dims: Dims | None, length: int | None = None) -> Value:
+def stacked(node: OnnxNode, handle: TensorRef, dtype: DataType, dims: Dims | None, length: int | None = None) -> Value:
     """All members of a TensorList, which have one shape, along a new first axis."""
     counted = -1 if length is None else length
     made = node.emit("TensorListStack", handle, shape_operand(dims), element_dtype=dtype, num_elements=counted)

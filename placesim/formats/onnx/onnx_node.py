@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placesim.dtypes import INT64, DType
+from placesim.dtypes import INT64, DataType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.values import Dims, Value
@@ -15,7 +15,7 @@ from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
 
 if TYPE_CHECKING:
-    from placesim.formats.onnx.graph_reading import GraphReading
+    from placesim.formats.onnx.graph_reading import GraphReader
 
 Tensor = TensorRef
 Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
@@ -26,13 +26,13 @@ Rows = dict[tuple[Any, ...], Row]
 versions since which it is as the row takes it, and the row."""
 
 
-def described(row: Row, text: str) -> Row:
+def describe_row(row: Row, text: str) -> Row:
     """A row that was made for an op, with what the manual says of it."""
     row.__doc__ = text
     return row
 
 
-class Unsupported(GraphBuildError):
+class UnsupportedNodeError(GraphBuildError):
     """What a row can't turn into ops, said in a sentence."""
 
 
@@ -42,7 +42,7 @@ class OnnxNode:
     __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
 
     def __init__(
-        self, reading: GraphReading, proto: Any, name: str, since: int, values: Sequence[Value | None], attrs: dict[str, Any]
+        self, reading: GraphReader, proto: Any, name: str, since: int, values: Sequence[Value | None], attrs: dict[str, Any]
     ) -> None:
         self.reading = reading
         self.proto = proto
@@ -56,10 +56,10 @@ class OnnxNode:
     # --- what the node says -----------------------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> TensorRef:
-        """An input that must be there.  Raises Unsupported where it is not, or is no tensor."""
+        """An input that must be there.  Raises UnsupportedNodeError where it is not, or is no tensor."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
-            raise Unsupported(f"no input {index}: got {len(self.inputs)} inputs, expected a tensor there")
+            raise UnsupportedNodeError(f"no input {index}: got {len(self.inputs)} inputs, expected a tensor there")
         return found
 
     def input(self, index: int) -> TensorRef | None:
@@ -82,9 +82,9 @@ class OnnxNode:
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
-    def dtype(self, tensor: TensorRef) -> DType:
+    def dtype(self, tensor: TensorRef) -> DataType:
         """A tensor's element type."""
-        found: DType = self.reading.builder.graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]
+        found: DataType = self.reading.builder.graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]
         return found
 
     def shape(self, tensor: TensorRef) -> Dims | None:
@@ -98,10 +98,10 @@ class OnnxNode:
         return None if shape is None else len(shape)
 
     def known_rank(self, tensor: TensorRef) -> int:
-        """The same, where the row has no ops for a rank that is not known.  Raises Unsupported."""
+        """The same, where the row has no ops for a rank that is not known.  Raises UnsupportedNodeError."""
         rank = self.rank(tensor)
         if rank is None:
-            raise Unsupported("rank not known before it runs: expected an input whose rank can be inferred")
+            raise UnsupportedNodeError("rank not known before it runs: expected an input whose rank can be inferred")
         return rank
 
     def content(self, tensor: TensorRef | None) -> np.ndarray[Any, Any] | None:
@@ -120,7 +120,7 @@ class OnnxNode:
         """ONNX's TypeProto of an output as far as it can be inferred, else None."""
         return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
 
-    def output_dtype(self, index: int = 0) -> DType | None:
+    def output_dtype(self, index: int = 0) -> DataType | None:
         """The element type of an output that is a tensor, where it can be inferred."""
         found = self.output_type(index)
         return None if found is None else BY_ONNX_NUMBER.get(found.tensor_type.elem_type)
@@ -140,7 +140,7 @@ class OnnxNode:
         made = self.reading.builder.add(op, list(_flat(inputs)), name=name, attrs=attrs)
         return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
 
-    def constant(self, value: Any, dtype: DType | None = None, name: str | None = None) -> TensorRef:
+    def constant(self, value: Any, dtype: DataType | None = None, name: str | None = None) -> TensorRef:
         """A Const of a literal, an array or a TensorValue; its content is known."""
         made = self.reading.builder.constant(value, dtype, name=name)
         ref = TensorRef(made.id, 0)
@@ -148,7 +148,7 @@ class OnnxNode:
         self.reading.know(ref, tensor)
         return ref
 
-    def cast(self, tensor: TensorRef, dtype: DType) -> TensorRef:
+    def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
         """A tensor as another type; the tensor itself where it has that."""
         return tensor if self.dtype(tensor) is dtype else self.emit("Cast", tensor, DstT=dtype)
 
@@ -209,13 +209,13 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """An axis as a number from 0 on.  Raises Unsupported where it is none of the tensor's, or is negative for a rank that
-        is not known."""
+        """An axis as a number from 0 on.  Raises UnsupportedNodeError where it is none of the tensor's, or is negative for a
+        rank that is not known."""
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
         if not -rank <= axis < rank:
-            raise Unsupported(f"no such axis: got {axis}, expected one of {rank} dimensions")
+            raise UnsupportedNodeError(f"no such axis: got {axis}, expected one of {rank} dimensions")
         return axis % rank
 
     def aligned(self) -> tuple[TensorRef, TensorRef]:
@@ -229,10 +229,10 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """The outputs by ONNX's own composition of the op.  Raises Unsupported where it has none."""
+        """The outputs by ONNX's own composition of the op.  Raises UnsupportedNodeError where it has none."""
         return self.reading.composition(self)
 
-    def computes(self, op: str, **attrs: DType) -> bool:
+    def computes(self, op: str, **attrs: DataType) -> bool:
         """Whether an op has a kernel on a CPU for these types."""
         return self.reading.has_kernel(op, attrs)
 
@@ -250,15 +250,15 @@ class OnnxNode:
         made = self.emit(op, *widened, **attrs)
         return self.cast(made, own) if self.dtype(made) is wide else made
 
-    def wider(self, op: str, dtype: DType, type_attr: str = "T") -> DType:
+    def wider(self, op: str, dtype: DataType, type_attr: str = "T") -> DataType:
         """The type itself, or the nearest that holds all its values and for which an op has a CPU kernel.
 
-        Raises Unsupported where there is none.
+        Raises UnsupportedNodeError where there is none.
         """
         for wide in (dtype, *_WIDER.get(dtype.name, ())):
             if self.computes(op, **{type_attr: wide}):
                 return wide
-        raise Unsupported(f"no kernel of {op} for {dtype.name}: expected a type that it computes")
+        raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a type that it computes")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
         """Note that a tensor has the shape that another is known to have; gives the tensor."""
@@ -288,7 +288,7 @@ def _flat(items: Iterable[Any]) -> Iterable[Any]:
             yield item
 
 
-def _wider() -> dict[str, tuple[DType, ...]]:
+def _wider() -> dict[str, tuple[DataType, ...]]:
     from placesim.dtypes import DTYPES
 
     rows = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 from placesim.ops.registry import Registry
 
@@ -31,7 +31,8 @@ class OpaqueOps:
         return bool(self._device_types)
 
     def add(self, node: OnnxNode, domain: str) -> tuple[Tensor, ...]:
-        """The node as one op that takes all of its inputs.  Raises Unsupported where the type of an output is not known."""
+        """The node as one op that takes all of its inputs.  Raises UnsupportedNodeError where the type of an output is not
+        known."""
         op = op_name(domain, node.op)
         if op not in self._ops:
             lists = {name: AttrDef(name, "list(type)", minimum=0) for name in ("Tin", "Tout")}
@@ -44,13 +45,13 @@ class OpaqueOps:
         types = tuple(self._output_type(node, index) for index in range(node.outputs))
         return node.emit_all(op, inputs, name=scope_name(node.op, "Op"), Tin=given, Tout=types)
 
-    def _output_type(self, node: OnnxNode, index: int) -> DType:
+    def _output_type(self, node: OnnxNode, index: int) -> DataType:
         name = node.proto.output[index]
         said = node.reading.declared.get(name)
         number = 0 if said is None else said.tensor_type.elem_type
         found = node.output_dtype(index) or BY_ONNX_NUMBER.get(number)
         if found is None:
-            raise Unsupported(f"type of output '{name}' not known: expected the model's 'value_info' to say it")
+            raise UnsupportedNodeError(f"type of output '{name}' not known: expected the model's 'value_info' to say it")
         return found
 
 

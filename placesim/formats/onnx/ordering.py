@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.formats.onnx.onnx_node import Unsupported
-from placesim.formats.problems import shown
+from placesim.formats.onnx.onnx_node import UnsupportedNodeError
+from placesim.formats.problems import spell
 
 
 def read_names(proto: Any) -> Iterator[str]:
@@ -28,7 +28,7 @@ def outer_names(graph: Any) -> dict[str, None]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
-    """The nodes with their places in the file.  Raises Unsupported where some read each other in a circle."""
+    """The nodes with their places in the file.  Raises UnsupportedNodeError where some read each other in a circle."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
     if all(maker < index for index, needed in enumerate(waits) for maker in needed):
@@ -48,7 +48,7 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
             if not left[reader]:
                 heapq.heappush(ready, reader)
     if len(found) < len(nodes):
-        raise Unsupported(_circle(nodes, waits, {index for index, count in enumerate(left) if count}))
+        raise UnsupportedNodeError(_circle(nodes, waits, {index for index, count in enumerate(left) if count}))
     return found
 
 
@@ -60,6 +60,6 @@ def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> 
         seen[index] = len(seen)
         index = min(waits[index] & left)
     circle = [one for one, place in seen.items() if place >= seen[index]][::-1]
-    named = [f"{shown(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*circle, circle[0])]
+    named = [f"{spell(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*circle, circle[0])]
     listed = named if len(named) <= 6 else [*named[:3], "...", *named[-2:]]
     return f"nodes in a circle: got {' -> '.join(listed)}, expected a graph without one"

@@ -11,19 +11,19 @@ from placesim.collector import collector_paused
 from placesim.errors import GraphBuildError, GraphFileError, Location, Problem
 from placesim.escapes import escape_line
 from placesim.formats.annotations import device_annotations
-from placesim.formats.onnx.devices import LayerRule, asked_devices
+from placesim.formats.onnx.devices import LayerRule, find_requested_devices
 from placesim.formats.onnx.families import find_row
-from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReading, Model
+from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReader, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
 from placesim.formats.onnx.names import check_names
 from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.tensors import TensorReader
 from placesim.formats.onnx.weights import lift_weights
-from placesim.formats.problems import Problems, shown
-from placesim.graph.builder import GraphBuilder
+from placesim.formats.problems import FileProblems, spell
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
-from placesim.graph.steps import Fetch, GraphFile, Step
+from placesim.graph.steps import Fetch, GraphFile, GraphStep
 from placesim.ops.registry import Registry, load_registry
 from placesim.wire import WireError
 
@@ -35,7 +35,7 @@ MAX_PROBLEMS = 100
 class OnnxFile:
     """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes.
 
-    `made` is which nodes each of ONNX's became, as `GraphReading.made` has it; `data` the model's bytes.
+    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes.
     """
 
     file: GraphFile
@@ -78,51 +78,51 @@ def _read(
     opaque_ops: OpaqueOps,
     layers: Sequence[LayerRule] | None,
 ) -> OnnxFile:
-    problems = Problems(name, MAX_PROBLEMS)
+    problems = FileProblems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
     functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
     model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, opaque_ops)
     if layers is not None:
-        with _reported(problems, 0, "annotations of devices"):
-            model.device_of = asked_devices(proto, layers)
-    builder = GraphBuilder(opaque_ops.registry, {}, name)
-    reading = GraphReading(model, builder)
+        with _problem_reporter(problems, 0, "annotations of devices"):
+            model.device_of = find_requested_devices(proto, layers)
+    builder = ScopedGraphBuilder(opaque_ops.registry, {}, name)
+    reading = GraphReader(model, builder)
     graph = proto.graph
     initializers = {tensor.name for tensor in graph.initializer}
     inputs = {}
     for index, given in enumerate(graph.input):
         if given.name not in initializers:
-            with _reported(problems, index, f"input '{given.name}'"):
+            with _problem_reporter(problems, index, f"input '{given.name}'"):
                 ref, value = model_input(reading, given.name, given.type)
                 inputs[given.name] = ref
                 reading.define(given.name, value)
     for index, tensor in enumerate(graph.initializer):
-        with _reported(problems, index, f"initializer '{tensor.name}'"):
+        with _problem_reporter(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, model.tensors.read(tensor))
     for index, sparse in enumerate(graph.sparse_initializer):
-        with _reported(problems, index, f"sparse initializer '{sparse.values.name}'"):
+        with _problem_reporter(problems, index, f"sparse initializer '{sparse.values.name}'"):
             check_names(sparse.values.name)
             reading.add_initializer(sparse.values.name, model.tensors.read_sparse(sparse))
     reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
-    with _reported(problems, 0, "graph"):
+    with _problem_reporter(problems, 0, "graph"):
         reading.read_nodes(graph.node)
     outputs: dict[str, TensorRef] = {}
     for index, wanted in enumerate(graph.output):
-        with _reported(problems, index, f"output '{wanted.name}'"):
+        with _problem_reporter(problems, index, f"output '{wanted.name}'"):
             found = reading.lookup(wanted.name)
             if found is not None:
                 outputs |= model_outputs(reading, wanted.name, found)
     problems.raise_if_any()
     texts = {given: _text(builder, ref) for given, ref in outputs.items()}
-    steps = (Step(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
+    steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
     return OnnxFile(file, fed, texts, device_annotations(file), reading.made)
 
 
-def _check_model(proto: Any, problems: Problems) -> None:
+def _check_model(proto: Any, problems: FileProblems) -> None:
     """What a model must say for its nodes to mean anything."""
     from onnx import defs
 
@@ -130,7 +130,7 @@ def _check_model(proto: Any, problems: Problems) -> None:
         problems.add(0, "no graph: got a model without one")
     if not proto.opset_import:
         problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
-    with _reported(problems, 0, "model"):
+    with _problem_reporter(problems, 0, "model"):
         check_names(*(entry.domain for entry in proto.opset_import))
         for function in proto.functions:
             check_names(function.name, function.domain, function.overload)
@@ -138,7 +138,7 @@ def _check_model(proto: Any, problems: Problems) -> None:
     newest = defs.onnx_opset_version()
     for entry in proto.opset_import:
         if not 0 <= entry.version < 1 << 31:
-            problems.add(0, f"no opset: got version {entry.version} of domain {shown(entry.domain)}")
+            problems.add(0, f"no opset: got version {entry.version} of domain {spell(entry.domain)}")
         elif entry.domain in DEFAULT_DOMAINS and entry.version > newest:
             wanted = f"expected one up to {newest}, which the installed onnx package knows"
             problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
@@ -148,14 +148,14 @@ def _domain(function: Any) -> str:
     return "" if function.domain in DEFAULT_DOMAINS else function.domain
 
 
-def _text(builder: GraphBuilder, ref: TensorRef) -> str:
+def _text(builder: ScopedGraphBuilder, ref: TensorRef) -> str:
     return f"{builder.graph.nodes[ref.node].name}:{ref.slot}"
 
 
-class _reported:  # noqa: N801 - a context manager, as a function would be
+class _problem_reporter:  # noqa: N801 - a context manager, as a function would be
     """Turns GraphBuildError into a problem of the model."""
 
-    def __init__(self, problems: Problems, index: int, what: str) -> None:
+    def __init__(self, problems: FileProblems, index: int, what: str) -> None:
         self._problems, self._index, self._what = problems, index, what
 
     def __enter__(self) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from placesim.formats.onnx.onnx_node import Unsupported
+from placesim.formats.onnx.onnx_node import UnsupportedNodeError
 from placesim.formats.onnx.values import Value
-from placesim.formats.problems import one_of, shown
+from placesim.formats.problems import one_of, spell
 
 
-class _Formal(NamedTuple):
+class _FormalInput(NamedTuple):
     """What an op's definition says of an input."""
 
     name: str
@@ -22,7 +22,7 @@ class _Formal(NamedTuple):
 class _Rules(NamedTuple):
     """What is asked of a node, in the form in which it is asked."""
 
-    inputs: tuple[_Formal, ...]
+    inputs: tuple[_FormalInput, ...]
     is_variadic: bool
     least_inputs: int
     most_inputs: int
@@ -44,7 +44,7 @@ def _rules(schema: Any) -> _Rules:
 def _read_rules(schema: Any) -> _Rules:
     options = [given.option.name for given in schema.inputs]
     inputs = tuple(
-        _Formal(given.name, option == "Single", frozenset(given.types))
+        _FormalInput(given.name, option == "Single", frozenset(given.types))
         for given, option in zip(schema.inputs, options, strict=True)
     )
     attributes = {name: (int(attr.type.value), bool(attr.required)) for name, attr in schema.attributes.items()}
@@ -61,7 +61,7 @@ def _read_rules(schema: Any) -> _Rules:
 
 
 def check_node(schema: Any, proto: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a node that is not as the definition of its op wants it."""
+    """Raises UnsupportedNodeError for a node that is not as the definition of its op wants it."""
     rules = _rules(schema)
     _check_number("inputs", len(proto.input), rules.least_inputs, rules.most_inputs)
     _check_number("outputs", len(proto.output), rules.least_outputs, rules.most_outputs)
@@ -69,24 +69,26 @@ def check_node(schema: Any, proto: Any, values: Sequence[Value | None], attrs: M
         formal = rules.inputs[min(index, len(rules.inputs) - 1)]
         if value is None:
             if formal.is_required:
-                raise Unsupported(f"no input {index}: got none, expected '{formal.name}'")
+                raise UnsupportedNodeError(f"no input {index}: got none, expected '{formal.name}'")
         elif (kind := type_text(value.type)) and formal.types and kind not in formal.types:
-            raise Unsupported(f"wrong type of input '{formal.name}': got {kind}, expected {one_of(sorted(formal.types))}")
+            raise UnsupportedNodeError(
+                f"wrong type of input '{formal.name}': got {kind}, expected {one_of(sorted(formal.types))}"
+            )
     for name, attr in attrs.items():
         if name not in rules.attributes:
-            raise Unsupported(f"unknown attribute: got {shown(name)}, expected {one_of(rules.attributes)}")
+            raise UnsupportedNodeError(f"unknown attribute: got {spell(name)}, expected {one_of(rules.attributes)}")
         if attr.type != rules.attributes[name][0]:
             got, wanted = _attribute_type(attr.type), _attribute_type(rules.attributes[name][0])
-            raise Unsupported(f"wrong type of attribute '{name}': got {got}, expected {wanted}")
+            raise UnsupportedNodeError(f"wrong type of attribute '{name}': got {got}, expected {wanted}")
     for name, (number, is_required) in rules.attributes.items():
         if is_required and name not in attrs:
-            raise Unsupported(f"no attribute '{name}': expected one, of type {_attribute_type(number)}")
+            raise UnsupportedNodeError(f"no attribute '{name}': expected one, of type {_attribute_type(number)}")
 
 
 def _check_number(what: str, count: int, least: int, most: int) -> None:
     if not least <= count <= most:
         wanted = f"{least}" if least == most else f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
-        raise Unsupported(f"wrong number of {what}: got {count}, expected {wanted}")
+        raise UnsupportedNodeError(f"wrong number of {what}: got {count}, expected {wanted}")
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
@@ -121,7 +121,7 @@ class TensorReader:
         return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
 
 
-def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
     try:
         return np.zeros(shape, dtype.numpy)
     except ValueError as error:

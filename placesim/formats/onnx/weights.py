@@ -30,17 +30,17 @@ _MOST_NESTED = 100
 """As deep as protobuf itself parses messages."""
 
 
-class Lifted(NamedTuple):
+class WeightsExtract(NamedTuple):
     """A ModelProto's bytes without the content of large tensors, and that content."""
 
     rest: bytes
     views: list[memoryview]
 
 
-def lift_weights(data: bytes) -> Lifted:
+def lift_weights(data: bytes) -> WeightsExtract:
     """Take the content of large tensors out of a ModelProto.  Raises WireError for bytes that are no message."""
     views: list[memoryview] = []
-    return Lifted(b"".join(_without(memoryview(data), 0, len(data), "ModelProto", views, 0)), views)
+    return WeightsExtract(b"".join(_without(memoryview(data), 0, len(data), "ModelProto", views, 0)), views)
 
 
 def _without(

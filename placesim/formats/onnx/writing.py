@@ -24,7 +24,7 @@ _LEAST_IR_VERSION = 11
 Pieces = Iterator[bytes | memoryview]
 
 
-def annotated(data: bytes, devices: Mapping[str, str]) -> Pieces:
+def annotate_model(data: bytes, devices: Mapping[str, str]) -> Pieces:
     """A ModelProto with devices for nodes of its graph, each by the name of the first of its outputs that has one.
 
     The configuration comes before others, as the first one counts when it is read again.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BY_NUMBER, DType
+from placesim.dtypes import BY_NUMBER, DataType
 from placesim.formats.tensorflow.messages import (
     Buffer,
     Message,
@@ -30,7 +30,7 @@ _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
 _TENSOR_CONTENT = 4
 
 
-class NotHeld(Exception):  # never seen outside: the reader keeps the bytes instead
+class UnrepresentableValue(Exception):  # never seen outside: the reader keeps the bytes instead
     """A value for which there is no attr value: none at all, or a type that has no number here."""
 
 
@@ -38,12 +38,12 @@ class NotHeld(Exception):  # never seen outside: the reader keeps the bytes inst
 
 
 def read_attr(message: Message) -> AttrValue:
-    """An AttrValue as it is held.  Raises WireError for a broken tensor, NotHeld for what cannot be held."""
+    """An AttrValue as it is held.  Raises WireError for a broken tensor, UnrepresentableValue for what cannot be held."""
     kind = message.WhichOneof("value")
     if kind == "list":
         return _read_list(message.list)
     if kind is None:
-        raise NotHeld
+        raise UnrepresentableValue
     return _READERS[kind](getattr(message, kind))
 
 
@@ -67,10 +67,10 @@ def _read_float(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _read_dtype(number: int) -> DType:
+def _read_dtype(number: int) -> DataType:
     found = BY_NUMBER.get(number)
     if found is None:
-        raise NotHeld
+        raise UnrepresentableValue
     return found
 
 
@@ -101,7 +101,7 @@ _READERS: dict[str, Callable[[Any], AttrValue]] = {
 def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
     """One entry of a map of attrs -> its name, its value, and whether the value says all that the bytes say.
 
-    Raises WireError; what cannot be held at all comes back as NotHeld in the place of the value.
+    Raises WireError; what cannot be held at all comes back as UnrepresentableValue in the place of the value.
     """
     slim: Buffer = entry
     content = None
@@ -114,8 +114,8 @@ def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
         return name, read_tensor(tensor, content), _is_plain(tensor) and not len(UnknownFields(value))
     try:
         held = read_attr(value)
-    except NotHeld:
-        return name, NotHeld, False
+    except UnrepresentableValue:
+        return name, UnrepresentableValue, False
     return name, held, not has_unknown_fields(message) and _says_the_same(value, held)
 
 
@@ -211,7 +211,7 @@ _WRITERS: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
     ("b", bool, bool),
     ("i", int, int),
     ("f", float, float),
-    ("type", DType, lambda dtype: dtype.number),
+    ("type", DataType, lambda dtype: dtype.number),
     ("shape", Shape, write_shape),
     ("tensor", TensorValue, write_tensor),
     ("func", FunctionName, _write_function),

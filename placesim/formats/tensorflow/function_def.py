@@ -7,10 +7,10 @@ its attr `_function_def`, and written back from there.
 from __future__ import annotations
 
 from placesim.dtypes import BY_NUMBER
-from placesim.formats.tensorflow.attr_value import NotHeld, read_entry, read_string, write_attr
+from placesim.formats.tensorflow.attr_value import UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter, read_rest
-from placesim.graph.graph import Function, FunctionArg, NodeDef
+from placesim.graph.graph import FunctionArg, LibraryFunction, NodeDef
 from placesim.ops.attributes import AttrValue
 from placesim.wire import BYTES, WireError, fields
 
@@ -22,7 +22,7 @@ _NODE_DEF = 3
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_function(data: Buffer, nodes: NodeReader) -> Function:
+def read_function(data: Buffer, nodes: NodeReader) -> LibraryFunction:
     """One FunctionDef.  Raises WireError."""
     view = memoryview(data)
     spans: list[int] = []
@@ -40,7 +40,7 @@ def read_function(data: Buffer, nodes: NodeReader) -> Function:
         raise WireError(f"function '{name}': {error}") from None
 
 
-def _function(message: Message, body: tuple[NodeDef, ...]) -> Function:
+def _function(message: Message, body: tuple[NodeDef, ...]) -> LibraryFunction:
     signature = message.signature
     inputs = tuple(_read_arg(arg, "") for arg in signature.input_arg)
     outputs = tuple(_read_arg(arg, _result(message, arg.name)) for arg in signature.output_arg)
@@ -52,7 +52,7 @@ def _function(message: Message, body: tuple[NodeDef, ...]) -> Function:
     rest = _rest(message, kept, list(controls))
     if rest:
         attrs[REST] = read_string(rest)
-    return Function(name, inputs, outputs, body, controls, attrs)
+    return LibraryFunction(name, inputs, outputs, body, controls, attrs)
 
 
 def _result(message: Message, name: str) -> str:
@@ -79,7 +79,7 @@ def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
     for name in sorted(message.attr):
         entry = message_class("AttrEntry")(key=name, value=message.attr[name])
         _, value, is_all = read_entry(entry.SerializeToString())
-        if value is not NotHeld and name != REST:
+        if value is not UnrepresentableValue and name != REST:
             attrs[name] = value
         if not is_all or name == REST:
             kept.append(name)
@@ -119,7 +119,7 @@ def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_function(function: Function, nodes: NodeWriter) -> bytes:
+def write_function(function: LibraryFunction, nodes: NodeWriter) -> bytes:
     """One FunctionDef.  Raises WireError for what a FunctionDef cannot say."""
     try:
         message = read_rest("FunctionDef", function.attrs.get(REST)) or message_class("FunctionDef")()

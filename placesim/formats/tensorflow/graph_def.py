@@ -14,12 +14,12 @@ from placesim.errors import GraphFileError, Location, Problem
 from placesim.escapes import escape_line
 from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
-from placesim.formats.problems import Problems, shortened
+from placesim.formats.problems import FileProblems, shorten_message
 from placesim.formats.tensorflow.function_def import read_function, write_function
 from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, message_class, parse, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
-from placesim.graph.graph import Function, Graph
+from placesim.graph.graph import Graph, LibraryFunction
 from placesim.graph.steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
 from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
@@ -66,14 +66,14 @@ def file_errors(name: str) -> Iterator[None]:
     try:
         yield
     except WireError as error:
-        raise GraphFileError((Problem(Location(name, error.line, error.column), shortened(str(error))),)) from None
+        raise GraphFileError((Problem(Location(name, error.line, error.column), shorten_message(str(error))),)) from None
 
 
 def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message) -> GraphFile:
     parts = _parts(data)
     reader = NodeReader()
     new_attrs = NewAttrs(registry, producer_ops)
-    problems = Problems(name, MAX_PROBLEMS, _MAX_SEARCHES)
+    problems = FileProblems(name, MAX_PROBLEMS, _MAX_SEARCHES)
     functions = _read_functions(data, parts.functions, reader)
     graph = Graph(registry, {key: _without(new_attrs, function) for key, function in functions.items()}, name)
     graph.versions = parts.versions
@@ -124,8 +124,8 @@ def _library(data: memoryview, library: Field, functions: array[int]) -> bytes:
     return rest
 
 
-def _read_functions(data: memoryview, spans: array[int], reader: NodeReader) -> dict[str, Function]:
-    found: dict[str, Function] = {}
+def _read_functions(data: memoryview, spans: array[int], reader: NodeReader) -> dict[str, LibraryFunction]:
+    found: dict[str, LibraryFunction] = {}
     written: dict[str, memoryview] = {}
     starts = iter(spans)
     for start, end in zip(starts, starts, strict=True):
@@ -137,11 +137,11 @@ def _read_functions(data: memoryview, spans: array[int], reader: NodeReader) -> 
     return found
 
 
-def _without(new_attrs: NewAttrs, function: Function) -> Function:
+def _without(new_attrs: NewAttrs, function: LibraryFunction) -> LibraryFunction:
     return replace(function, nodes=tuple(map(new_attrs.without, function.nodes)))
 
 
-def _check_versions(parts: _Parts, registry: Registry, problems: Problems) -> None:
+def _check_versions(parts: _Parts, registry: Registry, problems: FileProblems) -> None:
     least = parts.versions.get("min_consumer", 0)
     current = registry.rules.producer
     if least > current:
@@ -164,7 +164,7 @@ def write_graph_def(file: GraphFile, text: bool = False) -> bytes:
         return to_text(parse("GraphDef", data)).encode() if text else data
 
 
-def left_out(file: GraphFile) -> list[str]:
+def find_unwritten_sections(file: GraphFile) -> list[str]:
     """The sections of a graph file that say something a GraphDef has no place for."""
     found = {
         "devices": file.inventory is not None,

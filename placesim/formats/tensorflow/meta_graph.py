@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from placesim.dtypes import BY_NUMBER, DType
+from placesim.dtypes import BY_NUMBER, DataType
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, Problem
 from placesim.formats.tensorflow.attr_value import read_shape, read_string
 from placesim.formats.tensorflow.graph_def import file_errors, read_graph_def
@@ -27,7 +27,7 @@ class TensorUse(NamedTuple):
     """An argument of a signature: the tensor that it stands for, with its type and shape where they are known."""
 
     tensor: str
-    dtype: DType | None
+    dtype: DataType | None
     shape: Shape
 
 

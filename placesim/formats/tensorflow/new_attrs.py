@@ -5,9 +5,9 @@ A MetaGraphDef holds the definitions of its ops.  Rule: `import_graph_def` with 
 
 from __future__ import annotations
 
-from placesim.formats.tensorflow.attr_value import NotHeld, read_attr
+from placesim.formats.tensorflow.attr_value import UnrepresentableValue, read_attr
 from placesim.formats.tensorflow.messages import Message
-from placesim.formats.tensorflow.node_def import set_aside, write_entry
+from placesim.formats.tensorflow.node_def import keep_unread_attrs, write_entry
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
@@ -39,7 +39,7 @@ class NewAttrs:
         if found is None:
             own = {name: write_entry(name, node.attrs[name]) for name in defaults if name in node.attrs}
             names = [name for name, entry in own.items() if entry == defaults[name]]
-            found = (node.attrs, set_aside(node.attrs, names) if names else node.attrs)
+            found = (node.attrs, keep_unread_attrs(node.attrs, names) if names else node.attrs)
             self._changed[node.op, id(node.attrs)] = found
         return node._replace(attrs=found[1])
 
@@ -50,5 +50,5 @@ def _default(attr: Message) -> bytes:
         return b""
     try:
         return write_entry(attr.name, read_attr(attr.default_value))
-    except (NotHeld, WireError):
+    except (UnrepresentableValue, WireError):
         return b""

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from placesim.formats.tensorflow.attr_value import LARGE_BYTES, NotHeld, read_entry, read_string, write_attr
+from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
-from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, runs
+from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
@@ -30,7 +30,7 @@ _FEW_NODES = 64
 """So many take as long one by one as side by side (measured)."""
 
 
-class _Alike(NamedTuple):
+class _NodeTemplate(NamedTuple):
     """What nodes have in common whose bytes differ in name and inputs alone; or in the number of the constant `tensor` too."""
 
     op: str
@@ -39,7 +39,7 @@ class _Alike(NamedTuple):
     tensor: str = ""
 
 
-_UNLIKE = _Alike("", "", {})
+_UNLIKE = _NodeTemplate("", "", {})
 """Stands for a node that was read by itself."""
 
 
@@ -51,12 +51,12 @@ class NodeReader:
         self._parse = parser("NodeOutline")
         self._attrs: dict[tuple[str, tuple[bytes, ...]], Attrs] = {}
         self._entries: dict[bytes, tuple[str, AttrValue, bool]] = {}
-        self._alike: dict[tuple[str, str], _Alike] = {}
+        self._alike: dict[tuple[str, str], _NodeTemplate] = {}
         self._texts: dict[str, str] = {"": ""}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
         """The NodeDefs that stand in `data`, one after the other; `spans` are their starts and ends.  Raises WireError."""
-        for starts, ends in runs(spans):
+        for starts, ends in split_runs(spans):
             if len(starts) < _FEW_NODES:
                 yield from (self.read(data[start:end]) for start, end in zip(starts, ends, strict=True))
             else:
@@ -95,7 +95,7 @@ class NodeReader:
         if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):
             return
         if node.op != "Const":
-            self._alike[op, rest] = _Alike(node.op, node.device, attrs)
+            self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs)
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
@@ -105,7 +105,7 @@ class NodeReader:
         entry = message_field(_ATTR, write_entry(tensor, value))
         if written.endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
             others = {name: other for name, other in attrs.items() if name != tensor}
-            self._alike[op, rest] = _Alike(node.op, node.device, others, tensor)
+            self._alike[op, rest] = _NodeTemplate(node.op, node.device, others, tensor)
 
     def read(self, data: Buffer) -> NodeDef:
         """One NodeDef.  Raises WireError."""
@@ -141,7 +141,7 @@ class NodeReader:
             if found is None:
                 found = self._read_entry(entry)
             name, value, is_all = found
-            if value is not NotHeld and name != REST:
+            if value is not UnrepresentableValue and name != REST:
                 attrs[name] = value
             if not is_all or name == REST:
                 rest.append(bytes(entry))
@@ -175,7 +175,7 @@ def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
     return {**attrs, REST: read_string(before + others)}
 
 
-def set_aside(attrs: Attrs, names: Sequence[str]) -> Attrs:
+def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
     """The attrs without some of them, which are kept to be written again.  Raises WireError as `write_entry`."""
     kept = attrs.get(REST, "")
     before = kept.encode() if isinstance(kept, str) else kept

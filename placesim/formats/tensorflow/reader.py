@@ -13,9 +13,9 @@ from placesim.formats.recognition import MODEL_FILES, FileKind, Format, recognis
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph, signature
-from placesim.formats.tensorflow.restoring import with_checkpoint
+from placesim.formats.tensorflow.restoring import add_checkpoint_values
 from placesim.formats.tensorflow.saved_model import read_saved_model, read_saved_model_file
-from placesim.graph.steps import Feed, Fetch, GraphFile, Step
+from placesim.graph.steps import Feed, Fetch, GraphFile, GraphStep
 from placesim.ops.registry import Registry
 
 
@@ -36,10 +36,10 @@ class TensorFlowFile:
     asset_feeds: Mapping[str, str] = field(default_factory=dict)
     meta_graph: MetaGraph | None = None
 
-    def step(self, feeds: Mapping[str, Any], fetches: Iterable[str] = ()) -> Step:
+    def step(self, feeds: Mapping[str, Any], fetches: Iterable[str] = ()) -> GraphStep:
         """A session step; names are the signature's arguments, or tensors.  With no fetches all outputs of the signature."""
         wanted = tuple(fetches) or tuple(self.outputs)
-        return Step(
+        return GraphStep(
             tuple(Fetch(self.outputs.get(name, name)) for name in wanted),
             tuple(Feed(self.inputs.get(name, name), value) for name, value in feeds.items()),
         )
@@ -65,7 +65,7 @@ def read_tensorflow_file(
     if checkpoint is None:
         return found
     restore_op = "" if found.meta_graph is None else found.meta_graph.restore_op
-    return replace(found, file=with_checkpoint(found.file, checkpoint, restore_op))
+    return replace(found, file=add_checkpoint_values(found.file, checkpoint, restore_op))
 
 
 def _read(

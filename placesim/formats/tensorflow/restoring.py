@@ -17,7 +17,7 @@ from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
 from placesim.checkpoints.state import latest_checkpoint
 from placesim.errors import InvalidArgumentError, Location, NotFoundError, OpError
 from placesim.formats.tensorflow.messages import parse
-from placesim.graph.graph import Function, Graph, Node, split_tensor_name
+from placesim.graph.graph import Graph, LibraryFunction, Node, split_tensor_name
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
 from placesim.ops.categories import ASSIGNMENTS, CALLS, IDENTITIES_BY_SLOT, VARIABLES
@@ -28,7 +28,7 @@ _MAX_DEPTH = 100
 _OBJECT_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-class Restored(NamedTuple):
+class RestoredVariable(NamedTuple):
     """A variable's node, the checkpoint's tensor that it gets, and which part of it (`6 5 0,3:-`; empty for all)."""
 
     variable: str
@@ -53,7 +53,7 @@ class _Scope(NamedTuple):
     caller: _Scope | None
 
 
-def restored_variables(graph: Graph, restore_op: str) -> list[Restored]:
+def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
     """What a restore op does, in no order that matters; empty where the graph has no such op.
 
     Raises InvalidArgumentError where it leads to too many nodes.
@@ -63,7 +63,7 @@ def restored_variables(graph: Graph, restore_op: str) -> list[Restored]:
     if scope.place(name) is None:
         return []
     steps = _Steps()
-    found: dict[str, Restored] = {}
+    found: dict[str, RestoredVariable] = {}
     for inner, assign in _assigns(graph, scope, [name], steps, ()):
         restored = _restored(inner, assign, steps)
         if restored is not None:
@@ -93,7 +93,7 @@ def _graph_scope(graph: Graph) -> _Scope:
     return _Scope(place, (), {}, None)
 
 
-def _body_scope(function: Function, inputs: Sequence[str], caller: _Scope) -> _Scope:
+def _body_scope(function: LibraryFunction, inputs: Sequence[str], caller: _Scope) -> _Scope:
     nodes = {node.name: _Place(node.op, node.inputs, node.attrs) for node in function.nodes}
     args = dict(zip((arg.name for arg in function.inputs), inputs, strict=False))
     return _Scope(nodes.get, tuple(nodes), args, caller)
@@ -125,12 +125,12 @@ def _assigns(
                 waiting.append(name)
 
 
-def _callee(graph: Graph, place: _Place) -> Function | None:
+def _callee(graph: Graph, place: _Place) -> LibraryFunction | None:
     called = place.attrs.get("f") if place.op in CALLS else None
     return graph.functions.get(called.name if isinstance(called, FunctionName) else place.op)
 
 
-def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> Restored | None:
+def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> RestoredVariable | None:
     variable = _source(scope, assign.inputs[0], steps) if len(assign.inputs) > 1 else None
     value = _source(scope, assign.inputs[1], steps) if variable is not None else None
     if variable is None or value is None or value[1].op != "RestoreV2" or variable[1].op not in VARIABLES:
@@ -139,7 +139,7 @@ def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> Restored | None:
     keys, parts = (_constant(inner, text, steps) for text in restore.inputs[1:3]) if len(restore.inputs) > 2 else ((), ())
     if slot >= len(keys) or slot >= len(parts):
         return None
-    return Restored(variable[2], _text(keys[slot]), _text(parts[slot]))
+    return RestoredVariable(variable[2], _text(keys[slot]), _text(parts[slot]))
 
 
 def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, str, int] | None:
@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def with_checkpoint(file: GraphFile, given: str | Path, restore_op: str = "", directory: Path | None = None) -> GraphFile:
+def add_checkpoint_values(file: GraphFile, given: str | Path, restore_op: str = "", directory: Path | None = None) -> GraphFile:
     """The same with the values of a checkpoint as its variables'.
 
     `given` is the prefix of the checkpoint's files, or the directory that holds a `checkpoint` file; `directory` that which
@@ -195,7 +195,7 @@ def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dic
     Where the graph has no restore op, names decide.  Raises NotFoundError for a tensor that the checkpoint has not,
     InvalidArgumentError for one of another type or shape than its variable.
     """
-    plan = restored_variables(graph, restore_op) or _by_name(graph, checkpoint)
+    plan = find_restored_variables(graph, restore_op) or _by_name(graph, checkpoint)
     values = {}
     for variable, key, part in plan:
         tensor = _part(checkpoint, key, parse_slice_spec(part))
@@ -217,7 +217,7 @@ def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorVal
     return TensorValue(stored.dtype, checkpoint.read(key, None if spec is None else spec.region))
 
 
-def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[Restored]:
+def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[RestoredVariable]:
     """What the names of variables find.  Raises NotFoundError where there are variables, and none finds a value."""
     keys = _object_keys(checkpoint)
     variables = [node for node in graph.nodes if node.op in VARIABLES]
@@ -226,7 +226,7 @@ def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[Restored]:
         for name in (node.attrs.get("shared_name") or node.name, node.name):
             key = name if name in checkpoint else keys.get(name, name + _OBJECT_KEY_END)
             if key in checkpoint:
-                found.append(Restored(node.name, key))
+                found.append(RestoredVariable(node.name, key))
                 break
     if variables and not found:
         raise NotFoundError(f"Key {variables[0].name} not found in checkpoint, nor any other variable's")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from placesim.checkpoints.checkpoint import index_path
 from placesim.errors import GraphFileError, Location, NotFoundError, Problem
-from placesim.files.containment import inside
+from placesim.files.containment import resolve_inside
 from placesim.formats.recognition import MODEL_FILES, find_model_file
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import file_errors
 from placesim.formats.tensorflow.messages import Buffer, as_binary, parse
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph
-from placesim.formats.tensorflow.restoring import with_checkpoint
+from placesim.formats.tensorflow.restoring import add_checkpoint_values
 from placesim.ops.registry import Registry
 from placesim.wire import BYTES, fields, last_message
 
@@ -45,9 +45,9 @@ def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: 
     if path is None:
         expected = f"{{{root / MODEL_FILES[0]}|{MODEL_FILES[1]}}}"
         raise NotFoundError(f"SavedModel file does not exist at: {root}/{expected}")
-    meta_graph = read_saved_model_file(file_bytes(inside(path, root)), str(path), tags, registry)
+    meta_graph = read_saved_model_file(file_bytes(resolve_inside(path, root)), str(path), tags, registry)
     meta_graph = replace(meta_graph, file=replace(meta_graph.file, name=root.resolve().name))
-    files = {tensor: inside(root / "assets" / file, root) for tensor, file in meta_graph.assets.items()}
+    files = {tensor: resolve_inside(root / "assets" / file, root) for tensor, file in meta_graph.assets.items()}
     return SavedModel(_with_values(meta_graph, root), root, files)
 
 
@@ -88,4 +88,4 @@ def _with_values(meta_graph: MetaGraph, root: Path) -> MetaGraph:
     prefix = root / _VARIABLES
     if not index_path(prefix).exists():
         return meta_graph
-    return replace(meta_graph, file=with_checkpoint(meta_graph.file, prefix, meta_graph.restore_op, root))
+    return replace(meta_graph, file=add_checkpoint_values(meta_graph.file, prefix, meta_graph.restore_op, root))

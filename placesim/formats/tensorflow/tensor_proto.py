@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class
 from placesim.ops.attributes import TensorValue
 from placesim.tensor_fields import (
@@ -15,7 +15,7 @@ from placesim.tensor_fields import (
     Array,
     content_array,
     element_type,
-    filled,
+    fill_tensor,
     has_one_value,
     is_plain_value,
     known_dims,
@@ -40,7 +40,7 @@ def read_tensor(message: Message, content: Buffer | None = None) -> TensorValue:
     data = content if content is not None else message.tensor_content
     if len(data):
         return TensorValue(dtype, content_array(data, dtype, shape))
-    return TensorValue(dtype, filled(_values(message, dtype, math.prod(shape)), dtype, shape))
+    return TensorValue(dtype, fill_tensor(_values(message, dtype, math.prod(shape)), dtype, shape))
 
 
 def _shape(message: Message) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def _shape(message: Message) -> tuple[int, ...]:
     return known_dims([dim.size for dim in message.dim], message.unknown_rank)
 
 
-def _values(message: Message, dtype: DType, count: int) -> Array:
+def _values(message: Message, dtype: DataType, count: int) -> Array:
     """The values that are spelled out, at most `count` of them."""
     name, stored = value_field(dtype)[1:]
     field: Any = getattr(message, name)
@@ -113,7 +113,7 @@ def _string_values(array: Array, is_one_value: bool) -> list[bytes]:
     return [value.encode() if isinstance(value, str) else bytes(value) for value in flat.tolist()]
 
 
-def _write_value(message: Message, dtype: DType, value: Array) -> None:
+def _write_value(message: Message, dtype: DataType, value: Array) -> None:
     name = value_field(dtype).name
     if name == "float8_val":
         message.float8_val = value.tobytes()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import compare
 from placesim.inspection.snapshot import Snapshot
-from placesim.marked import Marked, filled
+from placesim.marked import StyledText, fill_template
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -19,14 +19,14 @@ def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
     for move in difference.moved:
         node = subject.by_name[move.name]
         places = (move.name, short_device(move.after), short_device(move.before), baseline.name)
-        message = filled("{} is on {} and was on {} in {}", *places)
+        message = fill_template("{} is on {} and was on {} in {}", *places)
         yield Breach(subject.at(node), message, move.name)
     for name in difference.added:
-        yield Breach(subject.at(subject.by_name[name]), Marked(f"{name} is not in {baseline.name}"), name)
+        yield Breach(subject.at(subject.by_name[name]), StyledText(f"{name} is not in {baseline.name}"), name)
     for name in difference.removed:
-        yield Breach(subject.snapshot.start, Marked(f"{name} is gone, it is in {baseline.name}"), name)
+        yield Breach(subject.snapshot.start, StyledText(f"{name} is gone, it is in {baseline.name}"), name)
     for change in difference.transfers:
-        yield Breach(subject.snapshot.start, filled("{} than in {}", change.text, baseline.name))
+        yield Breach(subject.snapshot.start, fill_template("{} than in {}", change.text, baseline.name))
 
 
 RULES = (
@@ -34,6 +34,6 @@ RULES = (
         "baseline",
         "The placement and the transfers are those of a report that `--format json` wrote.",
         agrees,
-        (Parameter("file", "report", "the report's path, as seen from the policy", required=True),),
+        (RuleParameter("file", "report", "the report's path, as seen from the policy", required=True),),
     ),
 )

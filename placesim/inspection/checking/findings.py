@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from placesim.errors import Location, PlacesimError
-from placesim.marked import Marked, Role, filled, place
+from placesim.marked import Role, StyledText, fill_template, place
 
 PLACEABLE = "placeable"
 """The rule that every graph is held to: that it can be placed."""
@@ -16,19 +16,19 @@ class Finding(NamedTuple):
 
     location: Location
     rule: str
-    message: Marked
+    message: StyledText
     node: str | None = None
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """`FILE:LINE:COL: rule: message`."""
-        return filled("{}: {}: {}", place(self.location), Marked(self.rule, role=Role.RULE), self.message)
+        return fill_template("{}: {}: {}", place(self.location), StyledText(self.rule, role=Role.RULE), self.message)
 
     def __str__(self) -> str:
         return self.text
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """A graph and what was found; `error` is what kept it from being looked at."""
 
     name: str

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from placesim.devices.names import DeviceSpec
-from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
+from placesim.devices.names import DeviceName
+from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
 from placesim.inspection.summary import held_amounts, operations
-from placesim.marked import Marked
+from placesim.marked import StyledText
 from placesim.ops.categories import VARIABLES
 
 HOLDERS_SHOWN = 3
 """So many of what a device holds at its peak are named."""
 _BYTES_OF_DEVICES = (
-    Parameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
-    Parameter("device", "device", "only of these devices"),
+    RuleParameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
+    RuleParameter("device", "device", "only of these devices"),
 )
 
 
@@ -42,22 +42,22 @@ def balance(subject: Subject, values: Values) -> Iterator[Breach]:
         if mean and abs(measured[name] - mean) > values["within"] * mean:
             share = f"{measured[name] / mean - 1:+.0%}"
             told = f" has {measured[name]} {what}, {share} of the mean of {len(names)} devices ({mean:.0f})"
-            yield Breach(subject.snapshot.start, Marked(short_device(name), told))
+            yield Breach(subject.snapshot.start, StyledText(short_device(name), told))
 
 
 def memory(subject: Subject, values: Values) -> Iterator[Breach]:
     """Devices whose variables and constants take more than `bytes`."""
-    spec = values["device"] or DeviceSpec()
+    spec = values["device"] or DeviceName()
     for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
         if is_on(name, spec) and amount.bytes > values["bytes"]:
             noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
             told = f" holds {amount.bytes} bytes of variables and constants{noted}, at most {values['bytes']} are allowed"
-            yield Breach(subject.snapshot.start, Marked(short_device(name), told))
+            yield Breach(subject.snapshot.start, StyledText(short_device(name), told))
 
 
 def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
     """Devices that hold more than `bytes` at some time of the steps; each is found at the node that ran when it was most."""
-    spec = values["device"] or DeviceSpec()
+    spec = values["device"] or DeviceName()
     for usage in subject.snapshot.memory:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:
             continue
@@ -65,7 +65,7 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
         told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed"
         node = subject.by_name.get(usage.peak_node)
         location = subject.snapshot.start if node is None else subject.at(node)
-        yield Breach(location, Marked(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
+        yield Breach(location, StyledText(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
 
 
 RULES = (
@@ -74,9 +74,9 @@ RULES = (
         "The devices of a type have alike much to do.",
         balance,
         (
-            Parameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
-            Parameter("type", "device type", "the device type", "GPU"),
-            Parameter("within", "fraction", "how far from the mean a device may be (0.1)", 0.1),
+            RuleParameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
+            RuleParameter("type", "device type", "the device type", "GPU"),
+            RuleParameter("within", "fraction", "how far from the mean a device may be (0.1)", 0.1),
         ),
         needs_graph=True,
     ),

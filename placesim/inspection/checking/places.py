@@ -8,7 +8,7 @@ from placesim.inspection.checking.rule import DEVICE, EXCEPT, NODES, OPS, Breach
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
 from placesim.inspection.snapshot import PlacedNode
-from placesim.marked import device, filled
+from placesim.marked import device, fill_template
 from placesim.ops.categories import IDENTITIES, VARIABLES
 
 
@@ -35,7 +35,7 @@ def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
 
 def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) -> Breach:
     sentence = "{} ({}) {} {} and is on {}"
-    message = filled(sentence, node.name, node.op, must, device(values["device"]), short_device(node.device))
+    message = fill_template(sentence, node.name, node.op, must, device(values["device"]), short_device(node.device))
     return Breach(subject.at(node), message, node.name)
 
 
@@ -46,7 +46,7 @@ def together(subject: Subject, values: Values) -> Iterator[Breach]:
     for node in members[1:]:
         if node.device != members[0].device:
             places = (node.name, short_device(node.device), members[0].name, short_device(members[0].device))
-            message = filled("{} is on {} and {} on {}", *places)
+            message = fill_template("{} is on {} and {} on {}", *places)
             yield Breach(subject.at(node), message, node.name)
 
 
@@ -60,7 +60,7 @@ def apart(subject: Subject, values: Values) -> Iterator[Breach]:
             continue
         other, first = holders.setdefault(node.device, (group, node))
         if other != group:
-            message = filled("{} and {} are both on {}", node.name, first.name, short_device(node.device))
+            message = fill_template("{} and {} are both on {}", node.name, first.name, short_device(node.device))
             yield Breach(subject.at(node), message, node.name)
 
 
@@ -85,7 +85,7 @@ def _apart_from_variable(subject: Subject, node_id: int, variable_id: int) -> Br
     graph, devices = subject.placement.graph, subject.placement.devices
     node, variable = graph.nodes[node_id], graph.nodes[variable_id]
     places = [short_device(found.name) if (found := devices[i]) is not None else "nowhere" for i in (node_id, variable_id)]
-    message = filled("{} reads {}, and is on {} while the variable is on {}", node.name, variable.name, *places)
+    message = fill_template("{} reads {}, and is on {} while the variable is on {}", node.name, variable.name, *places)
     return Breach(graph.location(node) or subject.snapshot.start, message, node.name)
 
 

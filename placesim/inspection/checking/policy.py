@@ -22,10 +22,20 @@ from placesim.errors import GraphBuildError, GraphFileError, UsageError
 from placesim.files.reading import read_file
 from placesim.formats.graph_file.plain_values import int_value, number_value, seconds_value, size_value, text_value
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
-from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
-from placesim.formats.schemas import DIALECT, TEXT, Schema, closed, either, keyed, listed, one_of_words, taken_by
+from placesim.formats.problems import FileProblems, InvalidValue, key_position, own_position, spell, value_position
+from placesim.formats.schemas import (
+    DIALECT,
+    TEXT,
+    Schema,
+    accepted_schema,
+    closed_schema,
+    list_schema,
+    mapping_schema,
+    one_of_words,
+    union_schema,
+)
 from placesim.inspection.baseline import read_baseline
-from placesim.inspection.checking.rule import Parameter, PolicyRule
+from placesim.inspection.checking.rule import PolicyRule, RuleParameter
 from placesim.inspection.checking.rules import RULES, RuleUse
 from placesim.suggestions import did_you_mean
 
@@ -43,13 +53,13 @@ def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
 
 def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
     """The rules of a policy as a tree, which may be a mapping of Python's; raises as `read_policy`."""
-    problems = Problems(name)
+    problems = FileProblems(name)
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
     problems.unknown_keys(root, POLICY_KEYS, "a policy")
     if not problems and "rules" not in root:
         problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected one")
     if isinstance(root.get("description", ""), str) is False:
-        problems.add(value_position(root, "description"), f"wrong type of 'description': got {shown(root['description'])}")
+        problems.add(value_position(root, "description"), f"wrong type of 'description': got {spell(root['description'])}")
     entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
     reader = _RuleReader(problems, Path(name).parent)
     uses = [reader.read(entry, value_position(entries, index)) for index, entry in enumerate(entries)]
@@ -61,7 +71,7 @@ def read_rule(text: str) -> RuleUse:
     """A rule of the command line: what an entry of `rules` says, or `NAME=VALUE`.  Raises UsageError."""
     name, equals, value = text.partition("=")
     written = f"{name}: {value}" if equals and _RULE_NAME.fullmatch(name) else text
-    problems = Problems("--rule")
+    problems = FileProblems("--rule")
     try:
         use = _RuleReader(problems, Path()).read(read_tree(written, "--rule"), FIRST_POSITION)
         problems.raise_if_any()
@@ -74,7 +84,7 @@ def read_rule(text: str) -> RuleUse:
 class _RuleReader:
     """Entries of `rules` -> rules with their values; what is wrong is reported."""
 
-    def __init__(self, problems: Problems, directory: Path) -> None:
+    def __init__(self, problems: FileProblems, directory: Path) -> None:
         self._problems = problems
         self._directory = directory
 
@@ -87,12 +97,12 @@ class _RuleReader:
         elif isinstance(entry, str):
             name, told, place = entry, None, position
         else:
-            self._problems.add(position, f"wrong rule: got {shown(entry)}, expected a rule's name, or one with what it is told")
+            self._problems.add(position, f"wrong rule: got {spell(entry)}, expected a rule's name, or one with what it is told")
             return None
         rule = RULES.get(name) if isinstance(name, str) else None
         if rule is None:
             near = did_you_mean(name, RULES) or "; `placesim check --rules` lists them"
-            self._problems.add(position, f"unknown rule: got {shown(name)}, expected one of the rules{near}")
+            self._problems.add(position, f"unknown rule: got {spell(name)}, expected one of the rules{near}")
             return None
         values = self._values(rule, told, place)
         return RuleUse(rule, values, self._problems.location(position))
@@ -119,13 +129,13 @@ class _RuleReader:
             return told
         return {rule.parameters[0].name: told}
 
-    def _read(self, rule: PolicyRule, parameter: Parameter, value: Any, position: int, values: dict[str, Any]) -> None:
+    def _read(self, rule: PolicyRule, parameter: RuleParameter, value: Any, position: int, values: dict[str, Any]) -> None:
         try:
             if parameter.kind == "report":
                 values[parameter.name] = self._report(value)
             else:
                 values[parameter.name] = READERS[parameter.kind](value, f"'{parameter.name}' of rule '{rule.name}'")
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self._problems.add(position, str(wrong))
 
     def _report(self, value: Any) -> Any:
@@ -134,11 +144,11 @@ class _RuleReader:
             found = read_baseline(read_file(path), str(path))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise Wrong(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None
+            raise InvalidValue(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None
         except GraphFileError as error:
-            raise Wrong(error.message) from None
+            raise InvalidValue(error.message) from None
         if found is None:
-            raise Wrong(f"not a report: got {path}, expected what `placesim place --format json` writes")
+            raise InvalidValue(f"not a report: got {path}, expected what `placesim place --format json` writes")
         return found
 
 
@@ -167,9 +177,11 @@ def _device(value: Any, what: str) -> Any:
     try:
         spec = parse_python_spec(text) if spec is None else spec
     except GraphBuildError:
-        raise Wrong(f"wrong device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0") from None
+        raise InvalidValue(
+            f"wrong device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0"
+        ) from None
     if not spec.has_details:
-        raise Wrong(f"no device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0")
+        raise InvalidValue(f"no device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0")
     return spec
 
 
@@ -185,7 +197,7 @@ def _fraction(value: Any, what: str) -> float:
         return float(percent) / 100
     number = number_value(value, what)
     if not 0 <= number < float("inf"):
-        raise Wrong(f"{what} out of range: got {shown(value)}, expected a share such as 0.1 or 10%")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a share such as 0.1 or 10%")
     return number
 
 
@@ -195,7 +207,9 @@ def _measure(value: Any, what: str) -> str:
 
 def _one_of(value: Any, what: str, noun: str, words: Sequence[str]) -> str:
     if value not in words:
-        raise Wrong(f"unknown {noun} in {what}: got {shown(value)}, expected {', '.join(words)}{did_you_mean(value, words)}")
+        raise InvalidValue(
+            f"unknown {noun} in {what}: got {spell(value)}, expected {', '.join(words)}{did_you_mean(value, words)}"
+        )
     return str(value)
 
 
@@ -226,7 +240,7 @@ def _described(rule: PolicyRule) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _default(parameter: Parameter) -> str:
+def _default(parameter: RuleParameter) -> str:
     value = parameter.default
     return "none" if value is None or value == () else ", ".join(value) if isinstance(value, tuple) else str(value)
 
@@ -240,29 +254,29 @@ def policy_schema() -> Schema:
     """The JSON Schema of a policy, made of the rules and of what their readers take."""
     alone = [rule.name for rule in RULES.values() if not any(parameter.required for parameter in rule.parameters)]
     told = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": False}
-    entry = either({"enum": alone}, {**told, "properties": {rule.name: _rule_schema(rule) for rule in RULES.values()}})
-    known = {"description": TEXT, "rules": listed(entry)}
-    return {"$schema": DIALECT, "title": "A policy of placesim", **keyed(POLICY_KEYS, known, ["rules"])}
+    entry = union_schema({"enum": alone}, {**told, "properties": {rule.name: _rule_schema(rule) for rule in RULES.values()}})
+    known = {"description": TEXT, "rules": list_schema(entry)}
+    return {"$schema": DIALECT, "title": "A policy of placesim", **mapping_schema(POLICY_KEYS, known, ["rules"])}
 
 
 def _rule_schema(rule: PolicyRule) -> Schema:
     """What a rule can be told: by name, its first thing alone, or nothing where it needs nothing."""
     parameters = {parameter.name: _parameter_schema(parameter) for parameter in rule.parameters}
     required = [parameter.name for parameter in rule.parameters if parameter.required]
-    forms = [closed(parameters, required)]
+    forms = [closed_schema(parameters, required)]
     if rule.parameters and required in ([], [rule.parameters[0].name]):
         forms.append(parameters[rule.parameters[0].name])
     if not required:
         forms.append({"enum": [None, True]})
-    return either(*forms) | {"description": rule.help}
+    return union_schema(*forms) | {"description": rule.help}
 
 
-def _parameter_schema(parameter: Parameter) -> Schema:
+def _parameter_schema(parameter: RuleParameter) -> Schema:
     kind = parameter.kind
     if kind == "report":
         found = dict(TEXT)
     elif kind in _WORDS:
         found = one_of_words(_WORDS[kind])
     else:
-        found = taken_by(lambda value: READERS[kind](value, kind))
+        found = accepted_schema(lambda value: READERS[kind](value, kind))
     return found | {"description": parameter.help}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from placesim.inspection.checking.rule import EXCEPT, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_device
-from placesim.marked import device, filled, quoted
+from placesim.marked import device, fill_template, quote
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -16,7 +16,9 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
     for node in subject.unmet:
         is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
         if not is_lost and not excepted(node):
-            message = filled("{} asked for {} and is on {}", node.name, device(node.requested), short_device(node.device))
+            message = fill_template(
+                "{} asked for {} and is on {}", node.name, device(node.requested), short_device(node.device)
+            )
             yield Breach(subject.at(node), message, node.name)
 
 
@@ -27,13 +29,13 @@ def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
         node = subject.by_name.get(name)
         if node is not None and not excepted(node):
             sentence = "{} asked for {}, which lost against {}: it is on {}"
-            message = filled(sentence, name, device(node.requested), source, short_device(node.device))
+            message = fill_template(sentence, name, device(node.requested), source, short_device(node.device))
             yield Breach(subject.at(node), message, name)
     for node in subject.unmet:
         call = subject.calls_on_one_device.get(node.body)
         if call is not None and not excepted(node):
             sentence = "{} asked for {}, which is not looked at: {} runs its functions whole on {}"
-            message = filled(sentence, node.name, device(node.requested), call, short_device(node.device))
+            message = fill_template(sentence, node.name, device(node.requested), call, short_device(node.device))
             yield Breach(subject.at(node), message, node.name)
 
 
@@ -44,8 +46,8 @@ def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
         for node_id, ignored in placement.groups.ignored.items():
             node = subject.by_name[prefix + placement.graph.nodes[node_id].name]
             for label in ignored if not excepted(node) else ():
-                why = quoted(label.conflict.sentence(placement.graph))
-                yield Breach(subject.at(node), filled("{} is not with {}: {}", node.name, label.label, why), node.name)
+                why = quote(label.conflict.sentence(placement.graph))
+                yield Breach(subject.at(node), fill_template("{} is not with {}: {}", node.name, label.label, why), node.name)
 
 
 RULES = (

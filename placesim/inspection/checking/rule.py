@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.errors import Location
 from placesim.inspection.checking.subject import Subject
-from placesim.marked import Marked
+from placesim.marked import StyledText
 
 Values = Mapping[str, Any]
 """What a rule was told, by parameter; what it was not told has its default."""
@@ -20,14 +20,14 @@ class Breach(NamedTuple):
     """
 
     location: Location | None
-    message: Marked
+    message: StyledText
     node: str | None = None
 
 
 Check = Callable[[Subject, Values], Iterator[Breach]]
 
 
-class Parameter(NamedTuple):
+class RuleParameter(NamedTuple):
     """What a rule is told: `kind` says how it is read (see `policy.READERS`); a rule's first may be given alone."""
 
     name: str
@@ -46,15 +46,15 @@ class PolicyRule(NamedTuple):
     name: str
     help: str
     check: Check
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[RuleParameter, ...] = ()
     needs_graph: bool = False
     needs_memory: bool = False
     needs_time: bool = False
 
 
-EXCEPT = Parameter("except", "patterns", "nodes that may", ())
-NODES = Parameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
-OPS = Parameter("ops", "words", "op types", ())
-DEVICE = Parameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)
-FROM = Parameter("from", "device", "only from these devices")
-TO = Parameter("to", "device", "only to these devices")
+EXCEPT = RuleParameter("except", "patterns", "nodes that may", ())
+NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
+OPS = RuleParameter("ops", "words", "op types", ())
+DEVICE = RuleParameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)
+FROM = RuleParameter("from", "device", "only from these devices")
+TO = RuleParameter("to", "device", "only to these devices")

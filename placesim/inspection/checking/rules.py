@@ -15,7 +15,7 @@ from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_names
 from placesim.inspection.snapshot import Snapshot, body_failure
-from placesim.marked import Marked, device, filled, listed
+from placesim.marked import StyledText, device, fill_template, list_words
 
 _FAMILIES = (requests, transfers, places, load, timing, agreement)
 RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
@@ -60,27 +60,27 @@ def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
         if body.error is not None:
             place = body.error.location or next((n.location for n in snapshot.nodes if n.name == body.call), None)
             node = None if body.error.node is None else body.path_of(body.error.node)
-            yield Finding(place or snapshot.start, PLACEABLE, Marked(body_failure(body)), node)
+            yield Finding(place or snapshot.start, PLACEABLE, StyledText(body_failure(body)), node)
 
 
 def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
     """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
     for pattern in values.get("nodes", ()):
         if pattern != "*" and not any(map(snapshot.matcher([pattern]), snapshot.nodes)):
-            yield Breach(None, Marked(f"no node matches '{pattern}'"))
+            yield Breach(None, StyledText(f"no node matches '{pattern}'"))
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
     """So does a limit for devices that the machine lacks; where a rule must be told a device it is no limit to those."""
     specs = {device.name: device.spec for device in snapshot.devices}
-    known = listed(short_names(list(specs)), MAX_NAMED) or "none"
+    known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:
         spec = values[parameter.name]
         if parameter.kind == "device" and not parameter.required and spec is not None:
             if not any(map(spec.matches, specs.values())):
-                yield Breach(None, filled("no device matches {}: the machine has {}", device(spec), known))
+                yield Breach(None, fill_template("no device matches {}: the machine has {}", device(spec), known))
         elif parameter.kind == "device type" and not any(device.type == spec for device in snapshot.devices):
-            yield Breach(None, filled("no device is of type '{}': the machine has {}", spec, known))
+            yield Breach(None, fill_template("no device is of type '{}': the machine has {}", spec, known))
 
 
 def _error_place(snapshot: Snapshot) -> Location:

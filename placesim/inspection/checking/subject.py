@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from placesim.devices.names import DeviceSpec, parse_runtime_name
+from placesim.devices.names import DeviceName, parse_runtime_name
 from placesim.errors import Location
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.placement.bodies import Instantiation
@@ -30,7 +30,7 @@ class Subject:
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:
         """The nodes that are not where they asked to be."""
-        specs: dict[str, DeviceSpec | None] = {device.name: device.spec for device in self.snapshot.devices}
+        specs: dict[str, DeviceName | None] = {device.name: device.spec for device in self.snapshot.devices}
         found = []
         for node in self.snapshot.nodes:
             asked = parse_runtime_name(node.requested) if node.requested else None
@@ -111,7 +111,7 @@ def _overridden_in(warnings: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def is_on(device: str, spec: DeviceSpec) -> bool:
+def is_on(device: str, spec: DeviceName) -> bool:
     """Whether a device, by its full name, is such a one."""
     found = parse_runtime_name(device)
     return found is not None and spec.matches(found)

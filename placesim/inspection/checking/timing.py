@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placesim.devices.names import DeviceSpec
+from placesim.devices.names import DeviceName
 from placesim.graph.patterns import matcher
 from placesim.inspection.amounts import readable_seconds
-from placesim.inspection.checking.rule import FROM, TO, Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.rule import FROM, TO, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
-from placesim.marked import Marked, device, filled
-from placesim.prediction.study import Bound, StepTime, TimeStudy, dearest_nodes
+from placesim.marked import StyledText, device, fill_template
+from placesim.prediction.study import StepBound, StepTime, TimeStudy, dearest_nodes
 
 SHOWN = 3
 """So many of what takes most are named."""
@@ -27,7 +27,7 @@ def step_time(subject: Subject, values: Values) -> Iterator[Breach]:
     study = subject.time
     if values["step"] is not None and values["step"] >= len(study.steps):
         steps = "the only step is 0" if len(study.steps) == 1 else f"the steps are 0 to {len(study.steps) - 1}"
-        yield Breach(None, Marked(f"there is no step {values['step']}: {steps}"))
+        yield Breach(None, StyledText(f"there is no step {values['step']}: {steps}"))
         return
     for step in study.steps:
         if values["step"] not in (None, step.number):
@@ -37,19 +37,19 @@ def step_time(subject: Subject, values: Values) -> Iterator[Breach]:
             yield Breach(None, _too_slow(study, step, taken, values))
 
 
-def _too_slow(study: TimeStudy, step: StepTime, taken: float, values: Values) -> Marked:
+def _too_slow(study: TimeStudy, step: StepTime, taken: float, values: Values) -> StyledText:
     interval = f"{readable_seconds(step.low)} to {readable_seconds(step.high)}"
     whole = f"({interval})" if values["of"] != "high" else f"at the upper end of its interval ({interval})"
     said = (
         f"step {step.number} takes {readable_seconds(taken)} {whole}, at most {readable_seconds(values['seconds'])} are allowed"
     )
     if step is not study.step:
-        return Marked(said)
+        return StyledText(said)
     # only of the last step is anything else known
-    return Marked(f"{said}; ", _bounded(study.bound, step), f"; the dearest: {_dearest(study)}")
+    return StyledText(f"{said}; ", _bounded(study.bound, step), f"; the dearest: {_dearest(study)}")
 
 
-def _bounded(bound: Bound, step: StepTime) -> str:
+def _bounded(bound: StepBound, step: StepTime) -> str:
     return f"{bound.what} takes {bound.seconds / step.seconds:.0%} of it ({_WAYS_OUT[bound.kind]})" if step.seconds else ""
 
 
@@ -72,16 +72,16 @@ def _named_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
     for pattern in patterns if values["link"] else ():
         if not any(map(matcher([pattern]), names)):
             known = f"the machine's are {', '.join(names)}" if names else "the machine has none"
-            yield Breach(None, Marked(f"no link matches '{pattern}': {known}"))
+            yield Breach(None, StyledText(f"no link matches '{pattern}': {known}"))
     is_chosen = matcher(patterns)
     for link in study.links:
         if is_chosen(link.name) and link.bytes > values["bytes"]:
             said = f"{link.name} carries {link.bytes:.0f} bytes, at most {values['bytes']} are allowed"
-            yield Breach(None, Marked(f"{said}: `placesim simulate` lists the transfers"))
+            yield Breach(None, StyledText(f"{said}: `placesim simulate` lists the transfers"))
 
 
 def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
-    source, target = values["from"] or DeviceSpec(), values["to"] or DeviceSpec()
+    source, target = values["from"] or DeviceName(), values["to"] or DeviceName()
     carried: dict[tuple[str, str], dict[str, int]] = {}
     for run in study.transfers:
         if is_on(run.sender, source) and is_on(run.receiver, target):
@@ -93,7 +93,7 @@ def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
             named = ", ".join(f"{tensor} ({size} bytes)" for tensor, size in largest)
             sentence = "{} bytes pass from {} to {}, at most {} are allowed; the largest: {}"
             ends = (device(short_device(name)) for name in pair)
-            yield Breach(None, filled(sentence, sum(tensors.values()), *ends, values["bytes"], named))
+            yield Breach(None, fill_template(sentence, sum(tensors.values()), *ends, values["bytes"], named))
 
 
 RULES = (
@@ -102,9 +102,9 @@ RULES = (
         "No step takes longer, by prediction.",
         step_time,
         (
-            Parameter("seconds", "seconds", "how long, with a unit if you like (5ms)", required=True),
-            Parameter("step", "count", "only this step of `run:`, the first is 0"),
-            Parameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
+            RuleParameter("seconds", "seconds", "how long, with a unit if you like (5ms)", required=True),
+            RuleParameter("step", "count", "only this step of `run:`, the first is 0"),
+            RuleParameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
         ),
         needs_graph=True,
         needs_time=True,
@@ -114,8 +114,8 @@ RULES = (
         "The last step carries no more bytes over a link, or from one device to another, each time that it runs.",
         link_bytes,
         (
-            Parameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
-            Parameter("link", "patterns", "only links of such names, as `simulate` lists them (`*PCIe*`)", ()),
+            RuleParameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
+            RuleParameter("link", "patterns", "only links of such names, as `simulate` lists them (`*PCIe*`)", ()),
             FROM,
             TO,
         ),

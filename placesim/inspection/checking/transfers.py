@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.devices.names import DeviceSpec
+from placesim.devices.names import DeviceName
 from placesim.inspection.amounts import Amount
-from placesim.inspection.checking.rule import FROM, TO, Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.rule import FROM, TO, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.summary import transfers_by_pair
-from placesim.marked import Marked, device, filled
+from placesim.marked import StyledText, device, fill_template
 
 
 def _pairs(subject: Subject, values: Values) -> dict[tuple[str, str], Amount]:
-    source, target = values["from"] or DeviceSpec(), values["to"] or DeviceSpec()
+    source, target = values["from"] or DeviceName(), values["to"] or DeviceName()
     pairs = transfers_by_pair(subject.snapshot.transfers)
     return {pair: amount for pair, amount in pairs.items() if is_on(pair[0], source) and is_on(pair[1], target)}
 
 
-def _where(values: Values) -> Marked:
-    return Marked(*(filled(" {} {}", word, device(values[word])) for word in ("from", "to") if values[word] is not None))
+def _where(values: Values) -> StyledText:
+    return StyledText(
+        *(fill_template(" {} {}", word, device(values[word])) for word in ("from", "to") if values[word] is not None)
+    )
 
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """More transfers than `count`, between the devices `from` and `to` where these are given."""
     total = sum(amount.number for amount in _pairs(subject, values).values())
     if total > values["count"]:
-        message = filled("{} transfers{}, at most {} are allowed", total, _where(values), values["count"])
+        message = fill_template("{} transfers{}, at most {} are allowed", total, _where(values), values["count"])
         yield Breach(subject.snapshot.start, message)
 
 
@@ -38,7 +40,7 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
     if total > values["bytes"]:
         noted = f" ({unknown} of unknown size counted as {values['unknown']} each)" if unknown else ""
         sentence = "{} bytes are transferred{}{}, at most {} are allowed"
-        yield Breach(subject.snapshot.start, filled(sentence, total, _where(values), noted, values["bytes"]))
+        yield Breach(subject.snapshot.start, fill_template(sentence, total, _where(values), noted, values["bytes"]))
 
 
 RULES = (
@@ -46,17 +48,17 @@ RULES = (
         "max-transfers",
         "At most so many tensors are copied between devices.",
         transfer_count,
-        (Parameter("count", "count", "how many", required=True), FROM, TO),
+        (RuleParameter("count", "count", "how many", required=True), FROM, TO),
     ),
     PolicyRule(
         "max-transfer-bytes",
         "At most so many bytes are copied between devices.",
         transfer_bytes,
         (
-            Parameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
+            RuleParameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
             FROM,
             TO,
-            Parameter("unknown", "bytes", "what a tensor of unknown size counts as", 0),
+            RuleParameter("unknown", "bytes", "what a tensor of unknown size counts as", 0),
         ),
     ),
 )

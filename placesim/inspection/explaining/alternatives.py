@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.devices.inventory import MAX_COUNT, Device, DeviceSet
-from placesim.devices.names import DeviceSpec, parse_runtime_name
-from placesim.dtypes import DType
+from placesim.devices.names import DeviceName, parse_runtime_name
+from placesim.dtypes import DataType
 from placesim.graph.graph import Graph, Node
-from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.annotations import Annotation, AnnotationKind
 from placesim.inspection.explaining.edits import (
-    AddDevice,
-    ChangeAnnotation,
-    ChangeBodyDevice,
-    ChangeType,
+    AnnotationChange,
+    BodyDeviceChange,
+    DeviceAddition,
     Edit,
     Setting,
-    SwitchSoftPlacement,
+    SoftPlacementSwitch,
+    TypeChange,
     drop,
     more_devices,
 )
@@ -79,7 +79,7 @@ def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
     yield from _body_edits(setting, found)
-    yield SwitchSoftPlacement(not setting.soft)
+    yield SoftPlacementSwitch(not setting.soft)
     task = parse_runtime_name(found.device or "") or setting.devices.client.spec
     for device_type in found.types:
         if device_type in ("CPU", "GPU"):
@@ -96,12 +96,12 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
         yield drop(annotation, node.name)
     devices = _other_devices(setting.devices, found.types, found.device)
     for annotation in annotations:
-        if annotation.kind != Kind.LABEL:
+        if annotation.kind != AnnotationKind.LABEL:
             yield from _changes(annotation, node.name, devices)
-    if all(annotation.kind in (Kind.SCOPE, Kind.LABEL) for annotation in annotations):
+    if all(annotation.kind in (AnnotationKind.SCOPE, AnnotationKind.LABEL) for annotation in annotations):
         names = tuple(made.name for made in setting.annotations.entry_nodes(node))
         for device in devices if names else ():
-            yield AddDevice(min(names, key=len), names, device, setting.graph.location(node))
+            yield DeviceAddition(min(names, key=len), names, device, setting.graph.location(node))
 
 
 def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
@@ -113,7 +113,7 @@ def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
         location = setting.graph.located(definition.location)
         for device in devices:
             if device != definition.device:
-                yield ChangeBodyDevice(function, definition.name, definition.device, device, location)
+                yield BodyDeviceChange(function, definition.name, definition.device, device, location)
     if found.body is not None and found.body.call in setting.graph.ids:
         yield from _own_edits(setting, setting.graph.node(found.body.call), found)
 
@@ -127,15 +127,15 @@ def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     own = set(setting.annotations.of_node(setting.graph.node(found.node))) if found.node in setting.graph.ids else set()
     annotations = list(dict.fromkeys(a for node in nodes for a in setting.annotations.of_node(node) if a not in own))
     devices = _other_devices(setting.devices, found.types, found.device)
-    for annotation in sorted(annotations, key=lambda annotation: annotation.kind == Kind.LABEL):
+    for annotation in sorted(annotations, key=lambda annotation: annotation.kind == AnnotationKind.LABEL):
         yield drop(annotation, found.node)
-        if annotation.kind != Kind.LABEL:
+        if annotation.kind != AnnotationKind.LABEL:
             yield from _changes(annotation, found.node, devices)
 
 
 def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Iterator[Edit]:
     reach = drop(annotation, node).reach
-    return (ChangeAnnotation(annotation, device, reach) for device in devices if device != annotation.text)
+    return (AnnotationChange(annotation, device, reach) for device in devices if device != annotation.text)
 
 
 def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
@@ -143,10 +143,10 @@ def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
     node = graph.nodes[graph.ids[found.node]] if found.node in graph.ids else None
     for support in found.kernels if node is not None else ():
         for exclusion in support.exclusions if support.priority is None else ():
-            if isinstance(exclusion.value, DType):
-                dtypes = [dtype for dtype in exclusion.allowed if isinstance(dtype, DType)]
+            if isinstance(exclusion.value, DataType):
+                dtypes = [dtype for dtype in exclusion.allowed if isinstance(dtype, DataType)]
                 best = min(dtypes, key=lambda dtype: (*_PREFERRED_TYPES, dtype.name).index(dtype.name))
-                yield ChangeType(found.node, exclusion.attr, exclusion.value, best, found.location)
+                yield TypeChange(found.node, exclusion.attr, exclusion.value, best, found.location)
 
 
 def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None) -> list[str]:
@@ -161,7 +161,7 @@ def _request(device: Device, devices: DeviceSet) -> str:
     """A device as a person asks for it: without the task where there is but one."""
     spec = device.spec
     several = len({other.spec.address_space for other in devices.devices}) > 1
-    return str(spec if several else DeviceSpec(type=spec.type, id=spec.id))
+    return str(spec if several else DeviceName(type=spec.type, id=spec.id))
 
 
 # --- remedies -------------------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
     devices = _other_devices(setting.devices, types, None)
     for annotation in conflict:
         yield drop(annotation, node or "")
-        if annotation.kind != Kind.LABEL:
+        if annotation.kind != AnnotationKind.LABEL:
             yield from _changes(annotation, node or "", devices)
     if not setting.soft:
-        yield SwitchSoftPlacement(True)
-    for spec in (parse_runtime_name(a.text) for a in conflict if a.kind != Kind.LABEL):
+        yield SoftPlacementSwitch(True)
+    for spec in (parse_runtime_name(a.text) for a in conflict if a.kind != AnnotationKind.LABEL):
         yield from _missing_devices(setting, spec)
     if "GPU" not in setting.devices.types:
         yield more_devices(setting.devices, setting.devices.client.spec.address_space, "GPU")
@@ -184,7 +184,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
         yield from _type_edits(setting.graph, found)
 
 
-def _missing_devices(setting: Setting, spec: DeviceSpec | None) -> Iterator[Edit]:
+def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
     """As many devices as a request counts on, and as many as all requests of its type together do.
 
     None where that is more than a machine may have.

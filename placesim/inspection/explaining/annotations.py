@@ -12,15 +12,15 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import takewhile
 
-from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, Location
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
-from placesim.marked import device, filled
+from placesim.marked import device, fill_template
 from placesim.ops.categories import VARIABLES
 from placesim.placement.labels import class_labels
 
 
-class Kind(IntEnum):
+class AnnotationKind(IntEnum):
     """What an annotation is: a device at a node's entry, at a scope, or at an entry that makes several nodes; or a label."""
 
     ENTRY = 0
@@ -36,17 +36,17 @@ class Annotation:
     `position` tells it from others: its packed place in the file, or -1 - the node's id where that has no place of its own.
     """
 
-    kind: Kind
+    kind: AnnotationKind
     position: int
     text: str
     node: str
     location: Location | None
 
     def __str__(self) -> str:
-        if self.kind == Kind.LABEL:
+        if self.kind == AnnotationKind.LABEL:
             return f"colocation of {self.node} with {self.text}"
-        around = "the scope around " if self.kind == Kind.SCOPE else ""
-        return filled("device {} of {}{}", device(self.text), around, self.node)
+        around = "the scope around " if self.kind == AnnotationKind.SCOPE else ""
+        return fill_template("device {} of {}{}", device(self.text), around, self.node)
 
 
 Changes = Mapping[Annotation, str]
@@ -59,7 +59,7 @@ class Annotations:
     def __init__(self, graph: Graph, is_raw: bool = False) -> None:
         self._graph = graph
         self._is_raw = is_raw
-        self._known: dict[tuple[Kind, int, str], Annotation] = {}
+        self._known: dict[tuple[AnnotationKind, int, str], Annotation] = {}
         self._of_scopes: dict[DeviceScope, Annotation] = {}
 
     # --- what there is ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Annotations:
         kept = tuple(made for made in nodes if "/Initializer/" not in made.name and (len(nodes) == 1 or made.op not in reads))
         return () if node.op in reads and node not in kept else kept or (node,)
 
-    def _contributing(self, node: Node, requested: DeviceSpec) -> list[DeviceScope] | None:
+    def _contributing(self, node: Node, requested: DeviceName) -> list[DeviceScope] | None:
         """The scopes that alone give the request; None where they do not."""
         merged, used = ANY, []
         for scope in self._chain(node.id):
@@ -115,10 +115,10 @@ class Annotations:
         return used if merged == requested else None
 
     def _entry(self, node: Node) -> Annotation:
-        return self._annotation(Kind.ENTRY, node.location, node.device, node)
+        return self._annotation(AnnotationKind.ENTRY, node.location, node.device, node)
 
     def _label(self, node: Node, label: str) -> Annotation:
-        return self._annotation(Kind.LABEL, node.location, label, node)
+        return self._annotation(AnnotationKind.LABEL, node.location, label, node)
 
     def _scope(self, scope: DeviceScope) -> Annotation:
         found = self._of_scopes.get(scope)
@@ -131,10 +131,10 @@ class Annotations:
         first_entry = takewhile(lambda node: node.location == inside[0].location, inside)
         holder = min(first_entry, key=lambda node: len(node.name))
         if 0 < inside[0].location == inside[-1].location < scope.location:
-            return self._annotation(Kind.VARIABLE, scope.location, scope.device or "", holder, scope.first)
-        return self._annotation(Kind.SCOPE, scope.location, scope.device or "", holder)
+            return self._annotation(AnnotationKind.VARIABLE, scope.location, scope.device or "", holder, scope.first)
+        return self._annotation(AnnotationKind.SCOPE, scope.location, scope.device or "", holder)
 
-    def _annotation(self, kind: Kind, position: int, text: str, node: Node, first: int | None = None) -> Annotation:
+    def _annotation(self, kind: AnnotationKind, position: int, text: str, node: Node, first: int | None = None) -> Annotation:
         key = (kind, self._key_position(position, node.id if first is None else first), text)
         found = self._known.get(key)
         if found is None:
@@ -186,22 +186,22 @@ class Annotations:
         for annotation in now:
             for node_id in self._nodes_of(annotation):
                 written = self._graph.nodes[node_id]
-                node = made.get(node_id) or copied(graph.nodes[node_id])
-                if annotation.kind == Kind.LABEL:
+                node = made.get(node_id) or copy_node(graph.nodes[node_id])
+                if annotation.kind == AnnotationKind.LABEL:
                     node.attrs = self._without_labels(written, changes)
                 else:
                     node.device = self._device(written, changes)
                 made[node_id] = node
         self._follow_colocated(graph, made)
-        return with_nodes(graph, made.values())
+        return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
         """`graph` with a device at an entry that had none, for the nodes that it made; scopes fill in what that leaves open."""
-        made = {node.id: copied(node) for node in map(graph.node, names)}
+        made = {node.id: copy_node(node) for node in map(graph.node, names)}
         for node in made.values():
             node.device = str(enclose(parse_python_spec(device), parse_runtime_name(node.device) or ANY))
         self._follow_colocated(graph, made)
-        return with_nodes(graph, made.values())
+        return replace_nodes(graph, made.values())
 
     def _without_labels(self, node: Node, changes: Changes) -> dict[str, object]:
         dropped = {f"loc:@{found.text}" for found in self.labels(node) if found in changes}
@@ -212,7 +212,7 @@ class Annotations:
         for scope in self._chain(node.id):
             before = enclose(before, _spec(scope))
             around = enclose(around, _parsed(changes.get(self._scope(scope), scope.device or "")))
-        entry = next((found for found in self.origins(node) if found.kind == Kind.ENTRY), None)
+        entry = next((found for found in self.origins(node) if found.kind == AnnotationKind.ENTRY), None)
         if entry is None:
             return str(around)
         if entry in changes:
@@ -220,7 +220,7 @@ class Annotations:
         return node.device if around == before else str(_refilled(_parsed(node.device), before, around))
 
     def _nodes_of(self, annotation: Annotation) -> Sequence[int]:
-        if annotation.kind in (Kind.SCOPE, Kind.VARIABLE):
+        if annotation.kind in (AnnotationKind.SCOPE, AnnotationKind.VARIABLE):
             alike = [
                 scope
                 for scope in self._graph.device_scopes
@@ -254,7 +254,7 @@ class Annotations:
                     node.device == written.device and self._contributing(node, parse_runtime_name(node.device) or ANY) is None
                 )
                 if is_copy and node_id not in made and node.location != written.location:
-                    made[node_id] = copied(graph.nodes[node_id])
+                    made[node_id] = copy_node(graph.nodes[node_id])
                     made[node_id].device = new.device
 
     @cached_property
@@ -266,25 +266,25 @@ class Annotations:
         return found
 
 
-def _refilled(requested: DeviceSpec, before: DeviceSpec, around: DeviceSpec) -> DeviceSpec:
+def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
     """A request whose job, replica and task came from the scopes around it, where those have changed."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
-    return DeviceSpec(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
+    return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
 
 
-def _spec(scope: DeviceScope) -> DeviceSpec:
+def _spec(scope: DeviceScope) -> DeviceName:
     return _parsed(scope.device or "")
 
 
-def _parsed(device: str) -> DeviceSpec:
+def _parsed(device: str) -> DeviceName:
     try:
         return parse_python_spec(device)
     except GraphBuildError:
         return parse_runtime_name(device) or ANY
 
 
-def copied(node: Node) -> Node:
+def copy_node(node: Node) -> Node:
     """A node of its own with the same contents."""
     return Node(
         node.id,
@@ -299,7 +299,7 @@ def copied(node: Node) -> Node:
     )
 
 
-def with_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:
+def replace_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:
     """A graph that shares everything with the given one but these nodes, which take the place of those with their ids."""
     made = graph.emptied()
     made.nodes = list(graph.nodes)

@@ -8,13 +8,13 @@ from enum import IntEnum
 from placesim.devices.catalogue import DEFAULT_MODEL
 from placesim.devices.gpu_memory import describe_gpu, gpu_memory_limit
 from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import DeviceSpec
-from placesim.dtypes import DType
+from placesim.devices.names import DeviceName
+from placesim.dtypes import DataType
 from placesim.errors import Location
 from placesim.escapes import escape_line
 from placesim.graph.graph import Graph
-from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind, copied, with_nodes
-from placesim.marked import Marked, device, filled
+from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations, copy_node, replace_nodes
+from placesim.marked import StyledText, device, fill_template
 
 
 class Reach(IntEnum):
@@ -42,7 +42,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeAnnotation:
+class AnnotationChange:
     """Give an annotation another device; an empty one drops it."""
 
     annotation: Annotation
@@ -55,11 +55,11 @@ class ChangeAnnotation:
         return self.annotation.location
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
         if not self.device:
-            return filled("drop the {}", self.annotation)
-        return filled("change the {} to {}", self.annotation, device(self.device))
+            return fill_template("drop the {}", self.annotation)
+        return fill_template("change the {} to {}", self.annotation, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made; the given one is not changed."""
@@ -68,7 +68,7 @@ class ChangeAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
-class AddDevice:
+class DeviceAddition:
     """Give an entry that asks for nothing itself a device: `nodes` are what it made, `node` the one that it is called by."""
 
     node: str
@@ -78,9 +78,9 @@ class AddDevice:
     reach: Reach = Reach.NODE
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
-        return filled("give {} the device {}", self.node, device(self.device))
+        return fill_template("give {} the device {}", self.node, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made: what the device leaves open comes from the scopes around, as before."""
@@ -88,7 +88,7 @@ class AddDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBodyDevice:
+class BodyDeviceChange:
     """Give a node of a function another device, wherever it is called; an empty one drops what the node asks for."""
 
     function: str
@@ -99,20 +99,22 @@ class ChangeBodyDevice:
     reach: Reach = Reach.GROUP
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
         if not self.device:
-            return filled(
+            return fill_template(
                 "drop the device {} of {} in the function {}", device(self.before), self.node, escape_line(self.function)
             )
         if self.before:
             sentence = "change the device {} of {} in the function {} to {}"
-            return filled(sentence, device(self.before), self.node, escape_line(self.function), device(self.device))
-        return filled("give {} in the function {} the device {}", self.node, escape_line(self.function), device(self.device))
+            return fill_template(sentence, device(self.before), self.node, escape_line(self.function), device(self.device))
+        return fill_template(
+            "give {} in the function {} the device {}", self.node, escape_line(self.function), device(self.device)
+        )
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
-        graph = with_nodes(setting.graph, ())
+        graph = replace_nodes(setting.graph, ())
         function = graph.functions[self.function]
         nodes = (node._replace(device=self.device) if node.name == self.node else node for node in function.nodes)
         graph.functions = {**graph.functions, self.function: replace(function, nodes=tuple(nodes))}
@@ -120,31 +122,31 @@ class ChangeBodyDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeType:
+class TypeChange:
     """Give a node another element type; what it reads and who reads it would have to follow."""
 
     node: str
     attr: str
-    before: DType
-    dtype: DType
+    before: DataType
+    dtype: DataType
     location: Location | None
     reach: Reach = Reach.PROGRAM
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
-        return Marked(f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}")
+        return StyledText(f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
-        node = copied(setting.graph.node(self.node))
+        node = copy_node(setting.graph.node(self.node))
         node.attrs = {**node.attrs, self.attr: self.dtype}
         node.signature = setting.graph.signatures.signature(node.op, node.attrs)
-        return replace(setting, graph=with_nodes(setting.graph, [node]))
+        return replace(setting, graph=replace_nodes(setting.graph, [node]))
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchSoftPlacement:
+class SoftPlacementSwitch:
     """Turn `allow_soft_placement` on or off."""
 
     soft: bool
@@ -152,9 +154,9 @@ class SwitchSoftPlacement:
     reach: Reach = Reach.SESSION
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
-        return Marked(f"turn soft placement {'on (--soft-placement)' if self.soft else 'off (--no-soft-placement)'}")
+        return StyledText(f"turn soft placement {'on (--soft-placement)' if self.soft else 'off (--no-soft-placement)'}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
@@ -162,10 +164,10 @@ class SwitchSoftPlacement:
 
 
 @dataclass(frozen=True, slots=True)
-class AddHardware:
+class HardwareAddition:
     """Give a task more devices of a type, to `total`."""
 
-    task: DeviceSpec
+    task: DeviceName
     device_type: str
     count: int
     total: int
@@ -173,12 +175,12 @@ class AddHardware:
     reach: Reach = Reach.MACHINE
 
     @property
-    def text(self) -> Marked:
+    def text(self) -> StyledText:
         """The edit as an instruction."""
         number = "one" if self.count == 1 else str(self.count)
         where = "" if self.task.job in (None, "localhost") else f" in {self.task}"
         flag = f" (--{self.device_type.lower()} {self.total})" if self.device_type in ("CPU", "GPU") else ""
-        return Marked(f"{number} more {self.device_type}{where}{flag}")
+        return StyledText(f"{number} more {self.device_type}{where}{flag}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
@@ -188,10 +190,10 @@ class AddHardware:
         return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities, old.release))
 
 
-Edit = ChangeAnnotation | AddDevice | ChangeBodyDevice | ChangeType | SwitchSoftPlacement | AddHardware
+Edit = AnnotationChange | DeviceAddition | BodyDeviceChange | TypeChange | SoftPlacementSwitch | HardwareAddition
 
 
-def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:
+def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
     """A device like the last of its type; the first GPU of all is of the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
@@ -201,15 +203,15 @@ def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:
     return Device(str(spec), "GPU", gpu_memory_limit(DEFAULT_MODEL), describe_gpu(DEFAULT_MODEL, spec.id or 0))
 
 
-def more_devices(devices: DeviceSet, task: DeviceSpec, device_type: str, total: int | None = None) -> AddHardware:
+def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: int | None = None) -> HardwareAddition:
     """One more device of a type in a task, or as many as make `total`."""
     present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
     count = max(present, default=-1) + 1
     wanted = count + 1 if total is None else total
-    return AddHardware(task, device_type, wanted - count, wanted)
+    return HardwareAddition(task, device_type, wanted - count, wanted)
 
 
-def drop(annotation: Annotation, node: str) -> ChangeAnnotation:
+def drop(annotation: Annotation, node: str) -> AnnotationChange:
     """The edit that takes an annotation away, as seen from a node."""
-    is_own = annotation.node == node and annotation.kind != Kind.SCOPE
-    return ChangeAnnotation(annotation, "", Reach.NODE if is_own else Reach.GROUP)
+    is_own = annotation.node == node and annotation.kind != AnnotationKind.SCOPE
+    return AnnotationChange(annotation, "", Reach.NODE if is_own else Reach.GROUP)

@@ -15,13 +15,13 @@ from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of_body
 from placesim.inspection.explaining.releases import ReleaseDifference, ReleaseTrials
 from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
-from placesim.inspection.snapshot import Failure, Live, PlacedNode, Snapshot, failure_of
-from placesim.placement.bodies import Body, bodies_of
+from placesim.inspection.snapshot import PlacedNode, ReportedError, SimulationState, Snapshot, failure_of
+from placesim.placement.bodies import CalledBody, bodies_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from placesim.prediction.node_costs import NodeCost, NodeCosts
+    from placesim.prediction.node_costs import NodeCostEstimate, NodeCosts
 
 NOT_RUN = "No step runs it."
 
@@ -36,7 +36,7 @@ class ExplainedNode:
 
     proof: Proof
     alternatives: Alternatives | None = None
-    cost: NodeCost | None = None
+    cost: NodeCostEstimate | None = None
     cost_note: str = ""
     difference: ReleaseDifference | None = None
 
@@ -45,7 +45,7 @@ class ExplainedNode:
 class ExplainedError:
     """Why a graph can't be placed: the annotations in conflict, and what mends it; None where that was not asked for."""
 
-    failure: Failure
+    failure: ReportedError
     conflict: ConflictSet | None = None
     remedies: Alternatives | None = None
 
@@ -61,7 +61,7 @@ class Inquiry:
 
     def __init__(
         self,
-        live: Live,
+        live: SimulationState,
         placement: Placement,
         costs: NodeCosts | None = None,
         cost_note: str = "",
@@ -102,7 +102,7 @@ class Inquiry:
                     return self._of_body(body)
         return self._proofs
 
-    def _of_body(self, body: Body) -> Proofs:
+    def _of_body(self, body: CalledBody) -> Proofs:
         if body.path not in self._of_bodies:
             self._of_bodies[body.path] = proofs_of_body(body)
         return self._of_bodies[body.path]
@@ -117,7 +117,7 @@ class Inquiry:
                 difference = self._releases.difference(name) if found.body is None else None
                 yield ExplainedNode(found, alternatives, *self._cost(found), difference)
 
-    def _cost(self, found: Proof) -> tuple[NodeCost | None, str]:
+    def _cost(self, found: Proof) -> tuple[NodeCostEstimate | None, str]:
         if found.body is not None:
             return None, ""  # what runs in bodies is accounted for by names that several bodies share
         if self._costs is None or found.device is None:
@@ -150,7 +150,7 @@ class Inquiry:
         return ExplainedError(failure_of(error), conflict, remedies)
 
 
-def selected(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
+def select_nodes(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
     """The names that the patterns match, in log order; then, where an error came first, those that were not placed.
 
     Raises UsageError, with the nearest name, for a pattern that matches none.

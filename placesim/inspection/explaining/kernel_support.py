@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.graph.graph import Node, Signature
 from placesim.ops.attributes import AttrValue, format_attr_value
 from placesim.ops.definitions import KernelDef
@@ -71,4 +71,4 @@ def _accepts(allowed: tuple[AttrValue, ...], value: AttrValue) -> bool:
 def _shown(value: AttrValue) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_shown, value)) + "]"
-    return value.python_name if isinstance(value, DType) else "nothing" if value is None else format_attr_value(value)
+    return value.python_name if isinstance(value, DataType) else "nothing" if value is None else format_attr_value(value)

@@ -13,17 +13,17 @@ from placesim.escapes import escape_line
 from placesim.graph.graph import Node, Signature
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.device_names import short_names
-from placesim.inspection.explaining.annotations import Kind
+from placesim.inspection.explaining.annotations import AnnotationKind
 from placesim.inspection.explaining.kernel_support import KernelSupport
 from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of, proofs_of_body
-from placesim.inspection.snapshot import Live
-from placesim.marked import listed
+from placesim.inspection.snapshot import SimulationState
+from placesim.marked import list_words
 from placesim.placement.colocation import Cause, Union
 from placesim.placement.constraints import SoftStep, SupportedTypes
-from placesim.placement.reasons import Choice, Reason
+from placesim.placement.reasons import DeviceChoice, Reason
 
 if TYPE_CHECKING:
-    from placesim.prediction.node_costs import DeviceCost, NodeCost, NodeCosts
+    from placesim.prediction.node_costs import DeviceCost, NodeCostEstimate, NodeCosts
 
 MAX_SHOWN = 8
 """Of long lists this many are shown, and how many more there are."""
@@ -32,11 +32,11 @@ NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Where a paragraph's text names a node."""
 
 _CHOICES = {
-    Choice.DEFAULT: "The first candidate.",
-    Choice.ASSIGNED: "It was placed before, and stateful ops stay where they are.",
-    Choice.GENERATOR_FOLLOWS_CONSUMERS: "It has no inputs, and all that read it are on this device: it follows them.",
-    Choice.METADATA_FOLLOWS_INPUT: "It only looks at its input's shape, so it follows the input.",
-    Choice.IDENTITY_FOLLOWS_INPUT: "It only passes its one input on to one reader, so it follows the input.",
+    DeviceChoice.DEFAULT: "The first candidate.",
+    DeviceChoice.ASSIGNED: "It was placed before, and stateful ops stay where they are.",
+    DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS: "It has no inputs, and all that read it are on this device: it follows them.",
+    DeviceChoice.METADATA_FOLLOWS_INPUT: "It only looks at its input's shape, so it follows the input.",
+    DeviceChoice.IDENTITY_FOLLOWS_INPUT: "It only passes its one input on to one reader, so it follows the input.",
 }
 _SOFT_STEPS = {
     SoftStep.WITHOUT_TYPE_AND_ID: "No device of the request can run it: the request's type and number were given up.",
@@ -59,7 +59,7 @@ class Paragraphs:
     With `costs` the last of them says what a node takes, where a step runs it.
     """
 
-    def __init__(self, live: Live, costs: NodeCosts | None = None) -> None:
+    def __init__(self, live: SimulationState, costs: NodeCosts | None = None) -> None:
         self._costs = costs
         self._proofs = proofs_of(live)
         self._ends: list[tuple[int, Proofs]] = []
@@ -105,7 +105,7 @@ class Paragraphs:
         if reason.soft_step:
             yield Paragraph("Soft placement", _SOFT_STEPS[reason.soft_step])
         if reason.candidates:
-            yield Paragraph("Candidates", listed([self._short[device] for device in reason.candidates], MAX_SHOWN))
+            yield Paragraph("Candidates", list_words([self._short[device] for device in reason.candidates], MAX_SHOWN))
         yield self._choice(reason) if body is None else self._choice_in_body(proof)
         is_told = self._costs is not None and reason.device is not None and body is None
         cost = self._costs.of(node.name, ()) if is_told and self._costs is not None else None
@@ -125,7 +125,7 @@ class Paragraphs:
         if reason.device is None:
             return Paragraph("Not placed", "An error came before a device was chosen for it.")
         device = self._short[reason.device]
-        if reason.followed is None or reason.choice != Choice.DEFAULT:
+        if reason.followed is None or reason.choice != DeviceChoice.DEFAULT:
             text = "The only candidate." if len(reason.candidates) == 1 and not reason.choice else _CHOICES[reason.choice]
             return Paragraph("Chosen", f"{device}. {text}")
         return Paragraph("Chosen", f"{device}. Its group went where {NODE} was placed.", (reason.followed,))
@@ -135,7 +135,10 @@ def _requested(proof: Proof) -> str:
     requested = proof.reason.requested
     if requested == ANY:
         return "No device."
-    places = [f"the scope at {origin.location}" if origin.kind == Kind.SCOPE else "its own entry" for origin in proof.origins]
+    places = [
+        f"the scope at {origin.location}" if origin.kind == AnnotationKind.SCOPE else "its own entry"
+        for origin in proof.origins
+    ]
     return f"{requested}" + (f", by {' and '.join(places)}" if places else "")
 
 
@@ -152,7 +155,7 @@ def _missing(support: KernelSupport) -> str:
     return f"{support.device_type} has none that fits: {causes}."
 
 
-def _cost(cost: NodeCost, here: DeviceCost) -> str:
+def _cost(cost: NodeCostEstimate, here: DeviceCost) -> str:
     when = f"each time that step {cost.step} runs"
     if not here.family:
         return f"Its dispatch alone, {when}."
@@ -168,7 +171,7 @@ def _cost(cost: NodeCost, here: DeviceCost) -> str:
 
 def _group(node_id: int, reason: Reason) -> Iterator[Paragraph]:
     others = tuple(member for member in reason.members if member != node_id)
-    named = listed([NODE] * len(others), MAX_SHOWN)
+    named = list_words([NODE] * len(others), MAX_SHOWN)
     yield Paragraph("Group", f"{len(reason.members)} ops share a device: this one, {named}", others[:MAX_SHOWN])
     near = [union for union in reason.unions if node_id in (union.x, union.y)]
     shown = near[:MAX_SHOWN] or list(reason.unions[:1])

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
-from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind
+from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations
 from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
-from placesim.inspection.snapshot import Live
-from placesim.marked import Marked, device, filled, joined
-from placesim.placement.bodies import Body, Instantiation, body_node
+from placesim.inspection.snapshot import SimulationState
+from placesim.marked import StyledText, device, fill_template, join_texts
+from placesim.placement.bodies import CalledBody, Instantiation, body_node
 from placesim.placement.colocation import Cause, ColocationGraph, Union
-from placesim.placement.constraints import Constraints, SoftStep, softened
+from placesim.placement.constraints import Constraints, SoftStep, soften
 from placesim.placement.placer import Placement
-from placesim.placement.reasons import Choice, Reason
+from placesim.placement.reasons import DeviceChoice, Reason
 
 _SHOWN_REQUESTS = 8
 
@@ -48,7 +48,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProofGroup:
     """A colocation group: its members in the runtime's order, what joined them, and what they are held to together."""
 
     members: tuple[str, ...]
@@ -59,18 +59,18 @@ class LostRequest(NamedTuple):
     """A request that lost against a reference or resource edge from `source` (5.6)."""
 
     source: str
-    ignored: Marked
-    taken: Marked
+    ignored: StyledText
+    taken: StyledText
 
 
-class IgnoredLabel(NamedTuple):
+class IgnoredLabelProof(NamedTuple):
     """A colocation label that soft placement passed over, and what TensorFlow says of it (5.7)."""
 
     label: str
     why: str
 
 
-class Bounds(NamedTuple):
+class GroupBounds(NamedTuple):
     """What a node's group was held to before a device was chosen; empty where it was not."""
 
     requested: str
@@ -111,7 +111,7 @@ class Proof:
         return self.proofs.named(self.reason.node)
 
     @property
-    def body(self) -> Body | None:
+    def body(self) -> CalledBody | None:
         """The function's body that it stands in, which a node calls when it runs; None for the graph's own."""
         return self.proofs.body
 
@@ -170,15 +170,15 @@ class Proof:
         return self.proofs.kernels(self._node)
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> ProofGroup | None:
         """Its colocation group; None where it is alone."""
         return self.proofs.group(self.reason)
 
     @property
-    def held_to(self) -> Bounds:
+    def held_to(self) -> GroupBounds:
         """What the group, or the node alone, was held to."""
         reason = self.reason
-        return Bounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
+        return GroupBounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -192,13 +192,13 @@ class Proof:
         return found and LostRequest(self.proofs.named(found.source), device(found.ignored), device(found.taken))
 
     @property
-    def ignored_labels(self) -> tuple[IgnoredLabel, ...]:
+    def ignored_labels(self) -> tuple[IgnoredLabelProof, ...]:
         """The labels that soft placement passed over."""
         graph = self.proofs.graph
-        return tuple(IgnoredLabel(ignored.label, ignored.conflict.sentence(graph)) for ignored in self.reason.ignored)
+        return tuple(IgnoredLabelProof(ignored.label, ignored.conflict.sentence(graph)) for ignored in self.reason.ignored)
 
     @property
-    def soft_steps(self) -> tuple[Marked, ...]:
+    def soft_steps(self) -> tuple[StyledText, ...]:
         """What soft placement gave up, in sentences."""
         return self.proofs.soft_steps(self._node, self.reason)
 
@@ -214,16 +214,16 @@ class Proof:
         body = self.proofs.body
         if reason.device is None:
             return "none"
-        if body is not None and reason.choice == Choice.ASSIGNED:
+        if body is not None and reason.choice == DeviceChoice.ASSIGNED:
             if body.how is Instantiation.SINGLE_DEVICE:
                 return "whole"
             return "argument" if self.op == "_Arg" else "result"
-        if reason.choice == Choice.DEFAULT and reason.followed is None:
+        if reason.choice == DeviceChoice.DEFAULT and reason.followed is None:
             is_callers = body is not None and reason.device.name == body.device and body.how is Instantiation.MULTI_DEVICE
             return "caller" if is_callers and not self.held_to.requested else "default"
-        if reason.choice == Choice.DEFAULT:
+        if reason.choice == DeviceChoice.DEFAULT:
             return "group"
-        if reason.choice == Choice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
+        if reason.choice == DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
             return "group"
         return reason.choice.name.lower()
 
@@ -246,7 +246,7 @@ class Proofs:
     is what is placed, where that is a function's body.
     """
 
-    def __init__(self, placement: Placement, written: Graph, annotations: Annotations, body: Body | None = None) -> None:
+    def __init__(self, placement: Placement, written: Graph, annotations: Annotations, body: CalledBody | None = None) -> None:
         self.body = body
         self.prefix = "" if body is None else f"{body.path}/"
         self.placement = placement
@@ -254,8 +254,8 @@ class Proofs:
         self._written = written
         self._annotations = annotations
         self._kernels: dict[Signature, tuple[KernelSupport, ...]] = {}
-        self._groups: dict[int, Group] = {}
-        self._steps: dict[int, tuple[Marked, ...]] = {}
+        self._groups: dict[int, ProofGroup] = {}
+        self._steps: dict[int, tuple[StyledText, ...]] = {}
 
     def of(self, node_id: int) -> Proof:
         """A node's proof.  Raises KeyError where an error came before its constraints were known."""
@@ -280,7 +280,7 @@ class Proofs:
         if found is None or not found.device:
             return ()
         location = self.graph.located(found.location)
-        return (Annotation(Kind.ENTRY, found.location, found.device, self.named(node.id), location),)
+        return (Annotation(AnnotationKind.ENTRY, found.location, found.device, self.named(node.id), location),)
 
     def kernels(self, node: Node) -> tuple[KernelSupport, ...]:
         """The kernels of a node for each type of device that there is."""
@@ -290,14 +290,14 @@ class Proofs:
             self._kernels[node.signature] = found
         return found
 
-    def group(self, reason: Reason) -> Group | None:
+    def group(self, reason: Reason) -> ProofGroup | None:
         """The colocation group of a node, one value for all its members; None for a node alone."""
         if not reason.members:
             return None
         first = reason.members[0]
         if first not in self._groups:
             merges = tuple(self._merge(union) for union in _effective(reason.unions))
-            self._groups[first] = Group(tuple(map(self.named, reason.members)), merges)
+            self._groups[first] = ProofGroup(tuple(map(self.named, reason.members)), merges)
         return self._groups[first]
 
     def _merge(self, union: Union) -> Merge:
@@ -305,7 +305,7 @@ class Proofs:
         location = self.graph.location(self.graph.nodes[node])
         return Merge(self.named(node), self.named(other), union.cause.name.lower(), str(union.detail), location)
 
-    def soft_steps(self, node: Node, reason: Reason) -> tuple[Marked, ...]:
+    def soft_steps(self, node: Node, reason: Reason) -> tuple[StyledText, ...]:
         """What soft placement gave up, which is the same for all of a group."""
         first = reason.members[0] if reason.members else node.id
         if first not in self._steps:
@@ -313,14 +313,14 @@ class Proofs:
         return self._steps[first]
 
 
-def proofs_of(live: Live) -> Proofs:
+def proofs_of(live: SimulationState) -> Proofs:
     """The proofs of the newest placement.  Raises ValueError where there is none."""
     if live.placement is None:
         raise ValueError("nothing was placed")
     return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
 
 
-def proofs_of_body(body: Body) -> Proofs:
+def proofs_of_body(body: CalledBody) -> Proofs:
     """The proofs of a body's nodes.  Raises ValueError where it could not be instantiated."""
     if body.placed is None:
         raise ValueError("nothing was placed")
@@ -348,27 +348,27 @@ def _effective(unions: Sequence[Union]) -> Iterator[Union]:
 # --- what soft placement gave up (7.2) ------------------------------------------------------------------------------
 
 
-def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
+def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[StyledText]:
     if not groups.soft:
         return
     yield from _dropped_in_merges(groups, node, reason)
     held = Constraints(reason.group_requested, reason.group_assigned, reason.group_resource, reason.types)
     if reason.soft_step >= SoftStep.WITHOUT_TYPE_AND_ID:
-        left = DeviceSpec(*softened(held, SoftStep.WITHOUT_TYPE_AND_ID))
+        left = DeviceName(*soften(held, SoftStep.WITHOUT_TYPE_AND_ID))
         sentence = "no device with a kernel matches {}; without its type and id: {} (7.2c i)"
-        yield filled(sentence, device(reason.group_requested), _anything(left))
+        yield fill_template(sentence, device(reason.group_requested), _anything(left))
     if reason.soft_step >= SoftStep.WITHOUT_RESOURCE:
-        left = DeviceSpec(*softened(held, SoftStep.WITHOUT_RESOURCE))
-        yield filled("none matches that either; without the resource's device: {} (7.2c ii)", _anything(left))
+        left = DeviceName(*soften(held, SoftStep.WITHOUT_RESOURCE))
+        yield fill_template("none matches that either; without the resource's device: {} (7.2c ii)", _anything(left))
 
 
-def _anything(left: DeviceSpec) -> str:
+def _anything(left: DeviceName) -> str:
     return device(left) if str(left) else "any device"
 
 
-def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
+def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[StyledText]:
     """7.2a: requests of members that contradict each other lose the type or id that they differ in."""
-    requests: dict[DeviceSpec, str] = {}
+    requests: dict[DeviceName, str] = {}
     for i in reason.members or (node.id,):
         member = groups.graph.nodes[i]
         spec = parse_runtime_name(member.device) or ANY
@@ -376,10 +376,12 @@ def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> I
             requests.setdefault(spec, member.name)
     lost = [(spec, name) for spec, name in requests.items() if not _is_kept(spec, reason.group_requested)]
     if lost and len(requests) > 1:
-        named = joined(", ", (filled("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
+        named = join_texts(", ", (fill_template("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
         common = device(reason.group_requested) if str(reason.group_requested) else "nothing"
-        yield filled("requests of the group contradict each other ({}): {} is what they have in common (7.2a)", named, common)
+        yield fill_template(
+            "requests of the group contradict each other ({}): {} is what they have in common (7.2a)", named, common
+        )
 
 
-def _is_kept(spec: DeviceSpec, group: DeviceSpec) -> bool:
+def _is_kept(spec: DeviceName, group: DeviceName) -> bool:
     return all(mine is None or mine == theirs for mine, theirs in zip(spec, group, strict=True))

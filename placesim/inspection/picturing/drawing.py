@@ -11,7 +11,7 @@ from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture
 from placesim.inspection.picturing.scopes import Scope
 
 
-class Link(NamedTuple):
+class BoxLink(NamedTuple):
     """All edges between two boxes: how many, whether they carry tensors, and the copies that they stand for, each once."""
 
     source: int
@@ -29,7 +29,7 @@ class Drawing:
     """
 
     boxes: tuple[Scope | int, ...]
-    links: tuple[Link, ...]
+    links: tuple[BoxLink, ...]
 
 
 def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
@@ -48,7 +48,7 @@ def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
     return Drawing(tuple(boxes), tuple(_links(picture, box_of)))
 
 
-def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[Link]:
+def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[BoxLink]:
     known = copies_by_edge(picture)
     tallies: dict[tuple[int, int], _LinkTally] = {}
     for node_id, node in enumerate(picture.nodes):
@@ -66,7 +66,7 @@ def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[Link]:
         total = Amount()
         for index in tally.copies:
             total = total.plus(picture.copies[index].bytes)
-        yield Link(origin, target, tally.edges, tally.is_data, total)
+        yield BoxLink(origin, target, tally.edges, tally.is_data, total)
 
 
 class _LinkTally:

@@ -14,7 +14,7 @@ from placesim.inspection.explaining.alternatives import Alternatives
 from placesim.inspection.explaining.inquiry import Inquiry
 from placesim.inspection.explaining.trials import LEAST_TRIALS
 from placesim.inspection.picturing.picture import UNPLACED, Picture
-from placesim.inspection.snapshot import Live
+from placesim.inspection.snapshot import SimulationState
 from placesim.placement.placer import Placement
 
 NODE_BUDGET = 300_000
@@ -48,7 +48,7 @@ def node_edits(picture: Picture) -> Iterator[NodeEdits]:
                 yield NodeEdits(node, explained.proof.device, explained.alternatives)
 
 
-def _remedies(picture: Picture, live: Live, placement: Placement) -> Iterator[NodeEdits]:
+def _remedies(picture: Picture, live: SimulationState, placement: Placement) -> Iterator[NodeEdits]:
     error = Inquiry(live, placement, budget=NODE_BUDGET).placement_error()
     if error is None or error.remedies is None:
         return

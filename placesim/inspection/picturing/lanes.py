@@ -17,7 +17,7 @@ from placesim.inspection.picturing.picture import UNPLACED, Picture
 from placesim.inspection.picturing.scopes import Scope, walk
 
 
-class Piece(NamedTuple):
+class ScopePiece(NamedTuple):
     """What a closed scope, or a node by its id, has on one device: a scope on two devices stands in both lanes.
 
     `nodes` are its ids there; `column` is from 0 on, `place` its place in the order of execution.
@@ -44,20 +44,20 @@ class Wire(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class PictureLanes:
     """`devices` are the lanes from top to bottom by index, UNPLACED last where there is one; wires name pieces by index."""
 
     devices: tuple[int, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ScopePiece, ...]
     wires: tuple[Wire, ...]
     columns: int
 
-    def of_device(self, device: int) -> list[Piece]:
+    def of_device(self, device: int) -> list[ScopePiece]:
         """The pieces in a lane, in the order of execution."""
         return sorted((piece for piece in self.pieces if piece.device == device), key=lambda piece: piece.place)
 
 
-def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> Lanes:
+def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> PictureLanes:
     """The lanes of a picture where the scopes in `opened` are open, in at most so many columns.
 
     Wires are what is copied between lanes; where all is on one device they are its links, for else nothing would be seen.
@@ -73,7 +73,7 @@ def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_column
     # what stands in a column of a lane does so in the order of places, and then of depths
     order = sorted(range(len(parts)), key=lambda number: (places[number], mean[number]))
     numbers = {number: place for place, number in enumerate(order)}
-    pieces = [Piece(*parts[number], places[number], columns[places[number]]) for number in order]
+    pieces = [ScopePiece(*parts[number], places[number], columns[places[number]]) for number in order]
     lanes = (*range(len(picture.devices)), *((UNPLACED,) if UNPLACED in devices else ()))
     is_alone = len(set(devices)) == 1
     wires = [
@@ -84,7 +84,7 @@ def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_column
     passed = {copy for link in links.values() for copy in link.copies}
     if picture.live is None:
         wires += _written_wires(picture, {node: numbers[number] for node, number in piece_of.items()}, passed)
-    return Lanes(lanes, tuple(pieces), tuple(wires), max(columns, default=0) + 1)
+    return PictureLanes(lanes, tuple(pieces), tuple(wires), max(columns, default=0) + 1)
 
 
 def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[Scope | int, int, tuple[int, ...]]]:

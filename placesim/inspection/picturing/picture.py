@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.inspection.amounts import Amount, amounts_by
-from placesim.inspection.snapshot import Live, Snapshot
-from placesim.placement.bodies import Bodies, Body
+from placesim.inspection.snapshot import SimulationState, Snapshot
+from placesim.placement.bodies import Bodies, CalledBody
 from placesim.runtime.outcome import TransferRow
 from placesim.runtime.transfer_kinds import TransferKind
 
@@ -25,7 +25,7 @@ UNPLACED = -1
 """The device of a node before which an error came."""
 
 
-class Source(NamedTuple):
+class InputSource(NamedTuple):
     """An input: the node that it comes from, and which of its outputs; CONTROL_SLOT where the edge carries no tensor."""
 
     node: int
@@ -44,7 +44,7 @@ class PictureNode(NamedTuple):
     device: int
     requested: str
     bytes: int | None = None
-    inputs: tuple[Source, ...] = ()
+    inputs: tuple[InputSource, ...] = ()
     location: Location | None = None
     body: str = ""
 
@@ -89,7 +89,7 @@ class Picture:
     nodes: tuple[PictureNode, ...] = ()
     copies: tuple[Copy, ...] = ()
     asides: Asides = field(default_factory=Asides)
-    live: Live | None = None
+    live: SimulationState | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
     memory: tuple[DeviceUsage, ...] = ()
@@ -136,20 +136,20 @@ def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str,
     numbers = {node.name: node.id for node in placement.graph.nodes} if bodies.bodies else {}
     start = len(placement.graph)
     for body, found in placed_bodies(bodies):
-        caller = (Source(numbers[body.call], CONTROL_SLOT),)
+        caller = (InputSource(numbers[body.call], CONTROL_SLOT),)
         for number, node in enumerate(_nodes(found, indices)):
-            name, inputs = body.path_of(node.name), tuple(Source(start + s.node, s.slot) for s in node.inputs)
+            name, inputs = body.path_of(node.name), tuple(InputSource(start + s.node, s.slot) for s in node.inputs)
             numbers[name] = start + number
             yield node._replace(name=name, inputs=inputs or caller, body=body.path)
         start += len(found.graph)
 
 
-def placed_bodies(bodies: Bodies) -> Iterator[tuple[Body, Placement]]:
+def placed_bodies(bodies: Bodies) -> Iterator[tuple[CalledBody, Placement]]:
     """The bodies that have a placement, in the order of their nodes in a picture."""
     yield from ((body, body.placement) for body in bodies.bodies if body.placement is not None)
 
 
-def pictured_graphs(live: Live | None) -> tuple[Graph, ...]:
+def pictured_graphs(live: SimulationState | None) -> tuple[Graph, ...]:
     """The graphs whose nodes a picture has, one after the other: the placed one, and those of bodies; none without one."""
     if live is None or live.placement is None:
         return ()
@@ -164,8 +164,8 @@ def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[Picture
         yield PictureNode(node.name, node.op, index, node.device, size, _sources(node), graph.location(node))
 
 
-def _sources(node: Node) -> tuple[Source, ...]:
-    return (*map(Source, node.input_nodes, node.input_slots), *(Source(i, CONTROL_SLOT) for i in node.control_inputs))
+def _sources(node: Node) -> tuple[InputSource, ...]:
+    return (*map(InputSource, node.input_nodes, node.input_slots), *(InputSource(i, CONTROL_SLOT) for i in node.control_inputs))
 
 
 def node_bytes(graph: Graph) -> list[int | None]:
@@ -185,7 +185,7 @@ def _outputs(node: Node, shapes: GraphShapes) -> tuple[list[Any], list[Any]]:
     return [shapes.shape(TensorRef(node.id, slot)) for slot in range(len(dtypes))], dtypes
 
 
-def _live_copies(snapshot: Snapshot, live: Live, placement: Placement, indices: Mapping[str, int]) -> Iterator[Copy]:
+def _live_copies(snapshot: Snapshot, live: SimulationState, placement: Placement, indices: Mapping[str, int]) -> Iterator[Copy]:
     ids, rows = placement.graph.ids, iter(snapshot.transfers)
     for step in live.prepared:
         for transfer in step.partitions.transfers:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from placesim.inspection.amounts import Amount, summed
+from placesim.inspection.amounts import Amount, sum_amounts
 from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
 
@@ -50,7 +50,7 @@ class Scope:
     @property
     def total(self) -> Amount:
         """Everything inside, on whatever device."""
-        return summed(self.by_device.values())
+        return sum_amounts(self.by_device.values())
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -275,15 +275,15 @@ def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
     return opened
 
 
-def opened_to(root: Scope, depth: int) -> set[Scope]:
+def find_open_scopes(root: Scope, depth: int) -> set[Scope]:
     """The scopes to open so that those of the given depth are seen: 1 shows what stands directly under the root."""
     return {scope for level, scope in root.walk() if level < depth}
 
 
-def seen_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
+def choose_open_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
     """The tree and the scopes to open in it: those down to `depth`, or where that is None as many as `limit` boxes allow."""
     tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
-    return tree, unfold(tree, limit) if depth is None else opened_to(tree, depth)
+    return tree, unfold(tree, limit) if depth is None else find_open_scopes(tree, depth)
 
 
 def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:

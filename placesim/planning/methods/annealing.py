@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.contiguous import group_order, split_order
 from placesim.planning.methods.first_fit import first_fit
-from placesim.planning.problem import Plan, Problem, can_run_all, over_capacity
+from placesim.planning.problem import Plan, PlanningProblem, can_run_all, find_overfull_devices
 from placesim.planning.search import Search
 
 FIRST_ROUND = 150_000
@@ -27,7 +27,7 @@ _LOOK = 512
 _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 
 
-def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Rounds of annealing from the search's start, or from one cut of the natural order."""
     best = search.start or _first(problem, search)
     if best is None:
@@ -56,7 +56,7 @@ def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
         length *= LONGER
 
 
-def _first(problem: Problem, search: Search) -> Plan | None:
+def _first(problem: PlanningProblem, search: Search) -> Plan | None:
     if problem.apart:
         devices = first_fit(problem)
     else:
@@ -64,7 +64,7 @@ def _first(problem: Problem, search: Search) -> Plan | None:
     return None if devices is None else load_plan(problem, devices)
 
 
-def _fill(problem: Problem) -> list[int] | None:
+def _fill(problem: PlanningProblem) -> list[int] | None:
     """Groups where they leave the least load, those first that hold most; None where one finds no room.
 
     Where parts have to be contiguous, all is on one device.
@@ -73,7 +73,9 @@ def _fill(problem: Problem) -> list[int] | None:
     found = [0] * len(problem.tasks)
     if problem.needs_contiguous:
         whole = ([device] * len(problem.tasks) for device in range(len(loads)))
-        fitting = [devices for devices in whole if can_run_all(problem, devices) and not over_capacity(problem, devices)]
+        fitting = [
+            devices for devices in whole if can_run_all(problem, devices) and not find_overfull_devices(problem, devices)
+        ]
         return min(fitting, key=lambda devices: load_plan(problem, devices).value, default=None)
     for group in sorted(range(len(problem.groups)), key=lambda group: -problem.held[group]):
         held, seconds = problem.held[group], problem.group_seconds[group]
@@ -91,7 +93,7 @@ def _fill(problem: Problem) -> list[int] | None:
 class _Round:
     """One cooling."""
 
-    def __init__(self, problem: Problem, start: Plan, search: Search) -> None:
+    def __init__(self, problem: PlanningProblem, start: Plan, search: Search) -> None:
         self._problem = problem
         self._loads = Loads(problem, start.devices)
         self._search = search
@@ -154,7 +156,7 @@ class _Round:
         return norm
 
 
-def neighbours(problem: Problem, group: int) -> Sequence[int]:
+def neighbours(problem: PlanningProblem, group: int) -> Sequence[int]:
     """The groups that a group reads from, or that read from it."""
     found = {
         problem.group_of[other] for task in problem.groups[group] for other in (*problem.inputs[task], *problem.readers[task])
@@ -168,7 +170,7 @@ class _Stages:
     That leaves every part contiguous; a plan whose parts have no such order is not looked at.
     """
 
-    def __init__(self, problem: Problem, loads: Loads) -> None:
+    def __init__(self, problem: PlanningProblem, loads: Loads) -> None:
         self._loads = loads
         self._before: list[list[int]] = []
         self._after: list[list[int]] = []
@@ -191,7 +193,7 @@ class _Stages:
         return all(stage[of_group[other]] >= here for other in self._after[group])
 
 
-def _stage_order(problem: Problem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
+def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
     """A place for each device so that all edges go forward, as they do where the parts are cut from one order."""
     edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
     for group, readers in enumerate(after):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from placesim.planning.calls import ALONE, Calls
 from placesim.planning.methods.contiguous import Segment, group_order
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search import Search
 
 CALLS_PER_DEVICE = 3
@@ -16,7 +16,7 @@ FIRST_ROUND = 2000
 _ORDERS = 6
 
 
-def anneal_calls(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """All alone, then the best cuts of orders, then rounds of annealing from the best."""
     calls = Calls(problem)
     best, value = [ALONE] * len(problem.tasks), math.inf
@@ -39,11 +39,11 @@ def anneal_calls(problem: Problem, search: Search) -> Iterator[Plan]:
         length *= 2
 
 
-def _order(problem: Problem, search: Search, number: int) -> list[int]:
+def _order(problem: PlanningProblem, search: Search, number: int) -> list[int]:
     return group_order(problem, search if number > 1 else None)
 
 
-def cut_calls(problem: Problem, calls: Calls, order: Sequence[int]) -> list[int]:
+def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> list[int]:
     """The best cut of an order into one call for each device and tasks between, as if all of it ran one after another."""
     segment, size, most = Segment(problem, order), len(order), len(calls.paying)
     paying = problem.devices[calls.paying[0]] if most else None
@@ -86,7 +86,9 @@ def cut_calls(problem: Problem, calls: Calls, order: Sequence[int]) -> list[int]
     return found
 
 
-def _anneal(problem: Problem, calls: Calls, start: Sequence[int], length: int, search: Search) -> tuple[list[int], float]:
+def _anneal(
+    problem: PlanningProblem, calls: Calls, start: Sequence[int], length: int, search: Search
+) -> tuple[list[int], float]:
     """One cooling of so many moves: a group joins a neighbour's call, another call, or runs for itself."""
     draw, groups = search.random, problem.groups
     count = len(calls.paying) * CALLS_PER_DEVICE
@@ -129,7 +131,7 @@ def _anneal(problem: Problem, calls: Calls, start: Sequence[int], length: int, s
     return best, best_value
 
 
-def _target(problem: Problem, current: Sequence[int], group: int, count: int, search: Search) -> int:
+def _target(problem: PlanningProblem, current: Sequence[int], group: int, count: int, search: Search) -> int:
     draw = search.random
     task = problem.groups[group][draw.randrange(len(problem.groups[group]))]
     near = (*problem.inputs[task], *problem.readers[task])
@@ -140,7 +142,7 @@ def _target(problem: Problem, current: Sequence[int], group: int, count: int, se
 
 
 def _has_room(
-    problem: Problem, group: int, device: int, old: int, devices: int, held: Sequence[float], capacity: Sequence[float]
+    problem: PlanningProblem, group: int, device: int, old: int, devices: int, held: Sequence[float], capacity: Sequence[float]
 ) -> bool:
     is_there = old != ALONE and old % devices == device
     return held[device] + (0.0 if is_there else problem.held[group]) <= capacity[device]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from placesim.planning.loads import load_plan
-from placesim.planning.methods.contiguous import Alike, alike, more, used_counts
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.methods.contiguous import DeviceClass, group_devices, increment_count, used_counts
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search import Search
 
 MAX_SETS = 4000
@@ -23,7 +23,7 @@ MAX_WORK = 12_000_000_000
 _Array = np.ndarray
 
 
-def split_closed_sets(problem: Problem, search: Search) -> Iterator[Plan]:
+def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The best contiguous plan, proven to be that; nothing where there are too many closed sets, or ways that differ."""
     if problem.ways is not None or not problem.tasks:
         return
@@ -40,7 +40,7 @@ def split_closed_sets(problem: Problem, search: Search) -> Iterator[Plan]:
         yield plan
 
 
-def _blocks(problem: Problem) -> tuple[list[list[int]], list[set[int]]]:
+def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
     """Groups that wait for each other in a circle, as one; and the blocks that each reads from, by forward tasks."""
     from scipy.sparse import csr_array  # takes longer to import than a process that searches to start
     from scipy.sparse.csgraph import connected_components
@@ -85,8 +85,8 @@ def closed_sets(blocks: list[list[int]], inputs: list[set[int]], search: Search)
     return found
 
 
-def _best_chain(problem: Problem, blocks: list[list[int]], sets: list[int], search: Search) -> list[int] | None:
-    kinds = alike(problem)
+def _best_chain(problem: PlanningProblem, blocks: list[list[int]], sets: list[int], search: Search) -> list[int] | None:
+    kinds = group_devices(problem)
     used = used_counts(kinds)
     states = {counts: n for n, counts in enumerate(used)}
     tasks = problem.tasks
@@ -112,7 +112,7 @@ def _best_chain(problem: Problem, blocks: list[list[int]], sets: list[int], sear
             for counts, before in states.items():
                 if counts[k] == len(kind.devices) or best[first, before] == math.inf:
                     continue
-                after = states[more(counts, k)]
+                after = states[increment_count(counts, k)]
                 value = np.maximum(load, best[first, before])
                 is_better = value < best[later, after]
                 changed = later[is_better]
@@ -125,7 +125,7 @@ def _best_chain(problem: Problem, blocks: list[list[int]], sets: list[int], sear
 class _Parts:
     """Measures parts, which are rows of tasks."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         from scipy.sparse import csr_array
 
         tasks = problem.tasks
@@ -150,7 +150,7 @@ class _Parts:
         return seconds, crosses @ self._makes, dense @ self._holds
 
 
-def _read_back(within: _Array, kinds: list[Alike], came: _Array, state: int) -> list[int]:
+def _read_back(within: _Array, kinds: list[DeviceClass], came: _Array, state: int) -> list[int]:
     devices = np.zeros(within.shape[1], np.intp)
     taken, at = [0] * len(kinds), len(within) - 1
     while at:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.planning.loads import load_plan
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search import Search
 
 MAX_WHOLE = 3000
 """An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""
 
 
-def split_orders(problem: Problem, search: Search) -> Iterator[Plan]:
+def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Cuts one order after another into segments: the natural one, then others at random, until the search is over."""
     best = math.inf
     while True:
@@ -32,7 +32,7 @@ def split_orders(problem: Problem, search: Search) -> Iterator[Plan]:
             return
 
 
-def group_order(problem: Problem, search: Search | None = None) -> list[int]:
+def group_order(problem: PlanningProblem, search: Search | None = None) -> list[int]:
     """The groups in an order of their forward tasks, each as late as its readers allow, so that little is under way.
 
     With a search, which of a task's inputs comes first is drawn.  Groups without forward tasks stand behind the median of those
@@ -69,7 +69,7 @@ def group_order(problem: Problem, search: Search | None = None) -> list[int]:
     return sorted(found, key=lambda group: (*found[group], group))
 
 
-def _late_order(problem: Problem, depth: Sequence[int], keys: Sequence[float]) -> Iterator[int]:
+def _late_order(problem: PlanningProblem, depth: Sequence[int], keys: Sequence[float]) -> Iterator[int]:
     """The forward tasks, each right before the first that reads it."""
     tasks, seen = problem.tasks, set()
     forward = [task for task in range(len(tasks)) if not tasks[task].is_backward]
@@ -90,7 +90,7 @@ def _late_order(problem: Problem, depth: Sequence[int], keys: Sequence[float]) -
                 path.append((source, iter(sorted(problem.inputs[source], key=keys.__getitem__))))
 
 
-class Alike(NamedTuple):
+class DeviceClass(NamedTuple):
     """Devices that are alike."""
 
     devices: tuple[int, ...]
@@ -99,12 +99,12 @@ class Alike(NamedTuple):
     pays: bool
 
 
-def alike(problem: Problem) -> list[Alike]:
+def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
     """The devices by what they run and hold."""
     found: dict[tuple[int, float, bool], list[int]] = {}
     for number, device in enumerate(problem.devices):
         found.setdefault((device.kind, device.capacity, device.pays), []).append(number)
-    return [Alike(tuple(devices), *key) for key, devices in found.items()]
+    return [DeviceClass(tuple(devices), *key) for key, devices in found.items()]
 
 
 class Segment:
@@ -113,7 +113,7 @@ class Segment:
     `seconds` by kind of device, `moved` seconds for what crosses its ends, `held` of the capacity.
     """
 
-    def __init__(self, problem: Problem, order: Sequence[int]) -> None:
+    def __init__(self, problem: PlanningProblem, order: Sequence[int]) -> None:
         self._problem = problem
         self._place = [0] * len(problem.tasks)
         for at, group in enumerate(order):
@@ -166,16 +166,16 @@ class Segment:
                         self.moved -= makes
 
 
-def split_order(problem: Problem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
+def split_order(problem: PlanningProblem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
     """The best cut of an order of groups into a segment for each device, as devices by task.
 
     None where nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
     """
-    kinds, segment = alike(problem), Segment(problem, order)
+    kinds, segment = group_devices(problem), Segment(problem, order)
     used = used_counts(kinds)
     states = {counts: n for n, counts in enumerate(used)}
     steps = [
-        [(states[counts], states[more(counts, k)]) for counts in used if counts[k] < len(kind.devices)]
+        [(states[counts], states[increment_count(counts, k)]) for counts in used if counts[k] < len(kind.devices)]
         for k, kind in enumerate(kinds)
     ]
     size = len(order)
@@ -211,7 +211,7 @@ def split_order(problem: Problem, order: Sequence[int], search: Search | None = 
     return _read_back(problem, order, kinds, came, size, last)
 
 
-def _usual_pace(problem: Problem) -> float:
+def _usual_pace(problem: PlanningProblem) -> float:
     """Seconds for a unit between paying devices; where ways differ, their mean: the plan is evaluated with the true ones."""
     if problem.ways is None:
         return 1.0
@@ -220,7 +220,7 @@ def _usual_pace(problem: Problem) -> float:
     return math.fsum(paces) / len(paces)
 
 
-def used_counts(kinds: Sequence[Alike]) -> list[tuple[int, ...]]:
+def used_counts(kinds: Sequence[DeviceClass]) -> list[tuple[int, ...]]:
     """How many devices of each kind may be taken, none first."""
     found: list[tuple[int, ...]] = [()]
     for kind in kinds:
@@ -228,15 +228,15 @@ def used_counts(kinds: Sequence[Alike]) -> list[tuple[int, ...]]:
     return found
 
 
-def more(counts: tuple[int, ...], kind: int) -> tuple[int, ...]:
+def increment_count(counts: tuple[int, ...], kind: int) -> tuple[int, ...]:
     """The counts with one more device of a kind."""
     return (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :])
 
 
 def _read_back(
-    problem: Problem,
+    problem: PlanningProblem,
     order: Sequence[int],
-    kinds: Sequence[Alike],
+    kinds: Sequence[DeviceClass],
     came: dict[tuple[int, int], tuple[int, int, int]],
     end: int,
     state: int,

@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from placesim.planning.coarsening import clusterings, join_groups
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
 from placesim.timelines.links import byte_seconds, route_latency
@@ -67,7 +67,7 @@ class _Way(NamedTuple):
 class Dispatcher:
     """Runs a problem's tasks on its machine, and decides where each goes when all that it reads is under way."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         count = len(problem.devices)
         layout, devices = problem.layout, problem.devices
@@ -453,7 +453,7 @@ class _Pass:
             self._serve(port)
 
 
-def dispatch_ready(problem: Problem, search: Search) -> Iterator[Plan]:
+def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Passes with clusters of several sizes and other weights, then parts of the best plan anew."""
     passes = _Passes(problem, search)
     for plan in passes.plans():
@@ -465,7 +465,7 @@ def dispatch_ready(problem: Problem, search: Search) -> Iterator[Plan]:
 class _Passes:
     """One pass after another, each judged by the simulation."""
 
-    def __init__(self, problem: Problem, search: Search) -> None:
+    def __init__(self, problem: PlanningProblem, search: Search) -> None:
         self._problem = problem
         self._search = search
         self._machine = Dispatcher(problem)

@@ -16,10 +16,10 @@ from typing import Any
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.peaks import peak_plan
-from placesim.planning.problem import Objective, Plan, Problem, Tensor
+from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemTensor
 from placesim.planning.schedules import PrioritySchedules, assignments, heads, tails
 from placesim.planning.search import Search
-from placesim.planning.windows import Ways, Windows
+from placesim.planning.windows import LinkTimes, Windows
 from placesim.timelines.workload import Cores
 
 MAX_TASKS = 2000
@@ -41,7 +41,7 @@ def has_solver() -> bool:
     return importlib.util.find_spec("ortools") is not None
 
 
-def solve(problem: Problem, search: Search) -> Iterator[Plan]:
+def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Whatever is sought, but schedules on devices that are alike."""
     match problem.objective:
         case Objective.MAKESPAN:
@@ -51,7 +51,7 @@ def solve(problem: Problem, search: Search) -> Iterator[Plan]:
     return solve_loads(problem, search)
 
 
-def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
+def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The shortest schedule on devices that are alike, where all times are whole."""
     schedules = PrioritySchedules(problem)
     if (
@@ -88,7 +88,7 @@ def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
         yield schedules.plan([float(solver.value(start)) for start in starts])
 
 
-def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
+def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The least highest load of a pipeline; of what is moved at least what certainly is."""
     count = len(problem.groups) * len(problem.devices)
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
@@ -122,7 +122,7 @@ def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
         yield load_plan(problem, [of_group[group] for group in problem.group_of])
 
 
-def solve_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
+def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The least highest peak."""
     count = len(problem.devices)
     if not has_solver() or not problem.movable or len(problem.tasks) * count > MAX_CHOICES:
@@ -161,7 +161,7 @@ def solve_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
         yield peak_plan(problem, [of_group[group] for group in problem.group_of])
 
 
-def _full_moments(problem: Problem) -> list[int]:
+def _full_moments(problem: PlanningProblem) -> list[int]:
     """The moments after which something is let go, and before which something was made: at others no more is there."""
     made = {tensor.made for tensor in problem.tensors}
     read = {at for tensor in problem.tensors for at in (tensor.made, *(at for _, at in tensor.reads))}
@@ -175,7 +175,7 @@ def _full_moments(problem: Problem) -> list[int]:
 
 
 def _presence(
-    model: Any, problem: Problem, on: Sequence[Sequence[Any]], tensor: Tensor, device: int
+    model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], tensor: ProblemTensor, device: int
 ) -> Iterator[tuple[int, int, Any]]:
     """From which moment to which a tensor is on a device, and the choice that says whether it is."""
     own = problem.group_of[tensor.task]
@@ -209,10 +209,10 @@ def _presence(
         yield tensor.made, until, later
 
 
-def _move(model: Any, problem: Problem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
+def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
     """Adds to the terms of each device what goes out of it and what comes in."""
     devices = range(len(problem.devices))
-    ways = Ways(problem)
+    ways = LinkTimes(problem)
     for task, readers in enumerate(problem.readers):
         own, others = problem.group_of[task], {problem.group_of[reader] for reader in readers}
         others.discard(own)
@@ -251,7 +251,7 @@ def _move(model: Any, problem: Problem, on: Sequence[Sequence[Any]], terms: list
                     model.add(paid >= cost * (arrives[target] + on[own][source] - 1))
 
 
-def _keep_together(model: Any, problem: Problem, on: Sequence[Sequence[Any]]) -> None:
+def _keep_together(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]]) -> None:
     """No path of forward tasks leaves a device and comes back to it."""
     for device in range(len(problem.devices)):
         left: dict[int, Any] = {}
@@ -268,14 +268,14 @@ def _keep_together(model: Any, problem: Problem, on: Sequence[Sequence[Any]]) ->
                 model.add(left[task] + here <= 1)
 
 
-def _hint(model: Any, problem: Problem, on: Sequence[Sequence[Any]], best: Plan) -> None:
+def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], best: Plan) -> None:
     for group, members in enumerate(problem.groups):
         for device, choice in enumerate(on[group]):
             if not _is_never(choice):
                 model.add_hint(choice, best.devices[members[0]] == device)
 
 
-def solve_makespan(problem: Problem, search: Search) -> Iterator[Plan]:
+def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The least makespan on devices and links that differ.
 
     The solver sees less than what evaluates: tasks wait for what they read, moved over free links, and streams and slots run
@@ -314,7 +314,7 @@ def solve_makespan(problem: Problem, search: Search) -> Iterator[Plan]:
 class _Makespan:
     """A model of a makespan; `scale` units are a second."""
 
-    def __init__(self, problem: Problem, most: float) -> None:
+    def __init__(self, problem: PlanningProblem, most: float) -> None:
         from ortools.sat.python import cp_model
 
         self.problem = problem
@@ -404,7 +404,7 @@ class _Makespan:
         self.model.add(sum(self._on[group][of_group[group]] for group in movable) < len(movable))
 
 
-def _choices(model: Any, problem: Problem) -> list[list[Any]]:
+def _choices(model: Any, problem: PlanningProblem) -> list[list[Any]]:
     """For each group and device whether it is there; what can't be is 0."""
     devices = range(len(problem.devices))
     on = [
@@ -430,7 +430,7 @@ def _read(solver: Any, on: Sequence[Sequence[Any]]) -> tuple[int, ...]:
     return tuple(next(d for d, choice in enumerate(row) if not _is_never(choice) and solver.value(choice)) for row in on)
 
 
-def _most(problem: Problem) -> float:
+def _most(problem: PlanningProblem) -> float:
     """No load can be higher."""
     times = (
         max(filter(math.isfinite, task.seconds), default=0.0) + 2 * task.makes * len(problem.devices) for task in problem.tasks
@@ -438,7 +438,7 @@ def _most(problem: Problem) -> float:
     return math.fsum(times)
 
 
-def _hold(model: Any, problem: Problem, on: list[list[Any]], device: int) -> None:
+def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int) -> None:
     """What is held, rounded down, is within the capacity, rounded up: nothing that fits is excluded."""
     capacity = problem.devices[device].capacity
     unit = max(capacity, 1e-300) / _UNITS

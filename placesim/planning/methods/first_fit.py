@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from placesim.planning.problem import Problem
+from placesim.planning.problem import PlanningProblem
 
 
-def first_fit(problem: Problem) -> list[int] | None:
+def first_fit(problem: PlanningProblem) -> list[int] | None:
     """A device for each task; None where a group finds none.
 
     Groups that must be apart come first, of these the ones with the fewest devices, and then those that hold most.

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from placesim.planning.methods.first_fit import first_fit
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
 
 
-def end_first(problem: Problem, search: Search) -> Iterator[Plan]:
+def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Ranks by mean times, then by least ones, with whole transfers and without: each rank is another list."""
     measured, best = assignments(problem), math.inf
     for is_mean in (True, False):
@@ -34,7 +34,7 @@ def end_first(problem: Problem, search: Search) -> Iterator[Plan]:
                 return
 
 
-def _ranks(problem: Problem, *, is_mean: bool, counts_transfers: bool) -> list[float]:
+def _ranks(problem: PlanningProblem, *, is_mean: bool, counts_transfers: bool) -> list[float]:
     """The longest path from the beginning of each task to the end."""
     count = len(problem.devices)
     pairs = [problem.way(a, b) for a in range(count) for b in range(count) if a != b]
@@ -49,7 +49,7 @@ def _ranks(problem: Problem, *, is_mean: bool, counts_transfers: bool) -> list[f
     return found
 
 
-def _schedule(problem: Problem, ranks: list[float]) -> list[int] | None:
+def _schedule(problem: PlanningProblem, ranks: list[float]) -> list[int] | None:
     """A device for each task; None where a group finds no room."""
     count = len(problem.devices)
     left = [device.capacity for device in problem.devices]
@@ -88,7 +88,9 @@ def _schedule(problem: Problem, ranks: list[float]) -> list[int] | None:
     return devices
 
 
-def _begin(problem: Problem, task: int, device: int, devices: list[int], ends: list[float], free: list[list[float]]) -> float:
+def _begin(
+    problem: PlanningProblem, task: int, device: int, devices: list[int], ends: list[float], free: list[list[float]]
+) -> float:
     """When the device is free and all inputs are there."""
     begin = free[device][0]
     for source in problem.inputs[task]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from placesim.planning.methods.annealing import neighbours
 from placesim.planning.methods.list_scheduling import end_first
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
 
@@ -17,7 +17,7 @@ _TOWARDS_NEIGHBOUR = 0.7
 _TOGETHER = 0.3
 
 
-def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Rounds from the best so far, each longer than the one before; a move is of a group or of a few connected ones."""
     measured, draw = assignments(problem), search.random
     best = search.start or next(end_first(problem, search), None)

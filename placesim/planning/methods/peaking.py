@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from placesim.planning.methods.annealing import anneal_loads, neighbours
 from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.peaks import Peaks, peak_plan
-from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.problem import Objective, Plan, PlanningProblem
 from placesim.planning.search import Search
 
 FIRST_ROUND = 4000
@@ -18,12 +18,12 @@ NORM = 16
 _TOWARDS_NEIGHBOUR, _SWAP = 0.5, 0.2
 
 
-def anneal(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Of peaks, or of loads."""
     return anneal_peaks(problem, search) if problem.objective is Objective.PEAK else anneal_loads(problem, search)
 
 
-def anneal_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Rounds from the best so far, each longer than the one before."""
     best = search.start or _first(problem)
     if best is None:
@@ -76,6 +76,6 @@ def _norm(state: Peaks) -> float:
     return most * float(((peaks / most) ** NORM).sum()) ** (1 / NORM) if most > 0 else 0.0
 
 
-def _first(problem: Problem) -> Plan | None:
+def _first(problem: PlanningProblem) -> Plan | None:
     devices = first_fit(problem)
     return None if devices is None else peak_plan(problem, devices)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import PrioritySchedules, tails
 from placesim.planning.search import Search
 
@@ -22,7 +22,7 @@ _LATE = 6
 """How much more the makespan counts than how unevenly devices end."""
 
 
-def rank_by_tails(problem: Problem, search: Search) -> Iterator[Plan]:
+def rank_by_tails(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """The longest remaining path first, then the same with noise."""
     schedules = PrioritySchedules(problem)
     behind = tails(problem, schedules.seconds)
@@ -45,7 +45,7 @@ def _noisy(ranks: list[float], noise: float, search: Search) -> list[int]:
     return sorted(range(len(ranks)), key=drawn.__getitem__)
 
 
-def anneal_ranks(problem: Problem, search: Search) -> Iterator[Plan]:
+def anneal_ranks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Two tasks change places in the order, or one goes elsewhere.
 
     Beside the makespan counts how far from each other the devices end: only where they end together nothing is idle.

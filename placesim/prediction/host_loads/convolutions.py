@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
-from placesim.dtypes import FLOAT, DType
+from placesim.dtypes import FLOAT, DataType
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Dims, Load
 from placesim.prediction.host_loads.products import product_part, product_parts
 from placesim.prediction.node_work import NodeShapes
@@ -20,16 +20,16 @@ from placesim.runtime.kernels.nn.correlation import (
     mirrored,
 )
 from placesim.runtime.kernels.nn.patches import is_pointwise, whole
-from placesim.runtime.kernels.nn.windows import Window, explicit_pairs, layout_of, windows_of
+from placesim.runtime.kernels.nn.windows import SpatialWindow, explicit_pairs, layout_of, windows_of
 from placesim.runtime.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
 from placesim.runtime.kernels.parts import BLOCK_BYTES
 
 
-class Convolution(NamedTuple):
+class ConvolutionSizes(NamedTuple):
     images: Dims
     filters: Dims
     results: Dims
-    windows: tuple[Window, ...]
+    windows: tuple[SpatialWindow, ...]
     item: int
 
     @property
@@ -58,7 +58,7 @@ class Convolution(NamedTuple):
         return len(blocks_of(shape, self.windows, self.length, self.item))
 
 
-def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> Convolution:
+def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> ConvolutionSizes:
     """With channels last, as the kernels have it; raises InvalidArgumentError for windows that don't fit."""
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
@@ -72,11 +72,11 @@ def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims)
         explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
     )
     images, results = ((dims[0], *layout.pick(dims), dims[layout.channel]) for dims in (images, results))
-    return Convolution(images, filters, results, windows, node.dtype.size)
+    return ConvolutionSizes(images, filters, results, windows, node.dtype.size)
 
 
 def _in_tiles(
-    c: Convolution, dtype: DType, windows: Sequence[Window], depth: int, channels: int, is_filter: bool = False
+    c: ConvolutionSizes, dtype: DataType, windows: Sequence[SpatialWindow], depth: int, channels: int, is_filter: bool = False
 ) -> tuple[Amounts, int] | None:
     """(transforms and products, parts) of a convolution in tiles from so many channels to so many; None if it is none.
 

@@ -136,7 +136,7 @@ def _runs(node: NodeShapes) -> float:
     return prod(out) / max(1, length)
 
 
-def applied(node: NodeShapes) -> Load:
+def optimizer_update(node: NodeShapes) -> Load:
     """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
     elements = max(map(prod, node.inputs))
     passes = PASSES[node.op.removeprefix("Resource")]

@@ -13,12 +13,12 @@ from placesim.prediction.host_loads.convolutions import filter_gradient, forward
 from placesim.prediction.host_loads.elements import (
     PASSES,
     VIEWS,
-    applied,
     batch_normalization,
     bias_gradient,
     elementwise,
     gather,
     local_normalization,
+    optimizer_update,
     random_numbers,
     reduction,
     softmax,
@@ -112,5 +112,5 @@ _RULES: Mapping[str, Callable[[NodeShapes], Load]] = {
         ("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "StatelessRandomUniform", "StatelessRandomNormal"),
         random_numbers,
     ),
-    **{name: applied for op in PASSES if op.startswith("Apply") for name in (op, f"Resource{op}")},
+    **{name: optimizer_update for op in PASSES if op.startswith("Apply") for name in (op, f"Resource{op}")},
 }

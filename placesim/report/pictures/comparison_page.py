@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, Placed, PlanStudy
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
 from placesim.inspection.device_names import short_names
-from placesim.report.pictures.shell import Shell, packed_json
+from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
-from placesim.report.text.planning import placement_document, summary
+from placesim.report.text.planning import placement_document, summarise_error
 
 SHELL = Shell(
     kind="timing comparison",
@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
     """Placements whose steps were simulated and have their traces; `before` and `after` are those that are shown first."""
 
     name: str
-    placements: Sequence[Placed]
+    placements: Sequence[SimulatedPlacement]
     before: int
     after: int
     plan: PlanStudy | None = None
@@ -55,8 +55,8 @@ def plan_page(study: PlanStudy) -> str | None:
 def comparison_page(comparison: Comparison) -> str:
     """The whole page."""
     texts = Texts.none()
-    steps = {f"packed-step-{number}": packed_json(document) for number, document in _steps(comparison, texts)}
-    return SHELL.page(comparison.name, {"packed-data": packed_json(_document(comparison, texts, steps))} | steps)
+    steps = {f"packed-step-{number}": compress_json(document) for number, document in _steps(comparison, texts)}
+    return SHELL.page(comparison.name, {"packed-data": compress_json(_document(comparison, texts, steps))} | steps)
 
 
 def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -81,7 +81,7 @@ def _document(comparison: Comparison, texts: Texts, steps: dict[str, str]) -> di
             | {
                 "label": escape_line(placed.label),
                 "short": [] if placed.study is None else short_names([device.device for device in placed.study.devices]),
-                "note": escape_line(summary(placed)) if placed.error is not None else "",
+                "note": escape_line(summarise_error(placed)) if placed.error is not None else "",
                 "spans": None if placed.study is None else span_count(placed.study),
                 "has_lanes": f"packed-step-{number}" in steps,
             }

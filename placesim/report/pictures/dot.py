@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Set
 
 from placesim.escapes import escape_line
-from placesim.inspection.picturing.drawing import Drawing, Link, draw
+from placesim.inspection.picturing.drawing import BoxLink, Drawing, draw
 from placesim.inspection.picturing.picture import Picture
-from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
+from placesim.inspection.picturing.scopes import Scope, choose_open_scopes, walk
 from placesim.report.pictures.palette import device_colour, text_colour
 from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
@@ -19,7 +19,7 @@ MAX_BOXES = 400
 
 def format_dot(picture: Picture, depth: int | None = None) -> str:
     """A digraph in which the scopes down to `depth`, or as many as fit, are clusters, and all others boxes."""
-    root, opened = seen_scopes(picture.nodes, MAX_BOXES, depth)
+    root, opened = choose_open_scopes(picture.nodes, MAX_BOXES, depth)
     drawing = draw(picture, root, opened)
     return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
 
@@ -71,7 +71,7 @@ def _shares(scope: Scope) -> str:
     return ":".join(f"{device_colour(device)};{amount.number / whole:.3f}" for device, amount in scope.by_device.items())
 
 
-def _link_attributes(link: Link) -> str:
+def _link_attributes(link: BoxLink) -> str:
     if link.copies.number:
         size = readable_bytes(link.copies)
         # an xlabel takes no part in the layout: Graphviz 2.43 fails ("trouble in init_rank") on labels between nested clusters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placesim.inspection.picturing.picture import Picture
 from placesim.report.pictures.page_data import page_document
-from placesim.report.pictures.shell import Button, Shell, packed_asset, packed_json
+from placesim.report.pictures.shell import Button, Shell, compress_asset, compress_json
 
 LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk-api": "elk-api.js", "elk-worker": "elk-worker.min.js"}
 """The libraries, and their files."""
@@ -38,5 +38,5 @@ SHELL = Shell(
 
 def html_page(picture: Picture) -> str:
     """The whole page."""
-    libraries = {f"packed-{name}": packed_asset(file) for name, file in LIBRARIES.items()}
-    return SHELL.page(picture.name, libraries | {"packed-data": packed_json(page_document(picture))})
+    libraries = {f"packed-{name}": compress_asset(file) for name, file in LIBRARIES.items()}
+    return SHELL.page(picture.name, libraries | {"packed-data": compress_json(page_document(picture))})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from placesim.escapes import escape_line
 from placesim.inspection.picturing.drawing import Drawing, draw
 from placesim.inspection.picturing.picture import Picture
-from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
+from placesim.inspection.picturing.scopes import Scope, choose_open_scopes, walk
 from placesim.report.pictures.palette import device_colour, text_colour
 from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
@@ -18,7 +18,7 @@ MAX_BOXES = 80
 
 def format_mermaid(picture: Picture, depth: int | None = None) -> str:
     """A flowchart in which the scopes down to `depth`, or as many as fit, are subgraphs, and all others boxes."""
-    root, opened = seen_scopes(picture.nodes, MAX_BOXES, depth)
+    root, opened = choose_open_scopes(picture.nodes, MAX_BOXES, depth)
     drawing = draw(picture, root, opened)
     return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
 

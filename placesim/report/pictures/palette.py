@@ -50,7 +50,7 @@ def _is_dark(colour: str, limit: int) -> bool:
     return 0.299 * red + 0.587 * green + 0.114 * blue < limit  # ITU-R BT.601's luma
 
 
-def mixed(colour: str, other: str, share: float) -> str:
+def mix_colours(colour: str, other: str, share: float) -> str:
     """`share` of one colour in another."""
     return "#" + "".join(
         f"{round(one * share + two * (1 - share)):02x}" for one, two in zip(_parts(colour), _parts(other), strict=True)

@@ -113,20 +113,20 @@ def page_json(document: Mapping[str, Any]) -> str:
     return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
-def packed_json(document: Mapping[str, Any]) -> str:
+def compress_json(document: Mapping[str, Any]) -> str:
     """The same as a page carries it where it is large."""
-    return packed(page_json(document).encode())
+    return compress_data(page_json(document).encode())
 
 
-def packed(data: bytes) -> str:
+def compress_data(data: bytes) -> str:
     """Bytes as a page carries them: compressed, in base64."""
     return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
 
 
 @cache
-def packed_asset(name: str) -> str:
+def compress_asset(name: str) -> str:
     """A library's file, compressed once."""
-    return packed(page_asset(name).encode())
+    return compress_data(page_asset(name).encode())
 
 
 def page_asset(name: str) -> str:

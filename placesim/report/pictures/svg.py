@@ -15,12 +15,12 @@ from placesim.escapes import escape_line
 from placesim.inspection.amounts import Amount
 from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.details import device_tasks, device_work
-from placesim.inspection.picturing.lanes import Piece, Wire, arrange_lanes
+from placesim.inspection.picturing.lanes import ScopePiece, Wire, arrange_lanes
 from placesim.inspection.picturing.picture import UNPLACED, Picture
-from placesim.inspection.picturing.scopes import Scope, opened_to, page_tree, scope_tree
+from placesim.inspection.picturing.scopes import Scope, find_open_scopes, page_tree, scope_tree
 from placesim.report.pictures.curves import Curve, End
-from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern, mixed, pattern_colour
-from placesim.report.pictures.text_width import fitted, text_width
+from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern, mix_colours, pattern_colour
+from placesim.report.pictures.text_width import fit_text, text_width
 from placesim.report.text.amounts import readable_seconds, readable_size
 
 WIDTH = 1200
@@ -66,7 +66,7 @@ def format_svg(picture: Picture, depth: int | None = None) -> str:
         root, opened = page_tree(picture.nodes)
     else:
         root = scope_tree(picture.nodes, None)
-        opened = opened_to(root, depth)
+        opened = find_open_scopes(root, depth)
     return "".join(f"{line}\n" for line in _Drawing(picture, root, opened).lines())
 
 
@@ -110,7 +110,7 @@ class _Drawing:
         self._rects = [found[number] for number in range(len(found))]
         return y + FOOT
 
-    def _box_rect(self, lane: Rect, piece: Piece, above: int, stack: int) -> Rect:
+    def _box_rect(self, lane: Rect, piece: ScopePiece, above: int, stack: int) -> Rect:
         width = min(BOX_WIDTH, self._column - 2 * SIDE)
         x = lane.x + HEAD + piece.column * self._column + (self._column - width) / 2
         top = lane.y + (lane.height - stack * (BOX + GAP) + GAP) / 2
@@ -127,11 +127,11 @@ class _Drawing:
         yield from self._patterns()
         yield _rect(Rect(0, 0, WIDTH, self._height), GROUND)
         yield _text(
-            MARGIN, 24, fitted(escape_line(self._picture.name), WIDTH - 2 * MARGIN, 15, is_bold=True), size=15, bold=True
+            MARGIN, 24, fit_text(escape_line(self._picture.name), WIDTH - 2 * MARGIN, 15, is_bold=True), size=15, bold=True
         )
         said = self._picture.error or self._facts()
         colour = COPY if self._picture.error else SOFT
-        yield _text(MARGIN, 43, fitted(escape_line(said), WIDTH - 2 * MARGIN, 12), colour)
+        yield _text(MARGIN, 43, fit_text(escape_line(said), WIDTH - 2 * MARGIN, 12), colour)
         for number, device in enumerate(self._lanes.devices):
             yield from self._lane(device, number % 2 == 0)
         for y, owner in self._tasks:
@@ -207,19 +207,21 @@ class _Drawing:
 
     # --- boxes
 
-    def _box(self, piece: Piece, rect: Rect) -> Iterator[str]:
+    def _box(self, piece: ScopePiece, rect: Rect) -> Iterator[str]:
         colour = device_colour(piece.device)
         name, label, what = self._words(piece)
         dashes = ' stroke-dasharray="4 3"' if isinstance(piece.item, Scope) and piece.item.is_folded else ""
         yield f"<g><title>{escape(escape_line(name))}</title>"
-        yield _rect(rect, mixed(colour, SURFACE, 0.14), mixed(colour, TEXT, 0.75), 6, f' stroke-width="1.4"{dashes}')
+        yield _rect(
+            rect, mix_colours(colour, SURFACE, 0.14), mix_colours(colour, TEXT, 0.75), 6, f' stroke-width="1.4"{dashes}'
+        )
         room = rect.width - 14
-        yield _text(rect.x + 8, rect.y + 16, fitted(label, room, 12, is_bold=True), bold=True)
-        yield _text(rect.x + 8, rect.y + 31, fitted(what, room, 11), SOFT, size=11)
+        yield _text(rect.x + 8, rect.y + 16, fit_text(label, room, 12, is_bold=True), bold=True)
+        yield _text(rect.x + 8, rect.y + 31, fit_text(what, room, 11), SOFT, size=11)
         yield from _filled(Rect(rect.x + 3, rect.y + rect.height - 9, rect.width - 6, 6), piece.device, 3)
         yield "</g>"
 
-    def _words(self, piece: Piece) -> tuple[str, str, str]:
+    def _words(self, piece: ScopePiece) -> tuple[str, str, str]:
         """A box's whole name, what stands on it, and what it is."""
         item = piece.item
         if not isinstance(item, Scope):

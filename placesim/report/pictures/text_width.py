@@ -34,7 +34,7 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
     return sum(hundredths) * size / 100
 
 
-def fitted(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
+def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
     """A text, cut with `…` where it is wider.
 
     Of a name the last part stays whole, if it has room, and of what is before it the beginning; else the beginning and the end.

@@ -12,11 +12,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
-from placesim.prediction.spans import Span, StepSpans, step_spans
+from placesim.prediction.spans import StepSpan, StepSpans, step_spans
 from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.text.timing import time_document
 
@@ -27,7 +27,7 @@ MAX_SPANS = 1_000_000
 WAITS = ("nothing", "input", "launch", "turn")
 
 
-class Table(dict[Hashable, int]):
+class ValueTable(dict[Hashable, int]):
     """Numbers values in the order in which they first come."""
 
     def number(self, value: Hashable) -> int:
@@ -37,14 +37,14 @@ class Table(dict[Hashable, int]):
 class Texts(NamedTuple):
     """Texts that columns number: of one step, or of several that are compared, so that one number means the same in all."""
 
-    names: Table
-    ops: Table
-    shapes: Table
+    names: ValueTable
+    ops: ValueTable
+    shapes: ValueTable
 
     @classmethod
     def none(cls) -> Texts:
         """None yet."""
-        return cls(Table(), Table(), Table())
+        return cls(ValueTable(), ValueTable(), ValueTable())
 
     def document(self) -> dict[str, Any]:
         """Each by its number."""
@@ -127,7 +127,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
     for number, span in enumerate(order):
         numbers[span] = number
     spans = [drawn.spans[number] for number in order]
-    lanes, costs = Table(), Table()
+    lanes, costs = ValueTable(), ValueTable()
     starts = [round(span.start / tick) for span in spans]
     columns = {
         "name": [texts.names.number(escape_line(span.name)) for span in spans],
@@ -156,19 +156,19 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
     }
 
 
-def _cost(span: Span, devices: dict[str, int]) -> tuple[Any, ...]:
+def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
     """What a node was predicted to take, or what a transfer carries from where."""
     if span.op:
         return span.seconds, span.low, span.high, int(span.is_uncertain)
     return span.bytes, devices[span.sender]
 
 
-def _shapes(span: Span) -> str:
+def _shapes(span: StepSpan) -> str:
     taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
     return " → ".join(filter(None, (taken if span.op else "", made)))
 
 
-def _tensor(dims: Sequence[int], dtype: DType) -> str:
+def _tensor(dims: Sequence[int], dtype: DataType) -> str:
     return f"{dtype.name}[{','.join(map(str, dims))}]"
 
 

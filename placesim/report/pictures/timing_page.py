@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.prediction.study import TimeStudy
-from placesim.report.pictures.shell import Button, Shell, packed_json
+from placesim.report.pictures.shell import Button, Shell, compress_json
 from placesim.report.pictures.timing_data import timing_document
 
 LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js", "span_tip.js", "timing_tables.js")
@@ -32,4 +32,4 @@ SHELL = Shell(
 
 def timing_page(study: TimeStudy, top: int) -> str:
     """The whole page; each table has `top` rows at most."""
-    return SHELL.page(study.name, {"packed-data": packed_json(timing_document(study, top))})
+    return SHELL.page(study.name, {"packed-data": compress_json(timing_document(study, top))})

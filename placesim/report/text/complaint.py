@@ -11,11 +11,11 @@ from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpEr
 from placesim.escapes import escape_line
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs, node_tag, replace_tags
-from placesim.marked import Marked, Role
+from placesim.marked import Role, StyledText
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
-from placesim.report.text.spelled_nodes import spell_out
+from placesim.report.text.spelled_nodes import expand_node_tags
 
 Locate = Callable[[str], Location | None]
 
@@ -63,24 +63,24 @@ _HINTS = (
 _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
-def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> Marked:
+def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
     """The error as lines; `locate` says where a node stands, None where that is not known.
 
     `graph` is the one that was placed; with it nodes are named as its release's Python names them.
     """
     is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
     if graph is not None and is_spelled_out:
-        said = _lines(spell_out(error.message, graph, locate))
+        said = _lines(expand_node_tags(error.message, graph, locate))
     else:
         said = list(_message_lines(error, locate))
     lines = [*said, *error.help, *_hints(error, locate)]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
 
 
-def _told(type_name: str, said: str, more: Sequence[str]) -> Marked:
+def _told(type_name: str, said: str, more: Sequence[str]) -> StyledText:
     """The class of an error, the rest of its first line, and the lines below."""
-    helps = Marked(*(f"{line}\n" for line in more), role=Role.HELP)
-    return Marked(Marked(f"{type_name}:", role=Role.ERROR), f"{said}\n", helps)
+    helps = StyledText(*(f"{line}\n" for line in more), role=Role.HELP)
+    return StyledText(StyledText(f"{type_name}:", role=Role.ERROR), f"{said}\n", helps)
 
 
 def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
@@ -130,7 +130,7 @@ def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Loc
 # --- the first guides' words ----------------------------------------------------------------------------------------
 
 
-def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> Marked | None:
+def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> StyledText | None:
     """The text of TensorFlow 0.5 for a device that does not exist; None for any other error.
 
     It placed node by node in the order of its log, so it names the first node there that asks for what is not there.

@@ -9,11 +9,11 @@ from typing import Any
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import Difference, PeakChange, ScopeMove
-from placesim.inspection.snapshot import Failure
-from placesim.inspection.time_difference import StepDifference, StepInterval, TimeChange, Took
-from placesim.marked import Marked, Role, filled
+from placesim.inspection.snapshot import ReportedError
+from placesim.inspection.time_difference import Duration, StepDifference, StepInterval, TimeChange
+from placesim.marked import Role, StyledText, fill_template
 from placesim.report.text.amounts import readable_seconds
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 40
 """A text lists so many rows of each kind, and counts the rest; JSON has all."""
@@ -22,35 +22,35 @@ LEAST_SHARE = 0.005
 """Of times it lists so many of each kind, and only what changed by this share of the longer step or more."""
 
 
-def format_difference(difference: Difference, before: str, after: str) -> Marked:
+def format_difference(difference: Difference, before: str, after: str) -> StyledText:
     """The names of both, and what differs; empty where nothing does."""
     if not difference:
-        return Marked()
-    return Marked(
+        return StyledText()
+    return StyledText(
         *(
-            Marked(line, "\n")
+            StyledText(line, "\n")
             for line in (_gone(f"--- {escape_line(before)}"), _new(f"+++ {escape_line(after)}"), *_lines(difference))
         )
     )
 
 
-def _lines(difference: Difference) -> Iterator[Marked]:
+def _lines(difference: Difference) -> Iterator[StyledText]:
     for sign, mark, error in (("-", _gone, difference.error_before), ("+", _new, difference.error_after)):
         if error is not None:
             yield mark(f"{sign} ", error.summary)
     if difference.moved:
-        yield Marked(_head("moved:"), f" {_nodes(len(difference.moved))}")
-        yield from _limited([filled("  {}", _moved(move)) for move in difference.folded])
+        yield StyledText(_head("moved:"), f" {_nodes(len(difference.moved))}")
+        yield from _limited([fill_template("  {}", _moved(move)) for move in difference.folded])
     for title, sign, mark, names in (("gone", "-", _gone, difference.removed), ("new", "+", _new, difference.added)):
         if names:
             yield mark(f"{title}: {_nodes(len(names))}")
             yield from _limited([mark(f"{sign} {name}") for name in names])
     if difference.transfers:
         yield _head("transfers:")
-        yield from (filled("  {}", change.text) for change in difference.transfers)
+        yield from (fill_template("  {}", change.text) for change in difference.transfers)
     if difference.memory:
         yield _head("memory at the peak:")
-        yield from (filled("  {}", change.text) for change in difference.memory)
+        yield from (fill_template("  {}", change.text) for change in difference.memory)
     if difference.time is not None:
         yield from _time_lines(difference.time)
 
@@ -66,21 +66,21 @@ _TITLES = {
 }
 
 
-def _time_lines(found: StepDifference) -> Iterator[Marked]:
+def _time_lines(found: StepDifference) -> Iterator[StyledText]:
     longest = max(found.before.seconds, found.after.seconds)
     change = f"{_signed(found.seconds)}{_percent(found)}"
     sure = "the intervals overlap: which is faster is not sure" if found.is_within_intervals else "beyond the intervals"
     said = f" {_interval(found.before)} -> {_interval(found.after)}, {change}: {sure}"
-    yield Marked(_head("step time:"), said if found.seconds else f" {_interval(found.after)}, the same")
+    yield StyledText(_head("step time:"), said if found.seconds else f" {_interval(found.after)}, the same")
     for what, title in _TITLES.items():
         changes = [change for change in found.changes if change.what == what]
         shown = [change for change in changes if abs(change.seconds) >= LEAST_SHARE * longest][:MAX_TIMES]
         if shown:
-            yield Marked(f"  {title}:")
-            yield from (filled("    {}", _time_change(change)) for change in shown)
+            yield StyledText(f"  {title}:")
+            yield from (fill_template("    {}", _time_change(change)) for change in shown)
             rest = [change.seconds for change in changes if change not in shown]
             if rest:
-                yield Marked(f"    and {len(rest)} more, together {_signed(sum(rest))}")
+                yield StyledText(f"    and {len(rest)} more, together {_signed(sum(rest))}")
 
 
 def _interval(step: StepInterval) -> str:
@@ -96,52 +96,52 @@ def _signed(seconds: float) -> str:
     return f"{'-' if seconds < 0 else '+'}{readable_seconds(abs(seconds))}"
 
 
-def _time_change(change: TimeChange) -> Marked:
+def _time_change(change: TimeChange) -> StyledText:
     name = short_device(change.name) if change.what == "device" else escape_line(change.name)
     kind = f" ({escape_line(change.kind)})" if change.what == "node" else f" {escape_line(change.kind)}" if change.kind else ""
     before, after = change.before, change.after
     is_elsewhere = before is None or after is None or before.where != after.where
     ends = f"{_took(before, is_elsewhere)} -> {_took(after, is_elsewhere)}"
     where = "" if is_elsewhere or after is None else _where(after)
-    return filled("{}{}{}: {} ({})", name, kind, where, ends, _signed(change.seconds))
+    return fill_template("{}{}{}: {} ({})", name, kind, where, ends, _signed(change.seconds))
 
 
-def _took(took: Took | None, says_where: bool) -> str:
+def _took(took: Duration | None, says_where: bool) -> str:
     if took is None:
         return "none"
     return f"{readable_seconds(took.seconds)}{_where(took) if says_where else ''}"
 
 
-def _where(took: Took) -> str:
+def _where(took: Duration) -> str:
     ends = [short_device(name) for name in took.where.split(" -> ")] if took.where else []
     return f" from {ends[0]} to {ends[1]}" if len(ends) > 1 else f" on {ends[0]}" if ends else ""
 
 
-def _head(*parts: str) -> Marked:
-    return Marked(*parts, role=Role.HEAD)
+def _head(*parts: str) -> StyledText:
+    return StyledText(*parts, role=Role.HEAD)
 
 
-def _gone(*parts: str) -> Marked:
-    return Marked(*parts, role=Role.GONE)
+def _gone(*parts: str) -> StyledText:
+    return StyledText(*parts, role=Role.GONE)
 
 
-def _new(*parts: str) -> Marked:
-    return Marked(*parts, role=Role.NEW)
+def _new(*parts: str) -> StyledText:
+    return StyledText(*parts, role=Role.NEW)
 
 
-def _moved(move: ScopeMove) -> Marked:
+def _moved(move: ScopeMove) -> StyledText:
     count = f" ({_nodes(move.nodes)})" if move.name.endswith("/") else ""
-    return filled("{}{}: {} -> {}", move.name, count, short_device(move.before), short_device(move.after))
+    return fill_template("{}{}: {} -> {}", move.name, count, short_device(move.before), short_device(move.after))
 
 
 def _nodes(count: int) -> str:
     return f"{count} node{'s' * (count != 1)}"
 
 
-def _limited(lines: Sequence[Marked]) -> Iterator[Marked]:
+def _limited(lines: Sequence[StyledText]) -> Iterator[StyledText]:
     yield from lines[:MAX_LISTED]
     if len(lines) > MAX_LISTED:
-        yield Marked(f"  and {len(lines) - MAX_LISTED} more")
+        yield StyledText(f"  and {len(lines) - MAX_LISTED} more")
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
@@ -168,15 +168,15 @@ def difference_document(difference: Difference) -> dict[str, Any]:
 
 
 TABLES = (
-    TableOf("nodes", ("nodes",), ("change", "node", "before", "after")),
-    TableOf("transfers", ("transfers",), ("src", "dst", "before.count", "before.bytes", "after.count", "after.bytes")),
-    TableOf("memory", ("memory",), PeakChange._fields),
-    TableOf(
+    TableSpec("nodes", ("nodes",), ("change", "node", "before", "after")),
+    TableSpec("transfers", ("transfers",), ("src", "dst", "before.count", "before.bytes", "after.count", "after.bytes")),
+    TableSpec("memory", ("memory",), PeakChange._fields),
+    TableSpec(
         "time",
         ("time", "changes"),
         ("what", "name", "kind", "seconds", "before.seconds", "before.where", "after.seconds", "after.where"),
     ),
-    TableOf("errors", ("errors",), ("side", "type", "message", "node", "location")),
+    TableSpec("errors", ("errors",), ("side", "type", "message", "node", "location")),
 )
 """Of what `difference_tables` reads."""
 
@@ -214,9 +214,9 @@ def _time_document(found: StepDifference) -> dict[str, Any]:
     }
 
 
-def _took_document(took: Took | None) -> dict[str, Any] | None:
+def _took_document(took: Duration | None) -> dict[str, Any] | None:
     return None if took is None else {"seconds": took.seconds, "where": took.where or None, "bytes": took.bytes}
 
 
-def _failure(failure: Failure | None) -> dict[str, Any] | None:
+def _failure(failure: ReportedError | None) -> dict[str, Any] | None:
     return None if failure is None else failure._asdict()

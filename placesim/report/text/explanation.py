@@ -12,18 +12,18 @@ from placesim.errors import Location
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
 from placesim.inspection.explaining.alternatives import Alternatives
-from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.annotations import Annotation, AnnotationKind
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
 from placesim.inspection.explaining.kernel_support import Exclusion, KernelSupport
-from placesim.inspection.explaining.proof import Bounds, Group, IgnoredLabel, LostRequest, Merge, Proof
+from placesim.inspection.explaining.proof import GroupBounds, IgnoredLabelProof, LostRequest, Merge, Proof, ProofGroup
 from placesim.inspection.explaining.releases import ReleaseDifference
 from placesim.inspection.explaining.trials import Trial
-from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
-from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
-from placesim.placement.bodies import Body, Instantiation
-from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCost
+from placesim.inspection.snapshot import PlacedNode, ReportedError, failure_of
+from placesim.marked import Role, StyledText, device, fill_template, join_texts, list_words, place, quote
+from placesim.placement.bodies import CalledBody, Instantiation
+from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCostEstimate
 from placesim.report.text.amounts import readable_seconds
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 8
 """A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
@@ -35,10 +35,10 @@ _WIDTH = 13
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marked:
+def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> StyledText:
     """One node: a line that says where it is, then a line for each part of the proof, then at most `limit` edits."""
     found = explained.proof
-    lines = [Marked(_head(found), "" if found.location is None else filled(" at {}", place(found.location)))]
+    lines = [StyledText(_head(found), "" if found.location is None else fill_template(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
     lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
     lines += [_row(title, text) for title, texts in _release_parts(explained) for title, text in _titled(title, texts)]
@@ -47,15 +47,15 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marke
     return _ended(lines)
 
 
-def _head(found: Proof | PlacedNode) -> Marked:
+def _head(found: Proof | PlacedNode) -> StyledText:
     """The log's line."""
     name = found.node if isinstance(found, Proof) else found.name
-    node = Marked(f"{name}: ({escape_line(found.op)}):", role=Role.NODE)
-    return Marked(node, " ", device(found.device) if found.device else "not placed")
+    node = StyledText(f"{name}: ({escape_line(found.op)}):", role=Role.NODE)
+    return StyledText(node, " ", device(found.device) if found.device else "not placed")
 
 
-def _ended(lines: Sequence[str]) -> Marked:
-    return Marked(joined("\n", lines), "\n")
+def _ended(lines: Sequence[str]) -> StyledText:
+    return StyledText(join_texts("\n", lines), "\n")
 
 
 def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -63,8 +63,8 @@ def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     return ((title if not index else "", text) for index, text in enumerate(texts))
 
 
-def _row(title: str, text: str) -> Marked:
-    return Marked("  ", Marked(f"{title:<{_WIDTH}}", role=Role.TERM), text)
+def _row(title: str, text: str) -> StyledText:
+    return StyledText("  ", StyledText(f"{title:<{_WIDTH}}", role=Role.TERM), text)
 
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
@@ -74,24 +74,31 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
         name, location = found.gradient_of
         yield (
             "gradient of",
-            [Marked(Marked(escape_line(name), role=Role.NODE), filled(" at {}", place(location)) if location else "")],
+            [
+                StyledText(
+                    StyledText(escape_line(name), role=Role.NODE), fill_template(" at {}", place(location)) if location else ""
+                )
+            ],
         )
     yield "kernels", [_kernels(support) for support in found.kernels]
     yield "group", list(_group(found.group))
     held = found.held_to
     if found.group is not None:
-        yield "held to", [filled("{} {}", what, device(spec)) for what, spec in held._asdict().items() if spec] or ["nothing"]
+        yield (
+            "held to",
+            [fill_template("{} {}", what, device(spec)) for what, spec in held._asdict().items() if spec] or ["nothing"],
+        )
         yield "", [f"device types that all of it has kernels for: {', '.join(found.types)}"]
     elif held.assigned:
         yield "assigned", [device(held.assigned)]
     if found.overridden is not None:
         lost = found.overridden
         sentence = "the request {} lost against {}: {} is read by reference (5.6)"
-        yield "overridden", [filled(sentence, lost.ignored, lost.taken, lost.source)]
-    yield "ignored", [filled("the label loc:@{}: {}", label, quoted(why)) for label, why in found.ignored_labels]
+        yield "overridden", [fill_template(sentence, lost.ignored, lost.taken, lost.source)]
+    yield "ignored", [fill_template("the label loc:@{}: {}", label, quote(why)) for label, why in found.ignored_labels]
     yield "soft steps", list(found.soft_steps)
     if found.rule not in ("argument", "result"):
-        yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
+        yield "candidates", [list_words([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
     yield "chosen", [found.choice]
 
 
@@ -100,21 +107,23 @@ def _surroundings(found: Proof) -> Iterator[str]:
     if found.body is not None:
         sentence = "the function {}, which {} ({}) calls on {}"
         body = found.body
-        yield filled(sentence, escape_line(body.function), body.call, escape_line(body.op), short_device(body.device))
+        yield fill_template(sentence, escape_line(body.function), body.call, escape_line(body.op), short_device(body.device))
     if found.lowered_from.endswith("/"):
-        yield filled("what {} was lowered to", found.lowered_from.removesuffix("/"))
+        yield fill_template("what {} was lowered to", found.lowered_from.removesuffix("/"))
     elif found.lowered_from:
-        yield filled("what was lowered: it is {}", found.lowered_from)
+        yield fill_template("what was lowered: it is {}", found.lowered_from)
 
 
 def _requested(found: Proof) -> str:
-    return Marked(device(found.requested), _by(found.origins)) if found.requested else "nothing"
+    return StyledText(device(found.requested), _by(found.origins)) if found.requested else "nothing"
 
 
 def _by(origins: Sequence[Annotation]) -> str:
     located = [origin for origin in origins if origin.location is not None]
-    places = [Marked("the scope at " if origin.kind == Kind.SCOPE else "", place(origin.location)) for origin in located]
-    return filled(" by {}", joined(" and ", places)) if places else ""
+    places = [
+        StyledText("the scope at " if origin.kind == AnnotationKind.SCOPE else "", place(origin.location)) for origin in located
+    ]
+    return fill_template(" by {}", join_texts(" and ", places)) if places else ""
 
 
 def _kernels(support: KernelSupport) -> str:
@@ -126,13 +135,13 @@ def _kernels(support: KernelSupport) -> str:
     return f"{support.device_type}: none for these types: {why}"
 
 
-def _group(group: Group | None) -> Iterator[str]:
+def _group(group: ProofGroup | None) -> Iterator[str]:
     if group is None:
         yield "alone"
         return
-    yield f"{len(group.members)} nodes: {listed(group.members, MAX_LISTED)}"
+    yield f"{len(group.members)} nodes: {list_words(group.members, MAX_LISTED)}"
     for merge in group.merges[:MAX_LISTED]:
-        yield Marked(merge.text, "" if merge.location is None else filled(" ({})", place(merge.location)))
+        yield StyledText(merge.text, "" if merge.location is None else fill_template(" ({})", place(merge.location)))
     if len(group.merges) > MAX_LISTED:
         yield f"and {len(group.merges) - MAX_LISTED} more merges"
 
@@ -141,7 +150,7 @@ def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
     found = explained.difference
     if found is None:
         return
-    lines: list[str] = [filled("{}: {}", short_device(name), sentence) for sentence, name in found.rules]
+    lines: list[str] = [fill_template("{}: {}", short_device(name), sentence) for sentence, name in found.rules]
     if found.kernels is not None:
         lines.append(f"its kernels there: {', '.join(found.kernels) or 'none'}")
     yield f"in {found.release}", lines
@@ -159,16 +168,18 @@ def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
     yield "cost", list(_cost_here(found)) if found.here is not None else [f"Not known: {why}" for why in unknown.values()][:1]
     others = list(_costs_elsewhere(found.elsewhere))
     others += [
-        filled("{}: not known: {}", short_device(name), why) for name, why in unknown.items() if name != explained.proof.device
+        fill_template("{}: not known: {}", short_device(name), why)
+        for name, why in unknown.items()
+        if name != explained.proof.device
     ]
     yield "elsewhere", others[:MAX_LISTED] + ([f"and {len(others) - MAX_LISTED} more"] if len(others) > MAX_LISTED else [])
 
 
-def _cost_here(found: NodeCost) -> Iterator[str]:
+def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
     here = found.here
     assert here is not None
     runs = "" if found.runs == 1 else f", all of its {found.runs} runs"
-    yield filled("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
+    yield fill_template("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
     if here.family:
         parts = (
             f"{found.operations:,} operations in {_part(here.compute)} at its rate",
@@ -179,8 +190,12 @@ def _cost_here(found: NodeCost) -> Iterator[str]:
     elif found.calls:
         yield "the nodes of the functions that it calls count by themselves"
     if here.transfers:
-        inputs = [filled("{} ({} bytes from {})", t.tensor, f"{t.bytes:,}", short_device(t.sender)) for t in here.transfers]
-        yield filled("inputs from elsewhere {}: {}", readable_seconds(here.transfer_seconds), listed(inputs, MAX_LISTED))
+        inputs = [
+            fill_template("{} ({} bytes from {})", t.tensor, f"{t.bytes:,}", short_device(t.sender)) for t in here.transfers
+        ]
+        yield fill_template(
+            "inputs from elsewhere {}: {}", readable_seconds(here.transfer_seconds), list_words(inputs, MAX_LISTED)
+        )
 
 
 def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
@@ -189,9 +204,9 @@ def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
     for cost in costs:
         alike.setdefault((cost.processor, cost.seconds, cost.transfer_seconds), []).append(cost)
     for same in alike.values():
-        names = listed([short_device(cost.device) for cost in same], MAX_LISTED)
+        names = list_words([short_device(cost.device) for cost in same], MAX_LISTED)
         inputs = f", inputs {readable_seconds(same[0].transfer_seconds)}" if same[0].transfers else ""
-        yield filled("{}: {}{}{}", names, _taken(same[0]), _bound(same[0]), inputs)
+        yield fill_template("{}: {}{}{}", names, _taken(same[0]), _bound(same[0]), inputs)
 
 
 def _taken(cost: DeviceCost) -> str:
@@ -210,57 +225,59 @@ def _part(seconds: float) -> str:
     return readable_seconds(seconds) if seconds >= LEAST_SHOWN else f"less than {readable_seconds(LEAST_SHOWN)}"
 
 
-def _format_alternatives(title: str, found: Alternatives, before: str | None, limit: int) -> list[Marked]:
-    lines = [Marked(f"  {title}", role=Role.HEAD)]
+def _format_alternatives(title: str, found: Alternatives, before: str | None, limit: int) -> list[StyledText]:
+    lines = [StyledText(f"  {title}", role=Role.HEAD)]
     lines += [_format_trial(trial, before) for trial in found.outcomes[:limit]]
     if not found.outcomes:
-        lines.append(Marked("    no single edit that was tried"))
+        lines.append(StyledText("    no single edit that was tried"))
     if len(found.outcomes) > limit:
-        lines.append(Marked(f"    and {len(found.outcomes) - limit} more (--edits)"))
+        lines.append(StyledText(f"    and {len(found.outcomes) - limit} more (--edits)"))
     if found.untried:
-        lines.append(Marked(f"    {found.untried} more edits were not tried: the graph is large"))
+        lines.append(StyledText(f"    {found.untried} more edits were not tried: the graph is large"))
     return lines
 
 
-def _format_trial(trial: Trial, before: str | None) -> Marked:
-    return Marked("    ", trial_text(trial, before))
+def _format_trial(trial: Trial, before: str | None) -> StyledText:
+    return StyledText("    ", trial_text(trial, before))
 
 
-def trial_text(trial: Trial, before: str | None) -> Marked:
+def trial_text(trial: Trial, before: str | None) -> StyledText:
     """An edit as an instruction with its place, and what it leads to; `before` is the device without it."""
     led_to: str = short_device(trial.device) if trial.device else "placed"
     if trial.error is not None:
         led_to = f"then {trial.error.node or 'the graph'} can't be placed"
     others = max(0, trial.moved - 1)
     moved = f", with {others} other node{'s' * (others != 1)}" if before is not None and others else ""
-    return filled("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
+    return fill_template("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
 
 
-def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> Marked:
+def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> StyledText:
     """The error's first line, the annotations in conflict, and the edits that mend it."""
     lines = [explained.failure.summary]
     conflict = explained.conflict
     if conflict is not None and conflict.annotations:
         found = conflict.annotations
         one = "this annotation alone is" if len(found) == 1 else f"these {len(found)} annotations are"
-        lines.append(Marked(f"  {one} in conflict{'' if conflict.is_minimal else ' (not all was tried: the graph is large)'}"))
-        lines += [filled("    {}{}", _at(annotation.location), annotation) for annotation in found[:limit]]
+        lines.append(
+            StyledText(f"  {one} in conflict{'' if conflict.is_minimal else ' (not all was tried: the graph is large)'}")
+        )
+        lines += [fill_template("    {}{}", _at(annotation.location), annotation) for annotation in found[:limit]]
         if len(found) > limit:
-            lines.append(Marked(f"    and {len(found) - limit} more"))
+            lines.append(StyledText(f"    and {len(found) - limit} more"))
     elif conflict is not None:
-        lines.append(Marked("  no annotation is to blame: without any of them it can't be placed either"))
+        lines.append(StyledText("  no annotation is to blame: without any of them it can't be placed either"))
     if explained.remedies is not None:
         lines += _format_alternatives("what would mend it", explained.remedies, None, limit)
     return _ended(lines)
 
 
 def _at(location: Location | None) -> str:
-    return filled("{}: ", place(location)) if location is not None else ""
+    return fill_template("{}: ", place(location)) if location is not None else ""
 
 
-def format_brief(found: Proof) -> Marked:
+def format_brief(found: Proof) -> StyledText:
     """One node in one line: the log's line, and why."""
-    return Marked(_head(found), ": ", brief_reason(found), "\n")
+    return StyledText(_head(found), ": ", brief_reason(found), "\n")
 
 
 def brief_reason(found: Proof) -> str:
@@ -268,25 +285,25 @@ def brief_reason(found: Proof) -> str:
     if found.rule not in ("default", "none"):
         return found.choice
     if found.overridden is not None:
-        return filled("its request {} lost against {}", found.overridden.ignored, found.overridden.source)
+        return fill_template("its request {} lost against {}", found.overridden.ignored, found.overridden.source)
     if found.soft_steps:
-        return filled("soft placement: {} can't be had", device(found.requested or found.held_to.requested))
+        return fill_template("soft placement: {} can't be had", device(found.requested or found.held_to.requested))
     if found.requested:
-        return Marked("requested ", device(found.requested), _by(found.origins))
+        return StyledText("requested ", device(found.requested), _by(found.origins))
     if found.held_to.requested:
-        return filled("its group is held to {}", device(found.held_to.requested))
+        return fill_template("its group is held to {}", device(found.held_to.requested))
     excluded = [support.device_type for support in found.kernels if support.priority is None]
     if excluded:
         return f"the first device with a kernel; none for {', '.join(excluded)}"
     return "the preferred device"
 
 
-def format_recorded(node: PlacedNode) -> Marked:
+def format_recorded(node: PlacedNode) -> StyledText:
     """A node of a report, which holds no reasons."""
     spec, placed_on = parse_runtime_name(node.requested), parse_runtime_name(node.device)
     lost = spec is not None and placed_on is not None and not spec.matches(placed_on)
     asked = device(node.requested) if node.requested else "nothing was requested"
-    return _ended([_head(node), _row("requested", Marked(asked, ", which it did not get" if lost else ""))])
+    return _ended([_head(node), _row("requested", StyledText(asked, ", which it did not get" if lost else ""))])
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -294,7 +311,7 @@ def format_recorded(node: PlacedNode) -> Marked:
 
 def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | None) -> dict[str, Any]:
     """`nodes`, the `groups` that they are in (each once, by number), and the `error`; rows come one by one."""
-    groups: dict[int, tuple[int, Group]] = {}
+    groups: dict[int, tuple[int, ProofGroup]] = {}
     for node in nodes:
         group = node.proof.group
         if group is not None:
@@ -307,7 +324,7 @@ def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | N
 
 
 TABLES = (
-    TableOf(
+    TableSpec(
         "nodes",
         ("nodes",),
         (
@@ -315,14 +332,14 @@ TABLES = (
             *("cost.runs", "cost.here.seconds", "cost.here.low", "cost.here.high"),
         ),
     ),
-    TableOf("edits", ("nodes", "edits"), ("node", "edit", "location", "reach", "device", "moved", "next_error.message")),
-    TableOf("elsewhere", ("nodes", "cost", "elsewhere"), ("node", "device", "seconds", "low", "high", "transfer_seconds")),
-    TableOf("kernels", ("nodes", "kernels"), ("node", "type", "priority", "excluded_by")),
+    TableSpec("edits", ("nodes", "edits"), ("node", "edit", "location", "reach", "device", "moved", "next_error.message")),
+    TableSpec("elsewhere", ("nodes", "cost", "elsewhere"), ("node", "device", "seconds", "low", "high", "transfer_seconds")),
+    TableSpec("kernels", ("nodes", "kernels"), ("node", "type", "priority", "excluded_by")),
 )
 """Of the JSON object."""
 
 
-def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Group]]) -> dict[str, Any]:
+def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, ProofGroup]]) -> dict[str, Any]:
     group = explained.proof.group
     number = None if group is None else groups[id(group)][0]
     cost = {"cost": _plain(explained.cost), "cost_note": explained.cost_note or None}
@@ -353,7 +370,7 @@ def _same(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: attrgetter(name) for name in names}
 
 
-def _unknown_document(cost: NodeCost) -> list[dict[str, str]]:
+def _unknown_document(cost: NodeCostEstimate) -> list[dict[str, str]]:
     return [{"device": device, "why": why} for device, why in cost.unknown]
 
 
@@ -363,20 +380,21 @@ _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     | _same("requested", "origins", "kernels")
     | {"group": lambda proof: None}  # by its number, which only the whole document knows
     | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
-    Body: {"path": attrgetter("path")}
+    CalledBody: {"path": attrgetter("path")}
     | _same("function", "call", "op", "device")
     | {"on_one_device": lambda body: body.how is Instantiation.SINGLE_DEVICE},
     Annotation: _same("kind", "text", "node", "location"),
     KernelSupport: {"type": attrgetter("device_type")}
     | _same("priority", "registered")
     | {"excluded_by": attrgetter("exclusions")},
-    Group: _same("members", "merges"),
+    ProofGroup: _same("members", "merges"),
     Merge: _same("node", "other", "cause", "detail", "location"),
-    Bounds: _same(*Bounds._fields),
+    GroupBounds: _same(*GroupBounds._fields),
     LostRequest: _same(*LostRequest._fields),
-    IgnoredLabel: _same(*IgnoredLabel._fields),
-    Failure: _same(*Failure._fields),
-    NodeCost: _same("step", "runs", "operations", "bytes", "calls", "here", "elsewhere") | {"unknown": _unknown_document},
+    IgnoredLabelProof: _same(*IgnoredLabelProof._fields),
+    ReportedError: _same(*ReportedError._fields),
+    NodeCostEstimate: _same("step", "runs", "operations", "bytes", "calls", "here", "elsewhere")
+    | {"unknown": _unknown_document},
     DeviceCost: _same(*DeviceCost._fields) | _same("transfer_seconds"),
     InputTransfer: _same(*InputTransfer._fields),
     Trial: {"edit": attrgetter("edit.text")}
@@ -401,7 +419,7 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
-def recorded_document(nodes: Sequence[PlacedNode], failure: Failure | None) -> dict[str, Any]:
+def recorded_document(nodes: Sequence[PlacedNode], failure: ReportedError | None) -> dict[str, Any]:
     """What a written report says of nodes; rows come one by one."""
     rows = ({"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes)
     return {"nodes": rows, "groups": [], "error": _plain(failure)}

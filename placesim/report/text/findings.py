@@ -8,13 +8,13 @@ from typing import Any
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, shown_type
 from placesim.escapes import escape
 from placesim.inspection.checking.findings import Finding
-from placesim.marked import Marked, one_line
-from placesim.report.text.tables import TableOf
+from placesim.marked import StyledText, one_line
+from placesim.report.text.tables import TableSpec
 
 
-def format_findings(findings: Sequence[Finding]) -> Marked:
+def format_findings(findings: Sequence[Finding]) -> StyledText:
     """`FILE:LINE:COL: rule: message`, one a line."""
-    return Marked(*(part for finding in findings for part in (one_line(finding.text), "\n")))
+    return StyledText(*(part for finding in findings for part in (one_line(finding.text), "\n")))
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"findings": map(_row, findings)}
 
 
-TABLES = (TableOf("findings", ("findings",), ("file", "line", "column", "rule", "message", "node")),)
+TABLES = (TableSpec("findings", ("findings",), ("file", "line", "column", "rule", "message", "node")),)
 """Of the JSON object."""
 
 

@@ -7,10 +7,10 @@ from html import escape as quote
 
 from placesim.errors import PlacesimError
 from placesim.escapes import escape, escape_line
-from placesim.inspection.checking.findings import PLACEABLE, Checked, Finding
+from placesim.inspection.checking.findings import PLACEABLE, CheckResult, Finding
 
 
-def junit_document(checked: Sequence[Checked], rules: Sequence[str]) -> Iterator[str]:
+def junit_document(checked: Sequence[CheckResult], rules: Sequence[str]) -> Iterator[str]:
     """The document in pieces; `rules` are those that each graph was held to."""
     suites = [list(_cases(graph, rules)) for graph in checked]
     failed = sum(bool(findings) for cases in suites for _, findings in cases)
@@ -27,7 +27,7 @@ def junit_document(checked: Sequence[Checked], rules: Sequence[str]) -> Iterator
     yield "</testsuites>\n"
 
 
-def _cases(graph: Checked, rules: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
+def _cases(graph: CheckResult, rules: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
     """Each rule once with what breaks it; of a graph that could not be read or placed, only that."""
     broken: dict[str, list[Finding]] = {}
     for finding in graph.findings:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from placesim.devices.gpu_memory import LogLine as CreationLine
+from placesim.devices.gpu_memory import GpuLogLine as CreationLine
 from placesim.devices.inventory import Device
 from placesim.escapes import escape_line
 from placesim.graph.graph import Graph, Signature
-from placesim.marked import Marked, Role, device
+from placesim.marked import Role, StyledText, device
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]
@@ -47,10 +47,10 @@ def line_end(op: str, device: str) -> LineEnd:
     return LineEnd(op, device, f":{op} {device}\n")
 
 
-def format_mapping(lines: Sequence[str]) -> Marked:
+def format_mapping(lines: Sequence[str]) -> StyledText:
     """The mapping's lines under their head; of a machine with CPUs alone TensorFlow says that it knows no devices (9.1)."""
-    head = Marked("Device mapping:" if lines else _NO_DEVICES, role=Role.HEAD)
-    return Marked(head, "\n", *(f"{line}\n" for line in lines))
+    head = StyledText("Device mapping:" if lines else _NO_DEVICES, role=Role.HEAD)
+    return StyledText(head, "\n", *(f"{line}\n" for line in lines))
 
 
 def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
@@ -80,14 +80,14 @@ def format_lines(lines: Iterable[LogLine]) -> str:
     return "".join(chain.from_iterable((node, end.text) for node, end in lines))
 
 
-def mark_lines(lines: Iterable[LogLine]) -> Marked:
+def mark_lines(lines: Iterable[LogLine]) -> StyledText:
     """The same with their parts marked."""
-    return Marked(*[part for line in lines for part in _marked_parts(*line)])
+    return StyledText(*[part for line in lines for part in _marked_parts(*line)])
 
 
 def _marked_parts(node: str, end: LineEnd) -> Iterator[str]:
-    yield Marked(f"{node}:", role=Role.NODE)
-    yield Marked(end.op, role=Role.OP)
+    yield StyledText(f"{node}:", role=Role.NODE)
+    yield StyledText(end.op, role=Role.OP)
     yield from (" ", device(end.device), "\n")
 
 

@@ -26,7 +26,7 @@ from placesim.inspection.device_names import short_names
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 NOTHING = "-"
 
@@ -151,8 +151,8 @@ def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
 
 
 TABLES = (
-    TableOf("devices", ("devices",), ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node")),
-    TableOf("holders", ("devices", "holders"), ("device", *Holding._fields)),
+    TableSpec("devices", ("devices",), ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node")),
+    TableSpec("holders", ("devices", "holders"), ("device", *Holding._fields)),
 )
 """Of the JSON object."""
 

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought
+from placesim.graph_plans.study import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.inspection.device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 NOTHING = "-"
 
@@ -53,35 +53,35 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("ask", node, device)
 
 
-def placement_cells(placed: Placed) -> tuple[object, ...]:
+def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
     """Seconds, low, high, load, peak, transfers, their bytes, the fullest device's share of its limit, and whether it runs."""
     study = placed.study
     if study is None:
-        return (*([NOTHING] * 8), summary(placed))
+        return (*([NOTHING] * 8), summarise_error(placed))
     fullest = fullest_share(placed)
     step = study.step
     return (
-        *(f"{seconds:.6g}" for seconds in (step.seconds, step.low, step.high, placed.value(Sought.THROUGHPUT))),
-        round(placed.value(Sought.MEMORY)),
+        *(f"{seconds:.6g}" for seconds in (step.seconds, step.low, step.high, placed.value(PlanMeasure.THROUGHPUT))),
+        round(placed.value(PlanMeasure.MEMORY)),
         len(study.counted_transfers),
         sum(transfer.bytes for transfer in study.counted_transfers),
         NOTHING if fullest is None else f"{fullest:.4f}",
-        "fits" if placed.fits else summary(placed),
+        "fits" if placed.fits else summarise_error(placed),
     )
 
 
-def fullest_share(placed: Placed) -> float | None:
+def fullest_share(placed: SimulatedPlacement) -> float | None:
     """The highest share of a device's memory that is held at a time; None where none has a limit."""
     devices = () if placed.study is None else placed.study.devices
     return max((device.peak / device.limit for device in devices if device.limit and device.peak is not None), default=None)
 
 
-def summary(placed: Placed) -> str:
+def summarise_error(placed: SimulatedPlacement) -> str:
     """An error in a line."""
     return NOTHING if placed.error is None else f"{placed.error.type_name}: {placed.error.message}".partition("\n")[0]
 
 
-def way_out(study: PlanStudy) -> str:
+def suggest_remedy(study: PlanStudy) -> str:
     """What would let something fit, from what the placements need."""
     short = []
     for placed in study.placements:
@@ -94,7 +94,7 @@ def way_out(study: PlanStudy) -> str:
         if needs:
             short.append((sum(more for _, _, more in needs), needs))
     if not short:
-        errors = [summary(placed) for placed in study.placements if placed.error is not None]
+        errors = [summarise_error(placed) for placed in study.placements if placed.error is not None]
         return errors[-1] if errors else "no placement runs"
     _, needs = min(short)
     names = short_names([device for device, _, _ in needs])
@@ -123,7 +123,7 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
 
 
 TABLES = (
-    TableOf(
+    TableSpec(
         "placements",
         ("placements",),
         (
@@ -131,8 +131,8 @@ TABLES = (
             *("transfers", "transfer_bytes", "error.message"),
         ),
     ),
-    TableOf("moves", ("moves",), Move._fields),
-    TableOf("devices", ("asked",), ("node", "device")),
+    TableSpec("moves", ("moves",), PlanMove._fields),
+    TableSpec("devices", ("asked",), ("node", "device")),
 )
 """Of what `plan_tables` reads."""
 
@@ -142,7 +142,7 @@ def plan_tables(study: PlanStudy) -> dict[str, Any]:
     return plan_document(study) | {"asked": [{"node": node, "device": device} for node, device in study.asked.items()]}
 
 
-def placement_document(placed: Placed) -> dict[str, Any]:
+def placement_document(placed: SimulatedPlacement) -> dict[str, Any]:
     """A placement, with null for what there is not."""
     study = placed.study
     found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
@@ -152,7 +152,7 @@ def placement_document(placed: Placed) -> dict[str, Any]:
     if study is not None:
         step = study.step
         found |= {"seconds": step.seconds, "low": step.low, "high": step.high, "transfers": len(study.counted_transfers)}
-        found |= {"load_seconds": placed.value(Sought.THROUGHPUT), "peak_bytes": round(placed.value(Sought.MEMORY))}
+        found |= {"load_seconds": placed.value(PlanMeasure.THROUGHPUT), "peak_bytes": round(placed.value(PlanMeasure.MEMORY))}
         found["transfer_bytes"] = sum(transfer.bytes for transfer in study.counted_transfers)
         found["devices"] = [
             {"device": d.device, "busy_seconds": d.busy, "peak_bytes": d.peak, "limit_bytes": d.limit} for d in study.devices

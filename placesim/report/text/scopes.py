@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.picture import Picture
-from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
+from placesim.inspection.picturing.scopes import Scope, find_open_scopes, scope_tree, unfold
 from placesim.placement.bodies import Repeat
 from placesim.report.text.amounts import plain_bytes
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 NOT_PLACED = "not-placed"
 ROOT = "."
@@ -130,13 +130,13 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
 
 
 TABLES = (
-    TableOf("scopes", ("scopes",), ("scope", "body", "nodes", "bytes", "unknown")),
-    TableOf("repeats", ("repeats",), ("body", "same_as")),
-    TableOf("devices", ("scopes", "by_device"), ("scope", "device", "nodes", "bytes", "unknown")),
-    TableOf("transfers", ("transfers",), ("src", "dst", "tensors", "bytes", "unknown")),
-    TableOf("host-copies", ("host_copies",), ("device", "tensors", "bytes", "unknown")),
-    TableOf("signals", ("signals",), ("src", "dst", "count")),
-    TableOf("memory", ("memory",), ("device", "peak", "limit", "node")),
+    TableSpec("scopes", ("scopes",), ("scope", "body", "nodes", "bytes", "unknown")),
+    TableSpec("repeats", ("repeats",), ("body", "same_as")),
+    TableSpec("devices", ("scopes", "by_device"), ("scope", "device", "nodes", "bytes", "unknown")),
+    TableSpec("transfers", ("transfers",), ("src", "dst", "tensors", "bytes", "unknown")),
+    TableSpec("host-copies", ("host_copies",), ("device", "tensors", "bytes", "unknown")),
+    TableSpec("signals", ("signals",), ("src", "dst", "count")),
+    TableSpec("memory", ("memory",), ("device", "peak", "limit", "node")),
 )
 """Of the JSON object."""
 
@@ -169,7 +169,7 @@ def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[
     scopes = [scope for _, scope in tree.walk()]
     if depth is None and len(scopes) + len(picture.nodes) <= limit:
         return _rows(tree, set(scopes), with_nodes=True)
-    opened = unfold(tree, limit, nodes_count=False) if depth is None else opened_to(tree, depth)
+    opened = unfold(tree, limit, nodes_count=False) if depth is None else find_open_scopes(tree, depth)
     rows = _rows(tree, opened, with_nodes=False)
     return rows if depth is not None or len(rows) <= limit else _largest(tree, limit)
 

@@ -23,7 +23,7 @@ def signature_rows(signatures: Mapping[str, ModelSignature]) -> list[dict[str, s
     ]
 
 
-def ways_to_feed(signatures: Mapping[str, ModelSignature]) -> Iterator[str]:
+def describe_signatures(signatures: Mapping[str, ModelSignature]) -> Iterator[str]:
     """What each signature takes, for those who have fed too little."""
     for name, signature in signatures.items():
         taken = ", ".join(f"{argument} ({' '.join(_facts(use).values())})" for argument, use in signature.inputs.items())

@@ -12,7 +12,7 @@ from placesim.graph.node_text import find_tags, replace_tags
 _ORIGINS = "\n\nErrors may have originated from an input operation."
 
 
-def spell_out(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
+def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
     """The message; `locate` says where a node stands, None where that is not known.
 
     A tag of a node that the graph has not stays, and one of a function is left out.

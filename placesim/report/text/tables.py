@@ -16,7 +16,7 @@ from placesim.escapes import escape_line
 _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 
 
-class TableOf(NamedTuple):
+class TableSpec(NamedTuple):
     """A list of the JSON object, as a table: its name, the keys that lead to it, and its columns.
 
     The path may lead through other lists: then each row has a cell for what its outer row holds.  A column with points in it is
@@ -36,7 +36,7 @@ class Tables(NamedTuple):
     `read` gives the JSON object, each time anew, since its rows may come one by one; Markdown has `limit` rows of each table.
     """
 
-    kinds: Sequence[TableOf]
+    kinds: Sequence[TableSpec]
     read: Callable[[], Mapping[str, Any]]
     limit: int | None = None
 
@@ -48,7 +48,7 @@ class Tables(NamedTuple):
             return csv_lines(kind.columns, _rows_of(self.read(), kind))
         return self._markdown(self.kinds if named is None else (named,))
 
-    def _markdown(self, kinds: Sequence[TableOf]) -> Iterator[str]:
+    def _markdown(self, kinds: Sequence[TableSpec]) -> Iterator[str]:
         before = ""
         for kind in kinds:
             rows = _rows_of(self.read(), kind)
@@ -63,7 +63,7 @@ class Tables(NamedTuple):
             before = "\n"
 
 
-def _rows_of(document: Mapping[str, Any], kind: TableOf) -> Iterator[Sequence[object]]:
+def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[object]]:
     found = _walked([document], kind.path)
     if kind.by:
         found = iter(sorted(found, key=lambda rows: -(_cell(rows, kind.by) or 0)))

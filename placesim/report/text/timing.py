@@ -26,17 +26,17 @@ from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.prediction.study import (
     DeviceTime,
-    Help,
     LinkTime,
     NodeRun,
     PathPart,
+    Speedup,
     TimeStudy,
     dearest_nodes,
     dearest_transfers,
     folded_path,
 )
 from placesim.report.document import error_document
-from placesim.report.text.tables import TableOf
+from placesim.report.text.tables import TableSpec
 
 NOTHING = "-"
 
@@ -117,10 +117,10 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
 
 
 TABLES = (
-    TableOf("nodes", ("nodes",), NodeRun._fields, by="seconds"),
-    TableOf("steps", ("steps",), ("number", "repeat", "seconds", "low", "high", "first_seconds", "total_seconds")),
-    TableOf("bounds", ("bounds",), ("kind", "what", "seconds", "share")),
-    TableOf(
+    TableSpec("nodes", ("nodes",), NodeRun._fields, by="seconds"),
+    TableSpec("steps", ("steps",), ("number", "repeat", "seconds", "low", "high", "first_seconds", "total_seconds")),
+    TableSpec("bounds", ("bounds",), ("kind", "what", "seconds", "share")),
+    TableSpec(
         "devices",
         ("devices",),
         (
@@ -128,10 +128,10 @@ TABLES = (
             *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes"),
         ),
     ),
-    TableOf("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
-    TableOf("transfers", ("transfers",), ("tensor", "sender", "receiver", "bytes", "start", "end"), by="bytes"),
-    TableOf("critical-path", ("critical_path",), PathPart._fields),
-    TableOf("helps", ("helps",), (*Help._fields, "share")),
+    TableSpec("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
+    TableSpec("transfers", ("transfers",), ("tensor", "sender", "receiver", "bytes", "start", "end"), by="bytes"),
+    TableSpec("critical-path", ("critical_path",), PathPart._fields),
+    TableSpec("helps", ("helps",), (*Speedup._fields, "share")),
 )
 """Of the JSON object."""
 

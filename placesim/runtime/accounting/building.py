@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from placesim.devices.gpu_memory import GpuMemory, GpuProcess
 from placesim.devices.inventory import Device
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.settings import BfcOptions, FailureLog
 from placesim.memory.sources import AllocatedMemory, CountedMemory, DeviceSource
 from placesim.memory.sub_allocator import gpu_memory, mapped_memory
@@ -20,7 +20,7 @@ def build_ledger(
     *,
     has_limits: bool = True,
     report: ReportOptions | None = None,
-    log: Callable[[LogLine], object] | None = None,
+    log: Callable[[DumpLine], object] | None = None,
     process: GpuProcess | None = None,
 ) -> Ledger:
     """A ledger with an allocator for each device that has a limit.
@@ -51,7 +51,9 @@ def _task(device: Device) -> tuple[str, int | None]:
     return (device.spec.job or "", device.spec.task)
 
 
-def _source(device: Device, failures: FailureLog, log: Callable[[LogLine], object] | None, *, has_limits: bool) -> DeviceSource:
+def _source(
+    device: Device, failures: FailureLog, log: Callable[[DumpLine], object] | None, *, has_limits: bool
+) -> DeviceSource:
     limit = device.allocation_limit
     if limit is None:
         return CountedMemory("cpu")
@@ -62,7 +64,7 @@ def make_allocator(
     gpu: GpuMemory | None,
     limit: int,
     failures: FailureLog | None = None,
-    log: Callable[[LogLine], object] | None = None,
+    log: Callable[[DumpLine], object] | None = None,
 ) -> BfcAllocator:
     """The allocator of a GPU, or of a CPU device that was given so many bytes."""
     if gpu is None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from placesim.byte_counts import human_readable_bytes
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from placesim.graph.node_text import node_tail
 from placesim.memory.buffers import Buffer
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.pool import rounded_up
 from placesim.memory.sources import DeviceSource
 from placesim.ops.attributes import TensorValue
@@ -45,7 +45,7 @@ class ReportOptions:
     report_tensor_allocations_upon_oom: bool = False
 
 
-class Usage(NamedTuple):
+class FailureUsage(NamedTuple):
     """A device's memory at the moment when there is no room in it for `size` bytes more, with `live` in use.
 
     `kept` says what keeps each buffer that outlives the step, `last_readers` after which node each of the others is free.
@@ -58,22 +58,22 @@ class Usage(NamedTuple):
     last_readers: Mapping[Buffer, str]
 
 
-class Failure(NamedTuple):
+class MemoryFailure(NamedTuple):
     """An error, and what TensorFlow logs of it; None where it is not known which line of its source it names."""
 
     error: OpError
-    line: LogLine | None
+    line: DumpLine | None
 
 
 def kernel_failure(
     program: Program,
     instruction: Instruction,
     asked: Kind,
-    usage: Usage,
+    usage: FailureUsage,
     options: ReportOptions,
     *,
     is_temporary: bool = False,
-) -> Failure:
+) -> MemoryFailure:
     """For a kernel that can't get a tensor, an output or a temporary."""
     dims, dtype = asked
     device = program.state.device.name
@@ -81,25 +81,25 @@ def kernel_failure(
     from placesim.runtime.accounting.source_lines import kernel_line
 
     line = kernel_line(instruction.node.op, temporary=is_temporary)
-    return Failure(
+    return MemoryFailure(
         _exhausted(program, instruction, text, _addition(options, device, usage), usage),
         None if line is None else _failure_line(_RUNNING, line, ResourceExhaustedError, text),
     )
 
 
-def transfer_failure(program: Program, instruction: Instruction, usage: Usage, options: ReportOptions) -> Failure:
+def transfer_failure(program: Program, instruction: Instruction, usage: FailureUsage, options: ReportOptions) -> MemoryFailure:
     """For a tensor that comes from another device.  Nothing is listed, since the text names no allocator."""
     sender, receiver, name = instruction.key or ("", "", "")
     incarnation = int(instruction.attrs.get("send_device_incarnation", 0))
     key = f"{sender};{incarnation:016x};{receiver};{name};0:0"
     text = f"SameWorkerRecvDone unable to allocate output tensor. Key: {key}"
     addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
-    return Failure(_exhausted(program, instruction, text, addition, usage), None)
+    return MemoryFailure(_exhausted(program, instruction, text, addition, usage), None)
 
 
 def constant_failure(
-    program: Program, instruction: Instruction, tensor: TensorValue, usage: Usage, *, on_host: bool
-) -> Failure:
+    program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
+) -> MemoryFailure:
     """For a constant whose kernel can't be made; in host memory it is the tensor's proto that can't be read."""
     from placesim.runtime.accounting.proto_text import ProtoText
     from placesim.runtime.accounting.source_lines import CONSTANT_LINE
@@ -115,10 +115,10 @@ def constant_failure(
         message = logged + node_tail(logged, node.name)
     error = kind(message, node=node.name, location=program.graph.location(node), device=program.state.device.name)
     error.help = tuple(_help(usage))
-    return Failure(error, _failure_line(_MAKING, CONSTANT_LINE, kind, logged))
+    return MemoryFailure(error, _failure_line(_MAKING, CONSTANT_LINE, kind, logged))
 
 
-def value_error(variable: str, kind: Kind, device: str, usage: Usage) -> OpError:
+def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> OpError:
     """For a variable's value that the session starts with."""
     dims, dtype = kind
     text = _out_of_memory_text(dims, dtype, device, usage)
@@ -136,23 +136,23 @@ def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError
     return found
 
 
-def abort_line(error: OpError) -> LogLine:
+def abort_line(error: OpError) -> DumpLine:
     """What is logged when an error ends a step, or a function's run."""
-    return LogLine(
+    return DumpLine(
         "W", "local_rendezvous.cc", 412, f"Local rendezvous is aborting with status: {error.code}: {error.message}"[:MAX_LOGGED]
     )
 
 
-def _out_of_memory_text(dims: Dims, dtype: DType, device: str, usage: Usage) -> str:
+def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: FailureUsage) -> str:
     shape = format_dims(dims)
     return f"OOM when allocating tensor with shape{shape} and type {dtype.name} on {device} by allocator {usage.source.name}"
 
 
-def _failure_line(line: int, place: str, kind: type[OpError], text: str) -> LogLine:
-    return LogLine("W", "op_kernel.cc", line, f"OP_REQUIRES failed at {place} : {kind.code}: {text}"[:MAX_LOGGED])
+def _failure_line(line: int, place: str, kind: type[OpError], text: str) -> DumpLine:
+    return DumpLine("W", "op_kernel.cc", line, f"OP_REQUIRES failed at {place} : {kind.code}: {text}"[:MAX_LOGGED])
 
 
-def _exhausted(program: Program, instruction: Instruction, text: str, addition: str, usage: Usage) -> OpError:
+def _exhausted(program: Program, instruction: Instruction, text: str, addition: str, usage: FailureUsage) -> OpError:
     node = instruction.node
     error = ResourceExhaustedError(
         text + node_tail(text, node.name) + addition,
@@ -164,7 +164,7 @@ def _exhausted(program: Program, instruction: Instruction, text: str, addition: 
     return error
 
 
-def _addition(options: ReportOptions, device: str, usage: Usage) -> str:
+def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
     """What follows the node: a hint, or what this step's kernels have allocated and is still in use, by node, largest first."""
     if not options.report_tensor_allocations_upon_oom:
         return _HINT
@@ -191,7 +191,7 @@ def _addition(options: ReportOptions, device: str, usage: Usage) -> str:
 # --- in our own words -----------------------------------------------------------------------------------------------
 
 
-def _help(usage: Usage) -> list[str]:
+def _help(usage: FailureUsage) -> list[str]:
     """What is missing, the largest tensors that are in use, whose they are and how long, and what to do."""
     source, size = usage.source, human_readable_bytes(usage.size)
     in_use = sum(buffer.allocated for buffer in usage.live)
@@ -214,7 +214,7 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
     return [f"{size} in {len(buffers)} smaller tensor{'s' * (len(buffers) > 1)}"]
 
 
-def _holding(buffer: Buffer, usage: Usage) -> str:
+def _holding(buffer: Buffer, usage: FailureUsage) -> str:
     """Whose a buffer is, and how long it would still have been in use."""
     if buffer in usage.kept:
         return f"{usage.kept[buffer]}: stays with the session"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from placesim.ops.attributes import names_functions
 from placesim.runtime.graph_shapes import GraphShapes
-from placesim.runtime.prepared import Prepared
+from placesim.runtime.prepared import CachedStep
 from placesim.runtime.program import Program, needs_dataflow
 from placesim.runtime.shapes import Dims, is_fully_defined
 
 
-def has_fixed_shapes(prepared: Prepared, arguments: Sequence[Dims]) -> bool:
+def has_fixed_shapes(prepared: CachedStep, arguments: Sequence[Dims]) -> bool:
     """Whether all shapes of a step follow from those of its arguments, and each of its nodes runs once and calls nothing."""
     if prepared.executor is None or not _runs_each_node_once(prepared.executor.programs):
         return False

@@ -11,7 +11,7 @@ from placesim.errors import OpError
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.sites import Site
 from placesim.runtime.accounting.step_account import StepAccount
-from placesim.runtime.dataflow import Run, at_branch, read_wanted
+from placesim.runtime.dataflow import DataflowRun, read_wanted, route_to_branch
 from placesim.runtime.frames import DEAD, Visit
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.wiring import COMPUTE, RECEIVE, FlowNode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _VALUE = attrgetter("value")
 
 
-class AccountedRun(Run):
+class AccountedRun(DataflowRun):
     """A step that accounts for its memory: what goes from node to node is the memory of a tensor, which has its value."""
 
     def __init__(
@@ -97,7 +97,7 @@ class AccountedRun(Run):
         self._clock.node = node.name
         data, selector = visit.values
         reads_data, reads_selector = node.instruction.reads_ref
-        outputs = at_branch(
+        outputs = route_to_branch(
             visit.node, read_wanted(selector.value, reads_selector), self._dereferenced(data) if reads_data else data
         )
         selector.release()

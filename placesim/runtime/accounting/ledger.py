@@ -15,13 +15,13 @@ from placesim.dtypes import RESOURCE
 from placesim.errors import OpError
 from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
-from placesim.memory.dump import LogLine
+from placesim.memory.dump import DumpLine
 from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import names_functions
 from placesim.runtime.accounting.errors import (
-    Failure,
+    FailureUsage,
+    MemoryFailure,
     ReportOptions,
-    Usage,
     abort_line,
     caller_error,
     constant_failure,
@@ -33,11 +33,11 @@ from placesim.runtime.accounting.sites import ENDS, OWNED_OUTPUTS, Site
 from placesim.runtime.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
+from placesim.runtime.resources import ResourceHandle, ResourceManager, VariableResource, value_dims
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.step_account import Call
-    from placesim.runtime.recording import Recorder
+    from placesim.runtime.recording import ExecutionRecorder
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
@@ -54,7 +54,7 @@ class Ledger:
         sources: Mapping[str, DeviceSource],
         hosts: Mapping[str, DeviceSource],
         report: ReportOptions,
-        log: Callable[[LogLine], object] | None = None,
+        log: Callable[[DumpLine], object] | None = None,
     ) -> None:
         self.sources = dict(sources)
         self._hosts = dict(hosts)
@@ -65,7 +65,7 @@ class Ledger:
         self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
         self.report = report
         self.failure: OpError | None = None
-        self.recorder: Recorder | None = None
+        self.recorder: ExecutionRecorder | None = None
         """Is told what each step executes, where somebody wants to know."""
         self.accounts_always = False
         """Whether also the repetitions of a step that is known to fit are accounted for."""
@@ -73,8 +73,8 @@ class Ledger:
         """Whether steps were left out: nobody knows what was held at most then."""
         self._log = log
         self._aborts = 0
-        self._variables: dict[Variable, VariableMemory] = {}
-        self._variable_dims: dict[Variable, tuple[int, ...]] = {}
+        self._variables: dict[VariableResource, VariableMemory] = {}
+        self._variable_dims: dict[VariableResource, tuple[int, ...]] = {}
         self._stores: dict[tuple[str, ...], StoreMemory] = {}
         self._step_stores: set[tuple[str, ...]] = set()
         self._constants: list[Buffer] = []
@@ -160,7 +160,7 @@ class Ledger:
 
     # --- what outlives a step
 
-    def variable(self, variable: Variable) -> VariableMemory:
+    def variable(self, variable: VariableResource) -> VariableMemory:
         """A variable's memory; one that was given its value from outside takes it when it is first met."""
         found = self._variables.get(variable)
         if found is None:
@@ -184,7 +184,7 @@ class Ledger:
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
         """What a reader of a reference holds: the variable's buffer; any other tensor is what it is."""
-        if not isinstance(value, Variable):
+        if not isinstance(value, VariableResource):
             return memory
         buffer = self.variable(value).buffer
         return TensorMemory(value_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
@@ -192,7 +192,7 @@ class Ledger:
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
         """The memory of what a handle names: a variable, or what keeps tensors, for the step only if its device has it not."""
         found = self.find_resources(handle.device).find(handle)
-        if isinstance(found, Variable):
+        if isinstance(found, VariableResource):
             return self.variable(found)
         key = (handle.device, handle.container, handle.name, handle.type)
         if found is None:
@@ -225,24 +225,24 @@ class Ledger:
         if not site.is_cpu and device not in self._scratch:
             self._scratch[device] = site.source.allocate(SCRATCH_BYTES, "ScratchBuffer")
 
-    def remember_dims(self, variable: Variable) -> None:
+    def remember_dims(self, variable: VariableResource) -> None:
         if variable.value is not None:
             self._variable_dims[variable] = tuple(variable.value.shape)
 
-    def dims_of(self, variable: Variable) -> tuple[int, ...]:
+    def dims_of(self, variable: VariableResource) -> tuple[int, ...]:
         """A variable's shape before the kernel that is accounted for ran."""
         return self._variable_dims.get(variable, ())
 
     # --- failures
 
-    def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> Usage:
+    def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> FailureUsage:
         """What there is to say of a source that has no room for so many bytes."""
         live = tuple(source.live)
-        return Usage(
+        return FailureUsage(
             source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
         )
 
-    def failed(self, failure: Failure) -> OpError:
+    def failed(self, failure: MemoryFailure) -> OpError:
         """A kernel failed: the first one of a step ends it."""
         self._tell(failure.line)
         if self.failure is None:
@@ -264,7 +264,7 @@ class Ledger:
         if not self._aborts & (self._aborts - 1):
             self._tell(abort_line(error))
 
-    def _tell(self, line: LogLine | None) -> None:
+    def _tell(self, line: DumpLine | None) -> None:
         if line is not None and self._log is not None:
             self._log(line)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.memory.buffers import Buffer
-from placesim.memory.sources import Entry
-from placesim.runtime.recording import Execution, Recorder
+from placesim.memory.sources import JournalEntry
+from placesim.runtime.recording import Execution, ExecutionRecorder
 
 BEFORE = -1
 """Stands for an execution: the buffer was there when the step began."""
@@ -26,7 +26,7 @@ class Lifetime(NamedTuple):
     is_kept: bool
 
 
-def lifetimes(recorder: Recorder) -> dict[str, list[Lifetime]]:
+def lifetimes(recorder: ExecutionRecorder) -> dict[str, list[Lifetime]]:
     """All buffers of the last step that was recorded, by device, in the order in which they were made."""
     last = _Step(recorder.steps[-1], recorder.moments[-1])
     readers: dict[Buffer, list[int]] = {}
@@ -53,7 +53,7 @@ class _Step:
         return "" if site is None else site.name
 
 
-def _lifetimes(journal: Sequence[Entry], step: _Step, readers: dict[Buffer, list[int]]) -> Iterator[Lifetime]:
+def _lifetimes(journal: Sequence[JournalEntry], step: _Step, readers: dict[Buffer, list[int]]) -> Iterator[Lifetime]:
     freed = {entry.buffer: entry for entry in journal if not entry.is_made}
     for buffer, is_made, node, moment in journal:
         if not is_made or moment > step.end:

@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from placesim.dtypes import RESOURCE, DType
+from placesim.dtypes import RESOURCE, DataType
 from placesim.graph.graph import Signature
-from placesim.memory.buffers import Source
-from placesim.runtime.kernels.memory_rules import Aliases, Forwards, ForwardsBroadcast, MemoryRule, TensorMemory, item_size
+from placesim.memory.buffers import BufferSource
+from placesim.runtime.kernels.memory_rules import (
+    AliasRule,
+    BroadcastForwardingRule,
+    ForwardingRule,
+    MemoryRule,
+    TensorMemory,
+    item_size,
+)
 from placesim.runtime.resources import value_dims
 
 
@@ -21,14 +28,14 @@ class PlainKernel:
 
     __slots__ = ("_aliased", "_candidates", "_dtype", "_item_size", "_on_host", "_owner", "_source")
 
-    def __init__(self, owner: str, dtype: DType, rule: MemoryRule | None, source: Source, *, on_host: bool) -> None:
+    def __init__(self, owner: str, dtype: DataType, rule: MemoryRule | None, source: BufferSource, *, on_host: bool) -> None:
         self._owner = owner
         self._dtype = dtype
         self._item_size = item_size(dtype)
         self._on_host = on_host
         self._source = source
-        self._candidates = rule.candidates if isinstance(rule, Forwards | ForwardsBroadcast) else _none
-        self._aliased = rule.source if isinstance(rule, Aliases) else None
+        self._candidates = rule.candidates if isinstance(rule, ForwardingRule | BroadcastForwardingRule) else _none
+        self._aliased = rule.source if isinstance(rule, AliasRule) else None
 
     def run(self, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
         """The output, held once; the inputs have been dropped.  Raises OutOfMemory, with the inputs as they were."""
@@ -71,7 +78,7 @@ def _none(memories: Sequence[TensorMemory]) -> tuple[int, ...]:
 def is_plain(rule: MemoryRule | None, signature: Signature) -> bool:
     """Whether a kernel's memory is that of a `PlainKernel`: it has one output, and neither handles nor references."""
     return (
-        (rule is None or isinstance(rule, Forwards | ForwardsBroadcast | Aliases))
+        (rule is None or isinstance(rule, ForwardingRule | BroadcastForwardingRule | AliasRule))
         and len(signature.output_dtypes) == 1
         and RESOURCE not in (*signature.input_dtypes, *signature.output_dtypes)
         and not any((*signature.input_is_ref, *signature.output_is_ref))

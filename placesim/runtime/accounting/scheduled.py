@@ -10,7 +10,7 @@ from placesim.memory.buffers import Buffer
 from placesim.runtime.accounting.ledger import Ledger, make_constants
 from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.accounting.sites import Site
-from placesim.runtime.accounting.step_account import FETCHED, StepAccount, share
+from placesim.runtime.accounting.step_account import FETCHED, StepAccount, share_memory
 from placesim.runtime.node_steps import Step, gather_positions
 from placesim.runtime.program import Instruction, Program
 from placesim.runtime.schedule import Schedule
@@ -114,7 +114,7 @@ class ScheduledAccounts:
             if note is not None:
                 note(given, values, made)
             for memory, count in zip(made, readers, strict=True):
-                share(memory, count)
+                share_memory(memory, count)
             memories[first:last] = made
             for position in dropped:
                 store[position] = memories[position] = None
@@ -143,7 +143,7 @@ class ScheduledAccounts:
             if note is not None:
                 note(given, (), (made,))
             if readers != 1:
-                share(made, readers)
+                share_memory(made, readers)
             memories[output] = made
             for position in dropped:
                 store[position] = memories[position] = None

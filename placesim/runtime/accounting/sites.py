@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.memory.sources import DeviceSource
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
@@ -32,7 +32,7 @@ class Site:
     rule: MemoryRule | None
     plain: PlainKernel | None
     attrs: Attrs
-    output_dtypes: tuple[DType, ...]
+    output_dtypes: tuple[DataType, ...]
     output_is_ref: tuple[bool, ...]
     output_on_host: tuple[bool, ...]
     source: DeviceSource

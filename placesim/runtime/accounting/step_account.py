@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from placesim.dtypes import INT8, DType
+from placesim.dtypes import INT8, DataType
 from placesim.errors import OpError
-from placesim.memory.buffers import Buffer, OutOfMemory, foreign
+from placesim.memory.buffers import Buffer, OutOfMemory, foreign_buffer
 from placesim.memory.sources import DeviceSource
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import (
-    Usage,
+    FailureUsage,
     kernel_failure,
     transfer_failure,
     value_error,
@@ -26,7 +26,7 @@ from placesim.runtime.kernels.memory_rules import (
     TensorMemory,
     VariableMemory,
 )
-from placesim.runtime.resources import ResourceHandle, Variable, value_dims
+from placesim.runtime.resources import ResourceHandle, VariableResource, value_dims
 
 FETCHED = "is fetched: until the step ends"
 """How long the memory of what a step gives its client is in use."""
@@ -172,19 +172,19 @@ class StepAccount:
 
     def _read(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
-    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[Variable]]:
+    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[VariableResource]]:
         """The inputs as the kernel sees them, the memory of the resources that they name, and the ref variables among them."""
         ledger = self._ledger
         inputs: list[TensorMemory] = []
         variables: dict[int, VariableMemory] = {}
         stores: dict[int, StoreMemory] = {}
-        own: list[Variable] = []
+        own: list[VariableResource] = []
         for position, (memory, value) in enumerate(zip(memories, values, strict=True)):
-            if isinstance(value, Variable) and not site.instruction.reads_ref[position]:
+            if isinstance(value, VariableResource) and not site.instruction.reads_ref[position]:
                 held = variables[position] = ledger.variable(value)
                 own.append(value)
                 memory = TensorMemory(ledger.dims_of(value), value.dtype, held.buffer, is_ref=True)
-            elif isinstance(value, Variable):
+            elif isinstance(value, VariableResource):
                 memory = ledger.dereferenced(memory, value)
             elif isinstance(value, ResourceHandle):
                 resource = ledger.find_resource(value)
@@ -200,7 +200,7 @@ class StepAccount:
     ) -> None:
         """The resource that a node makes, or names by its attrs."""
         made = outputs[0] if outputs else None
-        if isinstance(made, Variable):
+        if isinstance(made, VariableResource):
             variables[ITSELF] = self._ledger.variable(made)
         elif isinstance(made, ResourceHandle):
             resource = self._ledger.find_resource(made)
@@ -237,7 +237,7 @@ class StepAccount:
         site: Site,
         inputs: Sequence[TensorMemory],
         lack: OutOfMemory,
-        asked: tuple[tuple[int, ...], DType],
+        asked: tuple[tuple[int, ...], DataType],
         *,
         is_temporary: bool = False,
     ) -> OpError:
@@ -248,7 +248,7 @@ class StepAccount:
         failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
         return ledger.failed(failure)
 
-    def _usage(self, lack: OutOfMemory, site: Site) -> Usage:
+    def _usage(self, lack: OutOfMemory, site: Site) -> FailureUsage:
         source = lack.source if isinstance(lack.source, DeviceSource) else site.source
         readers = dict(self._last_readers())
         for _, memory in self._results:
@@ -265,7 +265,7 @@ class StepAccount:
         if given is not None:
             tensor.buffer = None if given.buffer is None else given.buffer.hold()
         elif tensor.size:
-            tensor.buffer = foreign(tensor.size)
+            tensor.buffer = foreign_buffer(tensor.size)
         return tensor
 
     def _result(self, memory: TensorMemory, value: Any) -> None:
@@ -312,7 +312,7 @@ class StepAccount:
         self._results = []
 
 
-def share(memory: TensorMemory, readers: int) -> None:
+def share_memory(memory: TensorMemory, readers: int) -> None:
     """A tensor that was held once is handed to so many readers."""
     if memory.buffer is None or memory.is_ref:
         return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.memory.buffers import Buffer
-from placesim.memory.sources import DeviceSource, Entry
+from placesim.memory.sources import DeviceSource, JournalEntry
 from placesim.runtime.accounting.ledger import Ledger
 
 CURVE_POINTS = 240
@@ -101,7 +101,7 @@ def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> Device
     )
 
 
-def _trace(journal: Sequence[Entry]) -> array[int]:
+def _trace(journal: Sequence[JournalEntry]) -> array[int]:
     numbers: dict[Buffer, int] = {}
     trace = array("q")
     for entry in journal:
@@ -113,7 +113,7 @@ def _trace(journal: Sequence[Entry]) -> array[int]:
     return trace
 
 
-def _holders_at(journal: Sequence[Entry], at: int, kept: dict[Buffer, str]) -> tuple[Holder, ...]:
+def _holders_at(journal: Sequence[JournalEntry], at: int, kept: dict[Buffer, str]) -> tuple[Holder, ...]:
     made: dict[Buffer, int] = {}
     for position, entry in enumerate(journal[: at + 1]):
         if entry.is_made:

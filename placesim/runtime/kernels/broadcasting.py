@@ -9,7 +9,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Tensor, one_per_output
-from placesim.runtime.kernels.memory_rules import ForwardsBroadcast, MemoryRule, forwards
+from placesim.runtime.kernels.memory_rules import BroadcastForwardingRule, MemoryRule, forwards
 from placesim.runtime.shapes import broadcasted, format_dims, unchanged
 
 Elementwise = Callable[..., Any]
@@ -17,7 +17,7 @@ Elementwise = Callable[..., Any]
 _OVER_INPUT = forwards(0)
 
 
-binary_memory: MemoryRule = ForwardsBroadcast()
+binary_memory: MemoryRule = BroadcastForwardingRule()
 """What an op of two inputs does with memory: it writes over the first of them that it may write to."""
 
 

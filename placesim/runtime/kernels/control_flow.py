@@ -13,7 +13,7 @@ import numpy as np
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table
-from placesim.runtime.kernels.memory_rules import KernelMemory, ValueUnknown, aliases
+from placesim.runtime.kernels.memory_rules import KernelMemory, UnknownValue, aliases
 from placesim.runtime.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
 
 
@@ -76,7 +76,7 @@ def switch_memory(memory: KernelMemory) -> None:
     try:
         chosen = int(memory.value(1))
         live: int | None = chosen if 0 <= chosen <= last else last
-    except ValueUnknown:
+    except UnknownValue:
         live = None
     for output in range(last + 1):
         if live is None or output == live:

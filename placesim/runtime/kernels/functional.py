@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.graph.constants import dtype_of
 from placesim.ops.attributes import Attrs, FunctionName
@@ -38,7 +38,7 @@ def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any])
 
 
 def _call_branch(
-    context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DType]
+    context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DataType]
 ) -> Sequence[Any]:
     """The results of a branch or a body; InternalError where they are not what the op declares."""
     results = _call(context, function, inputs)
@@ -49,7 +49,7 @@ def _call_branch(
     return results
 
 
-def other_types(results: Sequence[Any], declared: Sequence[DType]) -> Iterator[tuple[int, str, DType]]:
+def other_types(results: Sequence[Any], declared: Sequence[DataType]) -> Iterator[tuple[int, str, DataType]]:
     """The results that are arrays of another type than is declared: position, type, declared type."""
     for index, (value, dtype) in enumerate(zip(results, declared, strict=False)):
         if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:

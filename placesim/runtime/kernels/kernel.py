@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import InternalError
 from placesim.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
@@ -27,7 +27,7 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 """`(input shapes, output shapes, attrs) -> floating point operations`, where all shapes are fully known."""
 
 
-class WouldWait(Exception):
+class KernelWait(Exception):
     """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
 
 
@@ -36,7 +36,7 @@ class Kernel(NamedTuple):
 
     `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
     tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
-    `WouldWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
+    `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
     buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.
     """
 
@@ -102,13 +102,13 @@ def is_expensive(kernel: Kernel) -> bool:
     return kernel.flops is not None and kernel.flops is not one_per_output
 
 
-def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefused where it has no room."""
+def zeros(shape: tuple[int, ...], dtype: DataType) -> Tensor:
+    """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefusal where it has no room."""
     check_room(shape, dtype)
     return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
 
 
-def undeclared_type(context: KernelContext, given: str, declared: DType, index: int = 0) -> InternalError:
+def undeclared_type(context: KernelContext, given: str, declared: DataType, index: int = 0) -> InternalError:
     """What TensorFlow's executor says of an output of another type than the node's attrs declare; no kernel checks that."""
     return InternalError(
         f"Output {index} of type {given} does not match declared output type {declared.name} "

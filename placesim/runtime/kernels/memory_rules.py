@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DType
-from placesim.memory.buffers import Buffer, OutOfMemory, Source, foreign
+from placesim.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DataType
+from placesim.memory.buffers import Buffer, BufferSource, OutOfMemory, foreign_buffer
 from placesim.ops.attributes import Attrs
 
 INTRA_OP_THREADS = 1
@@ -34,11 +34,11 @@ ITSELF = -1
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
 
 
-Kind = tuple[tuple[int, ...], DType]
+Kind = tuple[tuple[int, ...], DataType]
 """Shape and type of a tensor, as TensorFlow's error names them where there is no room for it."""
 
 
-class ValueUnknown(Exception):
+class UnknownValue(Exception):
     """A rule needs the value of an input that is not known before the step runs."""
 
 
@@ -54,7 +54,7 @@ class TensorMemory:
     def __init__(
         self,
         dims: tuple[int, ...],
-        dtype: DType,
+        dtype: DataType,
         buffer: Buffer | None = None,
         value: np.ndarray[Any, Any] | None = None,
         is_ref: bool = False,
@@ -97,7 +97,7 @@ class TensorMemory:
         return math.prod(self.dims) * item_size(self.dtype)
 
 
-def item_size(dtype: DType) -> int:
+def item_size(dtype: DataType) -> int:
     """The bytes of one element, as an allocator sees it."""
     return dtype.size or _OBJECT_BYTES[dtype]
 
@@ -171,9 +171,9 @@ class KernelMemory:
         inputs: Sequence[TensorMemory],
         outputs: Sequence[TensorMemory],
         attrs: Attrs,
-        source: Source,
+        source: BufferSource,
         *,
-        host_source: Source | None = None,
+        host_source: BufferSource | None = None,
         variables: dict[int, VariableMemory] | None = None,
         stores: dict[int, StoreMemory] | None = None,
         counts_temporaries: bool = True,
@@ -199,10 +199,10 @@ class KernelMemory:
     # --- what a rule asks
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
-        """The value of an input.  ValueUnknown where it is not known yet."""
+        """The value of an input.  UnknownValue where it is not known yet."""
         value = self.inputs[index].value
         if value is None:
-            raise ValueUnknown
+            raise UnknownValue
         return np.asarray(value)
 
     def is_read(self, output: int) -> bool:
@@ -285,7 +285,7 @@ class KernelMemory:
         """The output lies in memory that the device's allocator does not know."""
         self._is_made[output] = True
         size = self.outputs[output].size
-        self.outputs[output].buffer = foreign(size) if size else None
+        self.outputs[output].buffer = foreign_buffer(size) if size else None
 
     def leave_dead(self, output: int) -> None:
         """The output is dead: it has no memory."""
@@ -393,7 +393,7 @@ class KernelMemory:
             self.renew_variable(source, variable.buffer.size)
         variable.copies_on_read = True
 
-    def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DType = FLOAT) -> Buffer | None:
+    def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
         """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
 
         `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
@@ -408,7 +408,7 @@ class KernelMemory:
         self._temporaries.append(buffer)
         return buffer
 
-    def temporary_like(self, tensor: TensorMemory, dtype: DType | None = None) -> Buffer | None:
+    def temporary_like(self, tensor: TensorMemory, dtype: DataType | None = None) -> Buffer | None:
         """A temporary of a tensor's shape and type, or of another type."""
         dtype = dtype or tensor.dtype
         return self.temporary(tensor.elements * item_size(dtype), tensor.dims, dtype)
@@ -463,7 +463,7 @@ class KernelMemory:
             for output, is_made in enumerate(self._is_made):
                 if not is_made and not self.outputs[output].is_ref:
                     self.allocate(output)
-        except (OutOfMemory, ValueUnknown):
+        except (OutOfMemory, UnknownValue):
             self._undo()
             raise
         finally:
@@ -490,7 +490,7 @@ MemoryRule = Callable[[KernelMemory], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Forwards:
+class ForwardingRule:
     """The rule of an op that writes its output over the first of these inputs that it may write to."""
 
     inputs: tuple[int, ...]
@@ -505,7 +505,7 @@ class Forwards:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardsBroadcast:
+class BroadcastForwardingRule:
     """The rule of an op of two inputs that broadcast: never over a scalar that the other is no scalar beside.
 
     Such a scalar is not even tried where the other has one element too.
@@ -523,7 +523,7 @@ class ForwardsBroadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class Aliases:
+class AliasRule:
     """The rule of an op whose output is its input's buffer."""
 
     source: int = 0
@@ -535,12 +535,12 @@ class Aliases:
 
 def forwards(*inputs: int, output: int = 0) -> MemoryRule:
     """An op that writes its output over the first of these inputs that it may write to."""
-    return Forwards(inputs, output)
+    return ForwardingRule(inputs, output)
 
 
 def aliases(source: int = 0, output: int = 0) -> MemoryRule:
     """An op whose output is its input's buffer."""
-    return Aliases(source, output)
+    return AliasRule(source, output)
 
 
 def alias_same_shape(memory: KernelMemory) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
+from placesim.dtypes import RESOURCE, STRING, VARIANT, DataType
 from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.memory_rules import MemoryRule
 from placesim.runtime.kernels.sketch import Sketch, as_array, stacked
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
-from placesim.runtime.resources import TYPE_HASHES, ResourceHandle, Variable
+from placesim.runtime.resources import TYPE_HASHES, ResourceHandle, VariableResource
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
 from placesim.wire import message_field, number_field
 
@@ -53,9 +53,9 @@ def _private_name(context: KernelContext) -> str:
     return found
 
 
-def strings_of(handle: ResourceHandle) -> Variable:
+def strings_of(handle: ResourceHandle) -> VariableResource:
     """A ref to the two strings by which the older ops know a resource."""
-    return Variable(handle.name, STRING, string_array([handle.container.encode(), handle.name.encode()], (2,)))
+    return VariableResource(handle.name, STRING, string_array([handle.container.encode(), handle.name.encode()], (2,)))
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
@@ -65,7 +65,7 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
     """
     if isinstance(holder, ResourceHandle):
         return holder
-    strings = np.asarray(holder.value if isinstance(holder, Variable) else holder, object)
+    strings = np.asarray(holder.value if isinstance(holder, VariableResource) else holder, object)
     # a handle that went through an op as a tensor of one element
     if strings.dtype == object and strings.size == 1 and isinstance(strings.reshape(-1)[0], ResourceHandle):
         found: ResourceHandle = strings.reshape(-1)[0]
@@ -154,7 +154,7 @@ def users(
 
 
 def check_signature(
-    holder: Any, types: tuple[Sequence[DType], Sequence[DType]], expected: tuple[Sequence[DType], Sequence[DType]]
+    holder: Any, types: tuple[Sequence[DataType], Sequence[DataType]], expected: tuple[Sequence[DataType], Sequence[DataType]]
 ) -> None:
     """InvalidArgumentError unless an op's types, of inputs after the handle and of outputs, are those its resource expects."""
     if [tuple(side) for side in types] == [tuple(side) for side in expected]:
@@ -168,7 +168,7 @@ def check_signature(
     raise InvalidArgumentError(f"Signature mismatch, have: {sides[0]} expected: {sides[1]}")
 
 
-def types_text(dtypes: Sequence[DType]) -> str:
+def types_text(dtypes: Sequence[DataType]) -> str:
     """`int64, string`."""
     return ", ".join(dtype.name for dtype in dtypes)
 
@@ -181,7 +181,7 @@ def shapes_text(shapes: Sequence[Dims]) -> str:
 # --- values of any type in collections ------------------------------------------------------------------------------
 
 
-def slices(value: Any, dtype: DType) -> list[Any]:
+def slices(value: Any, dtype: DataType) -> list[Any]:
     """A tensor `[n, ...]` cut along its first axis; a scalar resource or variant is the object itself."""
     if isinstance(value, Sketch):
         return [value[i] for i in range(len(value))]
@@ -190,7 +190,7 @@ def slices(value: Any, dtype: DType) -> list[Any]:
     return [piece.item() for piece in pieces] if dtype in (RESOURCE, VARIANT) and array.ndim == 1 else pieces
 
 
-def stack_values(values: Sequence[Any], dtype: DType, shape: Sequence[int] = ()) -> Any:
+def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = ()) -> Any:
     """Equally shaped values as one tensor with a new first axis; `shape` is an element's where there are none."""
     if not values:
         return np.empty((0, *shape), dtype.numpy)

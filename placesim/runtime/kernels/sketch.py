@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import UsageError
 
 NOTHING: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Sketch:
 
     __slots__ = ("dtype", "known", "opened_by", "origin", "roots", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dtype: DType, origin: str = "", roots: frozenset[str] | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DataType, origin: str = "", roots: frozenset[str] | None = None) -> None:
         self.shape = shape
         self.dtype = dtype.numpy
         self.origin = origin
@@ -90,7 +90,7 @@ def own_copy(value: Any) -> Any:
     return value if isinstance(value, Sketch) else np.array(value)
 
 
-def as_array(value: Any, dtype: DType) -> Any:
+def as_array(value: Any, dtype: DataType) -> Any:
     """The value as an array of that type; a sketch is what it is."""
     return value if isinstance(value, Sketch) else np.asarray(value, dtype.numpy)
 

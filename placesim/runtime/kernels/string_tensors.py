@@ -31,7 +31,7 @@ def flat_strings(tensor: Any) -> list[bytes]:
 
 
 def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
-    """A function of one string for every string; AllocationRefused where there is no room for as many bytes as they have."""
+    """A function of one string for every string; AllocationRefusal where there is no room for as many bytes as they have."""
     texts = flat_strings(tensor)
     check_text_of(texts)
     return string_array(list(map(function, texts)), np.shape(tensor))

@@ -13,7 +13,7 @@ from placesim.placement.placer import Placement
 from placesim.runtime.initial_values import VARIABLE_OPS
 from placesim.runtime.program import DeviceState
 from placesim.runtime.resources import ResourceHandle, ResourceManager
-from placesim.runtime.saving.values import NamedTensor, Packer, UnsavableError, unpack
+from placesim.runtime.saving.values import NamedTensor, Packer, UnsavableError, file_name, unpack
 
 Tensor = np.ndarray[Any, Any]
 
@@ -32,16 +32,16 @@ class DeviceRecord(NamedTuple):
     left: tuple[str, ...] = ()
 
 
-class Kept(NamedTuple):
+class SavedState(NamedTuple):
     """The same again as objects: resources, and each node's own state (its generator)."""
 
     resources: ResourceManager
     node_states: dict[str, dict[str, Any]]
 
-    def before(self) -> Kept:
+    def before(self) -> SavedState:
         """The same with what a session needs that begins anew: names of nodes' own resources, and no generators."""
         named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
-        return Kept(self.resources, named)
+        return SavedState(self.resources, named)
 
     def give(self, state: DeviceState) -> None:
         """Have a device keep it."""
@@ -50,7 +50,7 @@ class Kept(NamedTuple):
             state.node_states.setdefault(name, {}).update(own)  # in place: what was prepared before holds it
 
 
-def record_of(state: DeviceState) -> DeviceRecord:
+def record_state(state: DeviceState) -> DeviceRecord:
     """What a device keeps between two steps; tensors are shared with it."""
     packer = Packer()
     left: list[str] = []
@@ -61,7 +61,7 @@ def record_of(state: DeviceState) -> DeviceRecord:
             makers += filter(None, [getattr(resource, "maker", "")])
             resources.append([handle.container, handle.name, handle.type, packer.pack(resource)])
         except UnsavableError:
-            left.append(f"{type(resource).__name__} '{handle.name}'")
+            left.append(f"{file_name(resource)} '{handle.name}'")
     nodes = {}
     for name, own in state.node_states.items():
         packed = {}
@@ -76,10 +76,10 @@ def record_of(state: DeviceState) -> DeviceRecord:
     return DeviceRecord(state.device.name, kept, tuple(packer.tensors), tuple(dict.fromkeys(makers)), tuple(left))
 
 
-def kept_of(record: DeviceRecord) -> Kept:
+def restore_state(record: DeviceRecord) -> SavedState:
     """Raises DataLossError for a record of another release."""
     tensors = [tensor.value for tensor in record.tensors]
-    kept = Kept(ResourceManager(), {})
+    kept = SavedState(ResourceManager(), {})
     try:
         rows, nodes = record.state["resources"], record.state["nodes"]
         kept.resources.private_count = record.state["names"]
@@ -93,7 +93,7 @@ def kept_of(record: DeviceRecord) -> Kept:
     return kept
 
 
-def settle(found: Mapping[str, Kept], placement: Placement, states: Mapping[str, DeviceState]) -> None:
+def settle(found: Mapping[str, SavedState], placement: Placement, states: Mapping[str, DeviceState]) -> None:
     """Give each device what it kept, and each variable that is placed elsewhere now to its new device.
 
     Raises FailedPreconditionError for what a device kept that there is no longer, but for variables and generators.
@@ -136,17 +136,17 @@ def _move(owner: ResourceManager | None, own: ResourceManager, handle: ResourceH
         own.put(handle, variable)
 
 
-def _check_gone(device: str, kept: Kept, states: Mapping[str, DeviceState]) -> None:
+def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]) -> None:
     for handle, resource in () if device in states else kept.resources.named():
         if handle.type not in VARIABLE_OPS.values():
             error = FailedPreconditionError(
-                f"the checkpoint has {type(resource).__name__} '{handle.name}' of {device}, which this machine lacks"
+                f"the checkpoint has {file_name(resource)} '{handle.name}' of {device}, which this machine lacks"
             )
             error.help = ("a restart needs the devices that the run began with",)
             raise error
 
 
-def left_out(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
+def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
     """What a checkpoint of these lacks, so that a session of the graph begins it anew."""
     bodies = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
     left = [(name, record) for record in records for name in record.left]

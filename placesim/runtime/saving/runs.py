@@ -8,10 +8,10 @@ from pathlib import Path
 
 from placesim.checkpoints.series import Series
 from placesim.deadlines import run_within
-from placesim.graph.steps import Step
-from placesim.runtime.saving.devices import left_out
+from placesim.graph.steps import GraphStep
+from placesim.runtime.saving.devices import find_missing_state
 from placesim.runtime.saving.sessions import SavedSession, check_graph, graph_variables, read_session, write_session
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 
 KEEP = 5
 """How many checkpoints TensorFlow's `Saver` keeps where nobody says."""
@@ -49,7 +49,7 @@ class RunSaver:
         """How many steps were done before."""
         return 0 if self._saved is None else self._saved.step
 
-    def resume(self, session: Session, steps: Sequence[Step]) -> None:
+    def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
         """Give a session what it had after these steps.  Raises OpError, located, for another graph's checkpoint."""
         if self._saved is None:
             return
@@ -58,18 +58,18 @@ class RunSaver:
         self._tell(f"goes on with step {self.done}, from {self._prefix}")
         self._saved = None
 
-    def nothing_left(self, session: Session) -> None:
+    def nothing_left(self, session: GraphSession) -> None:
         """Say that all steps were done before.  Raises as `resume`."""
         if self._saved is not None:
             check_graph(self._saved, session.graph, self._prefix)
         self._tell(f"nothing is left to do: all steps are done in {self._prefix}")
 
-    def after(self, session: Session, done: int, *, is_last: bool) -> None:
+    def after(self, session: GraphSession, done: int, *, is_last: bool) -> None:
         """A step has ended, the `done`th of all.  Raises UsageError for a file that can't be written."""
         if not self._every or not (is_last or done % self._every == 0):
             return
         records = run_within(session.config.timeout_seconds, session.records)
-        left = left_out(records, session.graph)
+        left = find_missing_state(records, session.graph)
         if left and not self._told:
             self._told = True
             self._tell(f"checkpoints lack what a restart begins anew: {', '.join(left)}")

@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, STRING, DType, parse_dtype
+from placesim.dtypes import DTYPES, STRING, DataType, parse_dtype
 from placesim.errors import DataLossError
 from placesim.ops.attributes import Shape
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, VariableResource
 
 Tensor = np.ndarray[Any, Any]
 
 _KERNELS = f"{__name__.rpartition('.saving')[0]}.kernels"
-_KNOWN: dict[str, type] = {"Variable": Variable, "ResourceHandle": ResourceHandle, "Shape": Shape}
+_KNOWN: dict[str, type] = {"VariableResource": VariableResource, "ResourceHandle": ResourceHandle, "Shape": Shape}
 _CLASSES = {
     "Philox": "philox",
     "WordStream": "philox",
     "IteratorResource": "data.iterators",
     "Queue": "resources.queue_attempts",
-    "FirstInFirstOut": "resources.queue_attempts",
-    "Shuffled": "resources.queue_attempts",
-    "ByPriority": "resources.queue_attempts",
-    "Prioritized": "resources.queue_attempts",
+    "FifoOrder": "resources.queue_attempts",
+    "ShuffleOrder": "resources.queue_attempts",
+    "PriorityOrder": "resources.queue_attempts",
+    "PriorityElement": "resources.queue_attempts",
     "FixedTable": "resources.table_storage",
     "ChangingTable": "resources.table_storage",
     "DenseTable": "resources.table_storage",
@@ -40,11 +40,23 @@ _CLASSES = {
     "DenseGradients": "resources.accumulators",
     "SparseGradients": "resources.sparse_accumulators",
     "Barrier": "resources.barriers",
-    "Waiting": "resources.barriers",
-    "Buffer": "resources.staging",
+    "IncompleteElement": "resources.barriers",
+    "StagingBuffer": "resources.staging",
     "StagingMap": "resources.staging",
 }
 """Each class of kernels whose objects are saved, by its name, and its module: many, of which a session has few."""
+_FILE_NAMES = {
+    "VariableResource": "Variable",
+    "FifoOrder": "FirstInFirstOut",
+    "ShuffleOrder": "Shuffled",
+    "PriorityOrder": "ByPriority",
+    "PriorityElement": "Prioritized",
+    "IncompleteElement": "Waiting",
+    "StagingBuffer": "Buffer",
+    "TensorArrayStore": "TensorArray",
+}
+"""Each class that checkpoints and messages have by another name than its own, and that name."""
+_BY_FILE_NAME = {name: kind for kind, name in _FILE_NAMES.items()}
 _PLAIN = (type(None), bool, int, float, str)
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(DTYPES.values()) if dtype.size}
 _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError, OverflowError, RecursionError)
@@ -54,11 +66,17 @@ class UnsavableError(Exception):
     """For an object that is none of tensors and plain values."""
 
 
+def file_name(value: Any) -> str:
+    """The name of an object's class in checkpoints and messages."""
+    name = type(value).__name__
+    return _FILE_NAMES.get(name, name)
+
+
 class NamedTensor(NamedTuple):
     """A tensor beside plain values; `name` is the variable's whose value it is, else empty."""
 
     name: str
-    dtype: DType
+    dtype: DataType
     value: Tensor
 
 
@@ -88,7 +106,7 @@ class Packer:
             return [type(value).__name__, *map(self._packed, value)]
         if type(value) is dict:
             return ["dict", *([self._packed(key), self._packed(found)] for key, found in value.items())]
-        if isinstance(value, DType):
+        if isinstance(value, DataType):
             return ["type", value.name]
         return self._object(value)
 
@@ -96,17 +114,18 @@ class Packer:
         name = type(value).__name__
         if type(value) is not _KNOWN.get(name) and f"{_KERNELS}.{_CLASSES.get(name)}" != type(value).__module__:
             raise UnsavableError(name)
+        name = file_name(value)
         if isinstance(value, tuple):
             return ["object", name, *map(self._packed, value)]
         state = _parts(value)
-        if isinstance(value, Variable) and isinstance(value.value, np.ndarray | np.generic):
+        if isinstance(value, VariableResource) and isinstance(value.value, np.ndarray | np.generic):
             return ["object", name, *([key, self._held(value, key, found)] for key, found in state.items())]
         return ["object", name, *([key, self._packed(found)] for key, found in state.items())]
 
-    def _held(self, variable: Variable, key: str, found: Any) -> Any:
+    def _held(self, variable: VariableResource, key: str, found: Any) -> Any:
         return self._tensor(found, variable.name, variable.dtype) if key == "value" else self._packed(found)
 
-    def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DType | None = None) -> Any:
+    def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DataType | None = None) -> Any:
         """Its number, and how it lies in memory where that is not row by row: other ways of summing give other last bits."""
         array = np.asarray(value)
         if array.dtype == object:
@@ -184,7 +203,8 @@ def _read_objects(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Tensor:
 
 def _read_object(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     name, *parts = rest
-    made = _KNOWN.get(name) or getattr(import_module(f"{_KERNELS}.{_CLASSES[name]}"), name)
+    kind = _BY_FILE_NAME.get(name, name)
+    made = _KNOWN.get(kind) or getattr(import_module(f"{_KERNELS}.{_CLASSES[kind]}"), kind)
     if issubclass(made, tuple):
         return tuple.__new__(made, _read_items(parts, tensors))
     state = {key: _unpacked(value, tensors) for key, value in parts}

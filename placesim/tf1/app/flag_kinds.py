@@ -99,7 +99,7 @@ class EnumClassParser(ArgumentParser):
         raise ValueError(f"value should be one of <{'|'.join(self.enum_class.__members__)}>")
 
 
-class _Separated(ArgumentParser):
+class _SeparatedListParser(ArgumentParser):
     """Texts in one."""
 
     separator: str | None = ","
@@ -110,11 +110,11 @@ class _Separated(ArgumentParser):
         return [item.strip() for item in argument.split(self.separator)] if argument else []
 
 
-class ListParser(_Separated):
+class ListParser(_SeparatedListParser):
     """Texts between commas."""
 
 
-class WhitespaceSeparatedListParser(_Separated):
+class WhitespaceSeparatedListParser(_SeparatedListParser):
     """Texts between spaces."""
 
     separator = None

@@ -22,7 +22,7 @@ from placesim.tf1.type_specs import TensorSpec
 _CALLER = "Dataset_from_generator"
 
 
-class _Running:
+class _GeneratorRuns:
     """The generators of one dataset that were begun and have not ended, by number."""
 
     def __init__(self, generator: Callable[..., Any]) -> None:
@@ -60,7 +60,7 @@ def from_generator(
         raise TypeError("`generator` must be a Python callable.")
     spec = _spec(output_types, output_shapes, output_signature)
     given = () if args is None else tuple(convert_n_to_tensor(args, name="args"))
-    running = _Running(generator)
+    running = _GeneratorRuns(generator)
     # TensorFlow asks by another op where only the types are told
     asks = _asked_by_types if output_types is not None and output_shapes else _asked
 
@@ -123,7 +123,7 @@ def _generated(dummy: Tensor, init: Any, following: Any, final: Any, spec: Any) 
 # --- an element -----------------------------------------------------------------------------------------------------
 
 
-def _asked_by_types(running: _Running, spec: Any, number: Tensor) -> Any:
+def _asked_by_types(running: _GeneratorRuns, spec: Any, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
     def generator_py_func(iterator_id: Any) -> Any:
@@ -135,7 +135,7 @@ def _asked_by_types(running: _Running, spec: Any, number: Tensor) -> Any:
     return structures.pack(spec, found)
 
 
-def _asked(running: _Running, spec: Any, number: Tensor) -> Any:
+def _asked(running: _GeneratorRuns, spec: Any, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
     def generator_py_func(iterator_id: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from placesim.formats.tensorflow.attr_value import read_string, write_attr
 from placesim.formats.tensorflow.function_def import REST
 from placesim.formats.tensorflow.messages import message_class, serialise
-from placesim.graph.graph import Function, NodeDef
+from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.functions.definitions import define
@@ -77,7 +77,7 @@ class _Body(Graph):
         return made.outputs[tensor.value_index]
 
 
-def _named(function: Function) -> Function:
+def _named(function: LibraryFunction) -> LibraryFunction:
     """The function under the name that its hash gives it."""
     rest = message_class("FunctionDef")()
     rest.signature.is_stateful = True
@@ -94,7 +94,7 @@ _START = 0xDECAFCAFFE
 _MASK = (1 << 64) - 1
 
 
-def _hash(function: Function) -> int:
+def _hash(function: LibraryFunction) -> int:
     """Of a function without a name, arguments and attrs: its signature, its nodes by name, its results."""
     signature = message_class("OpDef")(description=_DESCRIPTION, is_stateful=True)
     for result in function.outputs:

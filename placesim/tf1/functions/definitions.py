@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.formats.tensorflow.function_def import stateful_attrs
 from placesim.graph.function_writing import write_function
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import AttrValue
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import Graph
@@ -39,7 +39,9 @@ class _Names:
         return self.unique(_BEFORE_LETTERS.sub("", _NOT_IN_ARGUMENTS.sub("_", node_name.lower())) or "unknown")
 
 
-def define(graph: FunctionGraph, attrs: Mapping[str, AttrValue] | None = None, output_names: Sequence[str] = ()) -> Function:
+def define(
+    graph: FunctionGraph, attrs: Mapping[str, AttrValue] | None = None, output_names: Sequence[str] = ()
+) -> LibraryFunction:
     """The FunctionDef of a body under the name of its graph."""
     names = _Names()
     results = [names.unique(name) for name in output_names] or [names.argument(tensor.op.name) for tensor in graph.outputs]

@@ -12,7 +12,7 @@ from typing import Any
 
 from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.node_def import NodeWriter
-from placesim.graph.graph import Function
+from placesim.graph.graph import LibraryFunction
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import as_list
 from placesim.tf1.conversion import convert_to_tensor
@@ -61,7 +61,7 @@ class DefinedFunction:
         self._shape_func = shape_func
         self._attrs = attrs
         self._body: FunctionGraph | None = None
-        self._defined: Function | None = None
+        self._defined: LibraryFunction | None = None
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class DefinedFunction:
         """Names and types of its ops that have state."""
         return [(op.name, op.type) for op in self._made()[0]._operations if op._is_stateful]
 
-    def _made(self) -> tuple[FunctionGraph, Function]:
+    def _made(self) -> tuple[FunctionGraph, LibraryFunction]:
         if self._body is None or self._defined is None:
             plain = self._func_name or getattr(self._function, "__name__", "lambda").replace("<lambda>", "lambda")
             self._body = body = _DefunGraph(plain)
@@ -146,7 +146,7 @@ def _numbered(names: Sequence[str], types: Sequence[Any]) -> list[str]:
     return [names[min(i, len(names) - 1)] for i in range(len(types))]
 
 
-def _hash(function: Function) -> str:
+def _hash(function: LibraryFunction) -> str:
     """Eleven letters that follow from what a function does.
 
     TensorFlow's are made of its own hash of the FunctionDef, so they differ from these; names alone tell.

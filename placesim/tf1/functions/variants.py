@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.tensor import Tensor
 
@@ -11,7 +11,7 @@ _PASSING = frozenset(("Identity", "TensorListResize", "ZerosLike", "AddN", "Whil
 _BRANCHING = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
 
 
-def element_type(tensor: Tensor) -> DType | None:
+def element_type(tensor: Tensor) -> DataType | None:
     """The type of what a variant holds, None where it is not known."""
     seen: set[Tensor] = set()
     while tensor not in seen:
@@ -19,7 +19,7 @@ def element_type(tensor: Tensor) -> DType | None:
         op = tensor.op
         attrs = op.node.attrs
         if "element_dtype" in attrs:
-            found: DType = attrs["element_dtype"]
+            found: DataType = attrs["element_dtype"]
             return found
         if len(set(attrs.get("Toutput_types", ()))) == 1:
             return attrs["Toutput_types"][0]  # type: ignore[no-any-return]

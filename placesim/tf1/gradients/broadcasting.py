@@ -12,7 +12,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf: Any = namespace("")
 
 
-class Reduction(NamedTuple):
+class GradientReduction(NamedTuple):
     """How a gradient of the output's shape becomes one of the input's."""
 
     shape: Any
@@ -36,15 +36,15 @@ def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
     return all(shape.is_fully_defined() for shape in shapes) and shapes[0] == shapes[1] == shapes[2]
 
 
-def reductions(x: Any, y: Any) -> tuple[Reduction, Reduction]:
+def reductions(x: Any, y: Any) -> tuple[GradientReduction, GradientReduction]:
     """How the gradients of a broadcast operation's two inputs are reduced; its nodes are made at once, the sums by `of`."""
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
     if static is None:
         x_axes, y_axes = gen("BroadcastGradientArgs")(x_shape, y_shape)
-        return Reduction(x_shape, x_axes, True), Reduction(y_shape, y_axes, True)
+        return GradientReduction(x_shape, x_axes, True), GradientReduction(y_shape, y_axes, True)
     (x_static, x_needed), (y_static, y_needed) = static
-    return Reduction(x_shape, x_static, x_needed), Reduction(y_shape, y_static, y_needed)
+    return GradientReduction(x_shape, x_static, x_needed), GradientReduction(y_shape, y_static, y_needed)
 
 
 def reduced(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.tf1.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Elements:
     """The methods of a Graph that find its operations and tensors."""
 
-    builder: GraphBuilder
+    builder: ScopedGraphBuilder
     _operations: list[Operation]
 
     def get_operations(self) -> list[Operation]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from placesim.devices.names import DeviceSpec as ParsedDevice
+from placesim.devices.names import DeviceName as ParsedDevice
 from placesim.errors import GraphBuildError
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Node
 from placesim.tf1 import device_spec
 from placesim.tf1.tensor import Operation, Tensor
@@ -22,7 +22,7 @@ _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueErro
 class Scopes:
     """The methods of a Graph that are entered by `with`."""
 
-    builder: GraphBuilder
+    builder: ScopedGraphBuilder
     _control_flow_context: Any
     _default_depths: list[int]
     _extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...]

@@ -130,7 +130,7 @@ Conv2D = _layer(2, "Conv2D", "Conv2D", (1, 1))
 Conv3D = _layer(3, "Conv3D", "Conv3D", (1, 1, 1))
 
 
-class _Transposed(_Convolution):
+class _TransposedConvolution(_Convolution):
     def _kernel_shapes(self, channels: int) -> list[list[int]]:
         return [[*self.kernel_size, self.filters, channels]]
 
@@ -172,7 +172,7 @@ class _Transposed(_Convolution):
         return tf.nn.conv2d_transpose(inputs, kernel, whole, strides=list(strides), **options)
 
 
-class _TransposedInit(_Transposed):
+class _TransposedConvolutionInit(_TransposedConvolution):
     def __init__(
         self,
         filters: int,
@@ -199,11 +199,11 @@ class _TransposedInit(_Transposed):
         super().__init__(filters, kernel_size, options)
 
 
-class Conv2DTranspose(_TransposedInit):
+class Conv2DTranspose(_TransposedConvolutionInit):
     """The gradient of a convolution over images, as a layer."""
 
 
-class Conv3DTranspose(_TransposedInit):
+class Conv3DTranspose(_TransposedConvolutionInit):
     """The gradient of a convolution over volumes, as a layer."""
 
     rank = 3

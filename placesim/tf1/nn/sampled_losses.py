@@ -16,7 +16,7 @@ def _sum_rows(x: Any) -> Any:
     return tf.reshape(tf.matmul(x, ones), [-1])
 
 
-class _Sampled:
+class _SampledClasses:
     """The classes of one loss: the true ones of each example, and those that are drawn for all of them."""
 
     def __init__(
@@ -95,7 +95,7 @@ def _sampled_logits(
     tables = list(weights) if hasattr(weights, "_get_variable_list") else weights
     tables = tables if isinstance(tables, list | tuple) else [tables]
     with name_scope(name, "compute_sampled_logits", [*tables, biases, inputs, labels]):
-        sampled = _Sampled(labels, num_sampled, num_classes, num_true, sampled_values, seed)
+        sampled = _SampledClasses(labels, num_sampled, num_classes, num_true, sampled_values, seed)
         true, drawn = sampled.logits(tables, biases, inputs, strategy)
         if removes_hits:
             drawn = sampled.without_hits(drawn)

@@ -9,7 +9,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.optimizers.optimizer import Optimizer
 
 
-class ByOps(Optimizer):
+class OpOptimizer(Optimizer):
     """An optimizer whose updates are ops of their own: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
 
     `update` is X; `hyperparameters` the names of the constants in the order that they are made in; `inputs` what the op takes

@@ -7,10 +7,10 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
-from placesim.tf1.optimizers.by_ops import ByOps
+from placesim.tf1.optimizers.by_ops import OpOptimizer
 
 
-class GradientDescentOptimizer(ByOps):
+class GradientDescentOptimizer(OpOptimizer):
     """`var -= learning_rate * gradient`."""
 
     update = "GradientDescent"
@@ -31,7 +31,7 @@ class GradientDescentOptimizer(ByOps):
         return gen("ResourceScatterAdd")(handle.handle, indices, -grad * rate)
 
 
-class MomentumOptimizer(ByOps):
+class MomentumOptimizer(OpOptimizer):
     """`accumulation = momentum * accumulation + gradient; var -= learning_rate * accumulation`."""
 
     update = "Momentum"
@@ -57,7 +57,7 @@ class MomentumOptimizer(ByOps):
         return {"use_nesterov": self._use_nesterov}
 
 
-class RMSPropOptimizer(ByOps):
+class RMSPropOptimizer(OpOptimizer):
     """Divides the gradient by a running root of its mean square, about its mean where `centered`."""
 
     update = "RMSProp"
@@ -94,7 +94,7 @@ class RMSPropOptimizer(ByOps):
             self._zeros_slot(variable, "momentum", self._name)
 
 
-class AdagradOptimizer(ByOps):
+class AdagradOptimizer(OpOptimizer):
     """Divides the learning rate by the root of the sum of squares of all gradients so far."""
 
     update = "Adagrad"
@@ -120,7 +120,7 @@ class AdagradOptimizer(ByOps):
             self._get_or_make_slot_with_initializer(variable, start, variable.get_shape(), dtype, "accumulator", self._name)
 
 
-class AdadeltaOptimizer(ByOps):
+class AdadeltaOptimizer(OpOptimizer):
     """Adadelta."""
 
     update = "Adadelta"
@@ -143,7 +143,7 @@ class AdadeltaOptimizer(ByOps):
             self._zeros_slot(variable, "accum_update", self._name)
 
 
-class AdamOptimizer(ByOps):
+class AdamOptimizer(OpOptimizer):
     """Adam: running means of gradient and squared gradient, corrected for their start at zero."""
 
     update = "Adam"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.optimizers.by_ops import ByOps, refuse_negative
+from placesim.tf1.optimizers.by_ops import OpOptimizer, refuse_negative
 
 
-class FtrlOptimizer(ByOps):
+class FtrlOptimizer(OpOptimizer):
     """FTRL, with L1 and L2 strengths."""
 
     _LEAST_RATE = 1e-36
@@ -72,7 +72,7 @@ class FtrlOptimizer(ByOps):
             self._tensors[name] = tf.convert_to_tensor(values[name], name=name)
 
 
-class ProximalGradientDescentOptimizer(ByOps):
+class ProximalGradientDescentOptimizer(OpOptimizer):
     """Gradient descent with L1 and L2 strengths."""
 
     update = "ProximalGradientDescent"
@@ -97,7 +97,7 @@ class ProximalGradientDescentOptimizer(ByOps):
         )
 
 
-class ProximalAdagradOptimizer(ByOps):
+class ProximalAdagradOptimizer(OpOptimizer):
     """Adagrad with L1 and L2 strengths."""
 
     update = "ProximalAdagrad"
@@ -132,7 +132,7 @@ class ProximalAdagradOptimizer(ByOps):
             self._get_or_make_slot(variable, start, "accumulator", self._name)
 
 
-class AdagradDAOptimizer(ByOps):
+class AdagradDAOptimizer(OpOptimizer):
     """Dual averaging Adagrad."""
 
     update = "AdagradDA"

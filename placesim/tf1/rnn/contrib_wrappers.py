@@ -12,7 +12,7 @@ from placesim.tf1.rnn.contrib_cells import linear
 tf: Any = namespace("")
 
 
-class _Around(RNNCell):
+class _ScopedWrapper(RNNCell):
     """A cell around another one, which has a variable scope of its own."""
 
     def __init__(self, cell: Any, reuse: Any = None) -> None:
@@ -33,7 +33,7 @@ class _Around(RNNCell):
             return self._cell.zero_state(batch_size, dtype)
 
 
-class InputProjectionWrapper(_Around):
+class InputProjectionWrapper(_ScopedWrapper):
     """A cell whose inputs go through a linear layer."""
 
     def __init__(self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None, reuse: Any = None) -> None:
@@ -45,7 +45,7 @@ class InputProjectionWrapper(_Around):
         return self._cell(projected if self._activation is None else self._activation(projected), state)
 
 
-class OutputProjectionWrapper(_Around):
+class OutputProjectionWrapper(_ScopedWrapper):
     """A cell whose output goes through a linear layer."""
 
     def __init__(self, cell: Any, output_size: int, activation: Any = None, reuse: Any = None) -> None:
@@ -64,7 +64,7 @@ class OutputProjectionWrapper(_Around):
         return projected if self._activation is None else self._activation(projected), new
 
 
-class EmbeddingWrapper(_Around):
+class EmbeddingWrapper(_ScopedWrapper):
     """A cell whose inputs are numbers of rows of a table `embedding`."""
 
     def __init__(
@@ -87,7 +87,7 @@ class EmbeddingWrapper(_Around):
         return self._cell(embedded, state)
 
 
-class HighwayWrapper(_Around):
+class HighwayWrapper(_ScopedWrapper):
     """A cell whose inputs are let around it by a gate."""
 
     def __init__(self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
@@ -112,7 +112,7 @@ class HighwayWrapper(_Around):
         return given * carry + made * transform
 
 
-class AttentionCellWrapper(_Around):
+class AttentionCellWrapper(_ScopedWrapper):
     """A cell that attends to its own last `attn_length` outputs."""
 
     def __init__(

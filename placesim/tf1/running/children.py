@@ -25,11 +25,11 @@ def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
     """The spec of `multiprocessing.spawn`, which few scripts import: it is changed when it is loaded."""
     spec = PathFinder.find_spec(SPAWNING, path)
     if spec is not None and isinstance(spec.loader, SourceFileLoader):
-        spec.loader = _Spawning(spec.loader.name, spec.loader.path)
+        spec.loader = _SpawnLoader(spec.loader.name, spec.loader.path)
     return spec
 
 
-class _Spawning(SourceFileLoader):
+class _SpawnLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
         _tell_children(module)

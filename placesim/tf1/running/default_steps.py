@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from placesim.graph.steps import Fetch, Step
+from placesim.graph.steps import Fetch, GraphStep
 from placesim.tf1.graph_keys import GraphKeys
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def is_initialisation(elements: Any) -> bool:
     return True
 
 
-def default_steps(graph: Graph) -> tuple[Step, ...] | None:
+def default_steps(graph: Graph) -> tuple[GraphStep, ...] | None:
     """The two steps; None for a graph without variables and tables, all of which is one step anyway."""
     known = [
         variable for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES) for variable in graph.get_collection(key)
@@ -56,9 +56,9 @@ def default_steps(graph: Graph) -> tuple[Step, ...] | None:
     names += [table.name for table in graph.get_collection(GraphKeys.TABLE_INITIALIZERS)]
     if not names:
         return None
-    initial = Step(tuple(Fetch(name) for name in dict.fromkeys(names)))
+    initial = GraphStep(tuple(Fetch(name) for name in dict.fromkeys(names)))
     rest = tuple(_ends(graph))
-    return (initial, Step(rest)) if rest else (initial,)
+    return (initial, GraphStep(rest)) if rest else (initial,)
 
 
 def _ends(graph: Graph) -> Iterator[Fetch]:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from placesim.errors import PlacesimError
-from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
+from placesim.graph.steps import Config, Feed, Fetch, GraphFile, GraphStep
 from placesim.machines import current_machine, override_machines
 from placesim.tf1 import graph as graphs
 from placesim.tf1.release import speak
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from placesim.tf1.session.sessions import BaseSession
 
 
-class _Recorded:
+class _RecordedSession:
     """A session, and the steps that it was asked for."""
 
     def __init__(self, session: BaseSession) -> None:
         self.graph: Graph = session.graph
         self.session = session
-        self.steps: list[Step] = []
-        self.each_step: list[Step] | None = []
+        self.steps: list[GraphStep] = []
+        self.each_step: list[GraphStep] | None = []
         """The same one by one; None once that is too much to keep."""
         self.fed_bytes = 0
         self.has_run = False
 
-    def add(self, step: Step) -> None:
+    def add(self, step: GraphStep) -> None:
         """The next step; one like the last is a repetition of it, whatever is fed."""
         self._keep(step)
         last = self.steps[-1] if self.steps else None
@@ -44,7 +44,7 @@ class _Recorded:
         else:
             self.steps.append(step)
 
-    def _keep(self, step: Step) -> None:
+    def _keep(self, step: GraphStep) -> None:
         self.fed_bytes += sum(feed.value.nbytes for feed in step.feeds)
         if self.each_step is None or self.fed_bytes > MAX_FED_BYTES:
             self.each_step = None
@@ -60,22 +60,22 @@ MAX_FED_BYTES = 2**28
 """How much all steps of a script may be fed if each is to be kept as it was; an assumption."""
 
 
-def _shape_of(step: Step) -> tuple[Any, ...]:
+def _shape_of(step: GraphStep) -> tuple[Any, ...]:
     return step.fetches, tuple((feed.tensor, feed.value.shape) for feed in step.feeds)
 
 
-class Recorder:
+class ScriptRecorder:
     """Watches sessions; up to the first step nothing is computed, and that step ends the process."""
 
     def __init__(self, path: str, job: Mapping[str, Any]) -> None:
         self._path = path
         self._job = job
-        self._sessions: list[_Recorded] = []
+        self._sessions: list[_RecordedSession] = []
         self.computes: bool = job["until"] == "end"
 
     def opened(self, session: BaseSession) -> None:
         """A session was made."""
-        self._sessions.append(_Recorded(session))
+        self._sessions.append(_RecordedSession(session))
 
     def closed(self, session: BaseSession) -> None:
         """A session has ended."""
@@ -120,9 +120,9 @@ class Recorder:
         name = PurePath(self._path).stem
         if recorded is None:
             machine = current_machine()
-            from placesim.simulation.settings import machine_of
+            from placesim.simulation.settings import build_machine_settings
 
-            tasks, links = machine_of(None, machine.options)
+            tasks, links = build_machine_settings(None, machine.options)
             return GraphFile(name, core, inventory=tasks, links=links, config=Config(), steps=default_steps(graph))
         opened = recorded.session._opened
         steps = tuple(recorded.steps) or default_steps(graph)
@@ -130,7 +130,7 @@ class Recorder:
         config, links = opened.config, opened.links
         return GraphFile(name, core, inventory=opened.tasks, links=links, config=config, steps=steps, each_step=each_step)
 
-    def _chosen(self) -> _Recorded | None:
+    def _chosen(self) -> _RecordedSession | None:
         """The first session that ran something, else one that was asked for something, else one that has a graph."""
         found = [one for one in self._sessions if one.has_run]
         found += [one for one in self._sessions if one.steps]
@@ -145,8 +145,8 @@ class Recorder:
         return next((graph for graph in reversed(graphs.kept or ()) if len(graph.builder.graph)), default)
 
 
-def _step_of(elements: Sequence[Any], feeds: Mapping[Any, Any]) -> Step:
-    return Step(
+def _step_of(elements: Sequence[Any], feeds: Mapping[Any, Any]) -> GraphStep:
+    return GraphStep(
         tuple(Fetch(element.name) for element in elements), tuple(Feed(tensor.name, value) for tensor, value in feeds.items())
     )
 
@@ -168,7 +168,7 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     placement_log.is_silent = True
     override_machines(job["options"])
     speak(current_machine().options.release)
-    recorder = Recorder(path, job)
+    recorder = ScriptRecorder(path, job)
     watching.watch(recorder)
     how = "to its end"
     try:

@@ -20,8 +20,8 @@ from placesim.report.text.log import (
 )
 
 if TYPE_CHECKING:
-    from placesim.options import Options
-    from placesim.runtime.session import Session
+    from placesim.options import SimulationOptions
+    from placesim.runtime.session import GraphSession
     from placesim.simulation.programs import OpenedMachine
 
 shows_node: Shows | None = None
@@ -36,7 +36,7 @@ class PlacementLog:
     """Writes to standard output, as TensorFlow does; that a machine has no devices to map goes to standard error with the rest
     of its log."""
 
-    def __init__(self, machine: OpenedMachine, options: Options) -> None:
+    def __init__(self, machine: OpenedMachine, options: SimulationOptions) -> None:
         self._machine = machine
         self._is_on = machine.config.log_device_placement and not is_silent
         self._is_classic = options.log_style == "classic"
@@ -59,14 +59,14 @@ class PlacementLog:
         """A step asks for these nodes: in the first guides' order the log begins at them."""
         self._fetches = list(names)
 
-    def classic_error(self, error: PlacesimError, session: Session) -> str | None:
+    def classic_error(self, error: PlacesimError, session: GraphSession) -> str | None:
         """The text of the first guides for a device that there is not, where their style is asked for."""
         if not self._is_classic or not session.placements:
             return None
         found = format_classic_error(error, session.placements[-1], self._fetches)
         return None if found is None else str(found)
 
-    def write_placements(self, session: Session) -> None:
+    def write_placements(self, session: GraphSession) -> None:
         """What was placed since this was asked last."""
         placements = session.placements[self._written :]
         self._written = len(session.placements)

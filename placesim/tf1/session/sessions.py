@@ -25,7 +25,7 @@ from placesim.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
-    from placesim.runtime.session import Session as RuntimeSession
+    from placesim.runtime.session import GraphSession as RuntimeSession
     from placesim.simulation.programs import OpenedMachine
 
 
@@ -194,12 +194,12 @@ class BaseSession:
         return [feeds[element] if element in feeds else values.get(element) for element in elements]
 
     def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
-        from placesim.runtime.requests import Fetched
+        from placesim.runtime.requests import RequestedName
 
         fetched = [
-            Fetched(element.name, element.op.node.id, element.node_ref)
+            RequestedName(element.name, element.op.node.id, element.node_ref)
             if isinstance(element, Tensor)
-            else Fetched(element.name, element.node.id, None)
+            else RequestedName(element.name, element.node.id, None)
             for element in elements
         ]
         self._log.fetched(self._graph.builder.graph.nodes[one.node].name for one in fetched)

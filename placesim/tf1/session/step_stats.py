@@ -12,10 +12,10 @@ from placesim.runtime.process_memory import allocator_name
 
 if TYPE_CHECKING:
     from placesim.graph.graph import TensorRef
-    from placesim.runtime.describing import Output
+    from placesim.runtime.describing import OutputRecord
     from placesim.runtime.measuring import Measurements
-    from placesim.runtime.requests import Fetched
-    from placesim.runtime.session import Session
+    from placesim.runtime.requests import RequestedName
+    from placesim.runtime.session import GraphSession
 
 _MICRO = 1000
 
@@ -24,8 +24,8 @@ def fill_metadata(
     metadata: Any,
     options: Any,
     measurements: Measurements | None,
-    session: Session,
-    fetched: Sequence[Fetched],
+    session: GraphSession,
+    fetched: Sequence[RequestedName],
     feeds: Mapping[TensorRef, Any],
 ) -> None:
     """Put into a RunMetadata message what a RunOptions message asks for."""
@@ -84,7 +84,7 @@ class _Run(NamedTuple):
     name: str
     label: str
     op: str = RECEIVED
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[OutputRecord, ...] = ()
 
 
 def _write_outputs(stats: Any, run: _Run, allocator: str) -> None:
@@ -118,12 +118,14 @@ def _write_memory(stats: Any, run: _Run, allocator: str, since_epoch: int) -> No
             used.allocation_records.add(alloc_micros=moment, alloc_bytes=-allocation.size)
 
 
-def _write_partitions(metadata: Any, session: Session, fetched: Sequence[Fetched], feeds: Mapping[TensorRef, Any]) -> None:
+def _write_partitions(
+    metadata: Any, session: GraphSession, fetched: Sequence[RequestedName], feeds: Mapping[TensorRef, Any]
+) -> None:
     from placesim.formats.tensorflow.graph_def import write_partitions
     from placesim.formats.tensorflow.messages import parse
-    from placesim.runtime.prepared import wanted_of
+    from placesim.runtime.prepared import make_step_request
 
-    prepared = session.prepared_for(wanted_of(feeds, fetched))
+    prepared = session.prepared_for(make_step_request(feeds, fetched))
     parts = {part.device.name: part.graph for part in prepared.partitions.parts}
     for data in write_partitions(parts).values():
         metadata.partition_graphs.append(parse("GraphDef", data))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from placesim.tf1.sparse.values import IndexedSlicesValue, SparseTensorValue
 
 
-class Composite(NamedTuple):
+class CompositeValue(NamedTuple):
     """How one class is taken apart: `parts` gives its tensors, `build` makes the value of what they came to."""
 
     parts: Callable[[Any], Sequence[Any]]
@@ -28,15 +28,15 @@ def _build_slices(parts: Sequence[Any]) -> Any:
     return IndexedSlicesValue(parts[0], parts[1], parts[2] if len(parts) > 2 else None)
 
 
-COMPOSITES: dict[str, Composite] = {
-    "SparseTensor": Composite(_sparse_parts, lambda parts: SparseTensorValue(*parts)),
-    "IndexedSlices": Composite(_slices_parts, _build_slices),
+COMPOSITES: dict[str, CompositeValue] = {
+    "SparseTensor": CompositeValue(_sparse_parts, lambda parts: SparseTensorValue(*parts)),
+    "IndexedSlices": CompositeValue(_slices_parts, _build_slices),
 }
 """By the name of the class, among those of an object's: a script may have made a class of its own of one."""
-_registered: list[tuple[type, Composite, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
+_registered: list[tuple[type, CompositeValue, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
 
 
-def composite_of(value: Any) -> Composite | None:
+def composite_of(value: Any) -> CompositeValue | None:
     """How a value is taken apart; None for a tensor, an operation or a name."""
     for kind, found, _ in _registered:
         if isinstance(value, kind):
@@ -68,4 +68,4 @@ def register_session_run_conversion_functions(
         found, made[0] = fetch_function(value)
         return found
 
-    _registered.insert(0, (tensor_type, Composite(parts, lambda found: made[0](found)), feed_function))
+    _registered.insert(0, (tensor_type, CompositeValue(parts, lambda found: made[0](found)), feed_function))

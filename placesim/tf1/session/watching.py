@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Make = Callable[[str, Any], Any]
 
 
-class Watcher(Protocol):
+class SessionWatcher(Protocol):
     """Is told of each session, and asked before each step."""
 
     computes: bool
@@ -31,11 +31,11 @@ class Watcher(Protocol):
         """A session has ended."""
 
 
-_watchers: list[Watcher] = []
+_watchers: list[SessionWatcher] = []
 _makers: list[Make] = []
 
 
-def watch(watcher: Watcher) -> None:
+def watch(watcher: SessionWatcher) -> None:
     """Tell it from now on."""
     _watchers.append(watcher)
 

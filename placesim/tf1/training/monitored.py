@@ -1,7 +1,7 @@
 """`tf.train.MonitoredSession` and its like: sessions with hooks, which are made anew when a task is lost.
 
-A session of these is built in layers, each with `run`, `should_stop` and `close`: `Hooked` calls the hooks around a step,
-`Coordinated` ends the threads of queues with it, and `Recoverable` makes all of that again.
+A session of these is built in layers, each with `run`, `should_stop` and `close`: `HookedSession` calls the hooks around a
+step, `CoordinatedSession` ends the threads of queues with it, and `RecoverableSession` makes all of that again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from placesim.tf1 import errors
 from placesim.tf1.training.queue_runners import Coordinator, start_queue_runners
 from placesim.tf1.training.scaffold import Scaffold
 from placesim.tf1.training.session_creators import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
-from placesim.tf1.training.session_layers import Coordinated, Hooked, Recoverable, StepContext
+from placesim.tf1.training.session_layers import CoordinatedSession, HookedSession, RecoverableSession, StepContext
 
 USE_DEFAULT: Any = object()
 
 
-class _Monitored:
+class _MonitoredBase:
     """What MonitoredSession and SingularMonitoredSession share."""
 
     StepContext = StepContext
@@ -35,7 +35,7 @@ class _Monitored:
         self._patience_seconds = stop_grace_period_secs
         self._raw: Any = None
         self._coord: Coordinator | None = None
-        self._sess: Any = Recoverable(self._make) if should_recover else self._make()
+        self._sess: Any = RecoverableSession(self._make) if should_recover else self._make()
 
     def _make(self) -> Any:
         """The layers around a new session; its hooks know of it."""
@@ -45,7 +45,7 @@ class _Monitored:
             start_queue_runners(sess=self._raw, coord=self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._raw, self._coord)
-        return Coordinated(Hooked(self._raw, self._hooks), self._coord, self._patience_seconds)
+        return CoordinatedSession(HookedSession(self._raw, self._hooks), self._coord, self._patience_seconds)
 
     @property
     def graph(self) -> Any:
@@ -65,7 +65,7 @@ class _Monitored:
                 "`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's an "
                 f"instance method. Got {arguments} instead."
             )
-        if isinstance(self._sess, Recoverable):
+        if isinstance(self._sess, RecoverableSession):
             return self._sess.run_step_fn(step_fn, lambda: self._raw, None)
         return self._sess.run_step_fn(step_fn, self._raw, None)
 
@@ -105,7 +105,7 @@ class _Monitored:
         return kind is None
 
 
-class MonitoredSession(_Monitored):
+class MonitoredSession(_MonitoredBase):
     """A session with hooks that is made anew when a task is lost."""
 
     __module__ = "tensorflow.python.training.monitored_session"
@@ -116,7 +116,7 @@ class MonitoredSession(_Monitored):
         super().__init__(session_creator, hooks, True, stop_grace_period_secs)
 
 
-class SingularMonitoredSession(_Monitored):
+class SingularMonitoredSession(_MonitoredBase):
     """A session with hooks; what its steps raise is raised."""
 
     __module__ = "tensorflow.python.training.monitored_session"

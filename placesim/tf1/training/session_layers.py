@@ -1,6 +1,7 @@
 """The layers that a monitored session is built of, each with `run`, `should_stop` and `close`.
 
-`Hooked` calls the hooks around a step, `Coordinated` ends the threads of queues with it, `Recoverable` makes all of that again.
+`HookedSession` calls the hooks around a step, `CoordinatedSession` ends the threads of queues with it, `RecoverableSession`
+makes all of that again.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _Layer:
         return step_fn(StepContext(raw_session, run))
 
 
-class Hooked(_Layer):
+class HookedSession(_Layer):
     """Calls hooks before and after each step, and fetches and feeds what they ask for."""
 
     def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
@@ -157,7 +158,7 @@ def _join_options(options: Any, more: Any) -> None:
     options.output_partition_graphs = options.output_partition_graphs or more.output_partition_graphs
 
 
-class Coordinated(_Layer):
+class CoordinatedSession(_Layer):
     """Ends with the threads of a Coordinator, whose exceptions its steps raise."""
 
     def __init__(self, session: Any, coord: Coordinator, patience_seconds: float) -> None:
@@ -193,7 +194,7 @@ class Coordinated(_Layer):
             raise
 
 
-class Recoverable(_Layer):
+class RecoverableSession(_Layer):
     """Makes the session anew when a task is lost, and does the step again."""
 
     def __init__(self, create: Callable[[], Any]) -> None:

@@ -15,7 +15,7 @@ from placesim.tf1.training import initializing
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.training.session_manager import SessionManager
-from placesim.tf1.training.supervisor_threads import Repeated, StepCounter
+from placesim.tf1.training.supervisor_threads import PeriodicThread, StepCounter
 
 _REFERENCES = ("Variable", "VariableV2")
 _START, _STOP, _CHECKPOINT = 1, 2, 3
@@ -262,11 +262,11 @@ class Supervisor:
         found: list[LooperThread] = []
         if self._save_summaries_secs and self._summary_writer:
             if self._summary_op is not None:
-                found.append(Repeated(self, self._save_summaries_secs, lambda: self._write_summary(sess)))
+                found.append(PeriodicThread(self, self._save_summaries_secs, lambda: self._write_summary(sess)))
             if self._global_step is not None:
                 found.append(StepCounter(self, sess, self._save_summaries_secs))
         if self.saver and self._save_model_secs:
-            found.append(Repeated(self, self._save_model_secs, lambda: self._save(sess)))
+            found.append(PeriodicThread(self, self._save_model_secs, lambda: self._save(sess)))
         for thread in found:
             thread.start()
         self._started_threads.extend(found)

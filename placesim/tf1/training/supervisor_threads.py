@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from placesim.tf1.training.supervisor import Supervisor
 
 
-class Repeated(LooperThread):
+class PeriodicThread(LooperThread):
     """Does something every so many seconds, at once for the first time."""
 
     def __init__(self, supervisor: Supervisor, seconds: float, act: Callable[[], None]) -> None:

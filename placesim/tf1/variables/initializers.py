@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import placesim.tf1 as tf
-from placesim.graph.variables import fans
+from placesim.graph.variables import fan_in_and_out
 from placesim.tf1.dtypes import as_dtype
 
 TRUNCATED_STDDEV = 0.87962566103423978
@@ -43,7 +43,7 @@ class Initializer:
         return self.dtype if dtype is None else as_dtype(dtype)
 
 
-class _Filled(Initializer):
+class _FillInitializer(Initializer):
     """All elements alike."""
 
     function = ""
@@ -55,13 +55,13 @@ class _Filled(Initializer):
         return getattr(tf, self.function)(shape, self._dtype(dtype))
 
 
-class Zeros(_Filled):
+class Zeros(_FillInitializer):
     """`zeros_initializer`."""
 
     function = "zeros"
 
 
-class Ones(_Filled):
+class Ones(_FillInitializer):
     """`ones_initializer`."""
 
     function = "ones"
@@ -155,7 +155,7 @@ class VarianceScaling(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
-        fan_in, fan_out = fans(_sizes(_whole(shape, partition_info)))
+        fan_in, fan_out = fan_in_and_out(_sizes(_whole(shape, partition_info)))
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, fan)
         dtype = self._dtype(dtype)
@@ -261,7 +261,7 @@ class KerasTruncatedNormal(TruncatedNormal):
         super().__init__(mean, stddev, seed, dtype)
 
 
-class _KerasScaled(VarianceScaling):
+class _KerasVarianceScaling(VarianceScaling):
     scaling: tuple[float, str, str] = (1.0, "fan_in", "truncated_normal")
     fields = ("seed",)
 
@@ -269,23 +269,23 @@ class _KerasScaled(VarianceScaling):
         super().__init__(*self.scaling, seed)
 
 
-class HeNormal(_KerasScaled):
+class HeNormal(_KerasVarianceScaling):
     """`tf.keras.initializers.he_normal`."""
 
     scaling = (2.0, "fan_in", "truncated_normal")
 
 
-class HeUniform(_KerasScaled):
+class HeUniform(_KerasVarianceScaling):
     """`tf.keras.initializers.he_uniform`."""
 
     scaling = (2.0, "fan_in", "uniform")
 
 
-class LecunNormal(_KerasScaled):
+class LecunNormal(_KerasVarianceScaling):
     """`tf.keras.initializers.lecun_normal`."""
 
 
-class LecunUniform(_KerasScaled):
+class LecunUniform(_KerasVarianceScaling):
     """`tf.keras.initializers.lecun_uniform`."""
 
     scaling = (1.0, "fan_in", "uniform")

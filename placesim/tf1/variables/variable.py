@@ -62,7 +62,7 @@ class VariableDef:
     save_slice_info_def: SaveSliceInfo | None = field(default=None)
 
 
-class _Creating(type):
+class _VariableMetaclass(type):
     """Calling `tf.Variable` makes a variable of the kind that its arguments and the current scope ask for."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ class _Creating(type):
         return super().__call__(*args, **kwargs)
 
 
-class Variable(metaclass=_Creating):
+class Variable(metaclass=_VariableMetaclass):
     """A variable of the graph.  Its subclasses say which nodes it is made of.
 
     In expressions it stands for its value; where an op takes a reference or handle, for itself.

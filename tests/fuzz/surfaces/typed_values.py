@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.definitions import AttrDef
 from tests.fuzz.mutation import odd_text
@@ -78,7 +78,7 @@ def attr_value(rng: Random, attr: AttrDef) -> Any:
 
 def plain(value: Any) -> Any:
     """An attr's value as a graph file has it."""
-    if isinstance(value, DType):
+    if isinstance(value, DataType):
         return value.name
     if isinstance(value, Shape):
         return "unknown" if value.dims is None else list(value.dims)

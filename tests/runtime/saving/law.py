@@ -17,25 +17,25 @@ from typing import Any
 
 from placesim.errors import PlacesimError
 from placesim.files.access import FileAccess
-from placesim.graph.steps import Step
-from placesim.runtime.saving.devices import left_out
+from placesim.graph.steps import GraphStep
+from placesim.runtime.saving.devices import find_missing_state
 from placesim.runtime.saving.sessions import SavedSession, check_graph, graph_variables, read_session, write_session
-from placesim.runtime.session import Session
+from placesim.runtime.session import GraphSession
 from tests.engine.law import GRAPHS, Case, bits, fixed_seeds, graph_case, recorded_cases
 
 
-def single_steps(case: Case) -> list[Step]:
+def single_steps(case: Case) -> list[GraphStep]:
     """Each step as often as it runs."""
     return [replace(step, repeat=1) for step in case.steps for _ in range(step.repeat)]
 
 
-def open_case(case: Case, folder: Path) -> Session:
+def open_case(case: Case, folder: Path) -> GraphSession:
     """A session in this process."""
     files = FileAccess.of([case.directory], [folder])
-    return Session(case.file.graph, case.devices, case.config, initial_values=case.file.initial_values, files=files)
+    return GraphSession(case.file.graph, case.devices, case.config, initial_values=case.file.initial_values, files=files)
 
 
-def results(session: Session, steps: Sequence[Step]) -> Iterator[Any]:
+def results(session: GraphSession, steps: Sequence[GraphStep]) -> Iterator[Any]:
     """What each step gives and prints, to its last bit; behind an error nothing."""
     for step in steps:
         with redirect_stdout(StringIO()) as output, redirect_stderr(output):
@@ -59,7 +59,7 @@ def undisturbed(case: Case, folder: Path) -> tuple[list[Any], list[str]]:
         found.append(result)
         if isinstance(result[0], list):
             records = session.records()
-            left = left_out(records, session.graph)
+            left = find_missing_state(records, session.graph)
             write_session(str(folder / f"model-{number}"), SavedSession(number, records, tuple(graph_variables(session.graph))))
     session.close()
     return found, left

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from placesim.errors import DataLossError, FailedPreconditionError, OutOfRangeError
-from placesim.runtime.kernels.kernel import WouldWait
+from placesim.runtime.kernels.kernel import KernelWait
 from placesim.runtime.resources import REF_VARIABLE_TYPE, ResourceHandle
-from placesim.runtime.saving.devices import kept_of, record_of
+from placesim.runtime.saving.devices import record_state, restore_state
 from placesim.runtime.saving.sessions import SavedSession, read_session, write_session
 from placesim.runtime.saving.values import _CLASSES, Packer, UnsavableError, unpack
 from tests.runtime.kernel_calls import Machine
@@ -23,11 +23,11 @@ DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 def again(machine: Machine, folder: Path) -> Machine:
     """A machine that goes on where this one is, with what a file has of it."""
-    record = record_of(machine.state())
+    record = record_state(machine.state())
     assert not record.left
     write_session(str(folder / "model-1"), SavedSession(1, (record,), ()))
     other = Machine()
-    kept_of(read_session(str(folder / "model-1")).records[0]).give(other.state())
+    restore_state(read_session(str(folder / "model-1")).records[0]).give(other.state())
     return other
 
 
@@ -56,7 +56,7 @@ def take(machine: Machine, queues: dict[str, Any]) -> list[Any]:
             machine.new_step()
             try:
                 got = machine.run("QueueDequeueV2", queue, component_types=types)
-            except (WouldWait, OutOfRangeError):
+            except (KernelWait, OutOfRangeError):
                 break
             found.append(np.asarray(got).tolist())
     return found

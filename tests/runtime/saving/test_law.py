@@ -9,7 +9,7 @@ import pytest
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Fetch, Step
+from placesim.graph.steps import Fetch, GraphStep
 from tests.engine.law import Case, fixed_seeds, graph_case, recorded_cases
 from tests.runtime.saving.law import continued, undisturbed
 
@@ -55,7 +55,7 @@ def test_a_restart_on_fewer_devices(tmp_path: Path) -> None:
     ]
     config = {"allow_soft_placement": True}
     file = graph_file_from_mapping({"nodes": nodes, "config": config}, "nodes")
-    steps = (Step((Fetch("init"),)), Step((Fetch("more"),), repeat=3))
+    steps = (GraphStep((Fetch("init"),)), GraphStep((Fetch("more"),), repeat=3))
     many, few = (Case("nodes", file, tuple(build_devices((TaskInventory(gpu=n),))), file.config, steps, Path()) for n in (2, 1))
     expected, _ = undisturbed(many, tmp_path)
     assert continued(few, tmp_path, 2) == expected[2:]
@@ -65,7 +65,12 @@ def test_a_restart_on_fewer_devices(tmp_path: Path) -> None:
     file = graph_file_from_mapping({"nodes": table, "config": config}, "nodes")
     many, few = (
         Case(
-            "table", file, tuple(build_devices((TaskInventory(cpu=n),))), file.config, (Step((Fetch("^t"),), repeat=2),), Path()
+            "table",
+            file,
+            tuple(build_devices((TaskInventory(cpu=n),))),
+            file.config,
+            (GraphStep((Fetch("^t"),), repeat=2),),
+            Path(),
         )
         for n in (2, 1)
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import BOOL, FLOAT, INT64, STRING, UINT8, DType
+from placesim.dtypes import BOOL, FLOAT, INT64, STRING, UINT8, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 
 def cast(node: OnnxNode) -> Tensor:
@@ -12,7 +12,7 @@ def cast(node: OnnxNode) -> Tensor:
     number = node.attr("to")
     dtype = BY_ONNX_NUMBER.get(number)
     if dtype is None:
-        raise Unsupported(f"no such element type: got number {number}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {number}, expected one that TensorFlow has")
     return convert(node, node[0], dtype)
 
 
@@ -21,7 +21,7 @@ def cast_like(node: OnnxNode) -> Tensor:
     return convert(node, node[0], node.dtype(node[1]))
 
 
-def convert(node: OnnxNode, x: Tensor, dtype: DType) -> Tensor:
+def convert(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
     """A tensor as another type, as ONNX's Cast does it."""
     own = node.dtype(x)
     if own is dtype:
@@ -38,7 +38,7 @@ def convert(node: OnnxNode, x: Tensor, dtype: DType) -> Tensor:
     return node.emit("Cast", x, DstT=dtype)
 
 
-def _saturated(node: OnnxNode, x: Tensor, dtype: DType) -> Tensor:
+def _saturated(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
     """Clipped to the largest that the type has, also where it is infinite."""
     x = node.cast(x, FLOAT)
     most = _LARGEST[dtype.name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.dtypes import BOOL, UINT8
-from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, Unsupported, described
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
 
 
 def _of_two(op: str) -> Row:
@@ -12,7 +12,7 @@ def _of_two(op: str) -> Row:
             return node.emit("Equal", node[0], node[1])
         return node.emit_widened(op, *node.aligned())
 
-    return described(row, f"{op}.")
+    return describe_row(row, f"{op}.")
 
 
 def _plain(op: str) -> Row:
@@ -21,7 +21,7 @@ def _plain(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit(op, *(node.aligned() if len(node.inputs) > 1 else node.inputs))
 
-    return described(row, f"{op}.")
+    return describe_row(row, f"{op}.")
 
 
 def invert(node: OnnxNode) -> Tensor:
@@ -33,7 +33,7 @@ def shift(node: OnnxNode) -> Tensor:
     """LeftShift or RightShift; by more bits than there are, or by fewer than none, nothing but the sign is left."""
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
-        raise Unsupported(f"no such direction: got '{direction}', expected LEFT or RIGHT")
+        raise UnsupportedNodeError(f"no such direction: got '{direction}', expected LEFT or RIGHT")
     x, places = node[0], node[1]
     width = node.like(8 * node.dtype(x).size - 1, places)
     is_over = node.emit("Greater", places, width)
@@ -56,7 +56,7 @@ def bit_cast(node: OnnxNode) -> Tensor:
     number = node.attr("to")
     dtype = BY_ONNX_NUMBER.get(number)
     if dtype is None:
-        raise Unsupported(f"no such element type: got number {number}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {number}, expected one that TensorFlow has")
     if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow has no bits of a boolean, which is a byte of 0 or 1
         return node.cast(node.cast(node[0], UINT8) if dtype is not BOOL else node[0], dtype)
     return node.emit("Bitcast", node[0], type=dtype)

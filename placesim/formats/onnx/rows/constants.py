@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placesim.dtypes import FLOAT, INT64, STRING
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 from placesim.ops.attributes import TensorValue
 
 
@@ -20,7 +20,7 @@ def constant(node: OnnxNode) -> Tensor:
     for name in ("value_string", "value_strings"):
         if (found := node.attr(name)) is not None:
             return node.constant(found if isinstance(found, str | bytes) else list(found), STRING, name="Const")
-    raise Unsupported("no constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'")
+    raise UnsupportedNodeError("no constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'")
 
 
 def constant_of_shape(node: OnnxNode) -> Tensor:

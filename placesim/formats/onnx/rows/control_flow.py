@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.bodies import Given, conditional, read_body, read_in_place, repeat, scalar
+from placesim.formats.onnx.bodies import IterationResult, conditional, inline_body, read_body, repeat, scalar
 from placesim.formats.onnx.lists import INT64, tensor_value
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError
 from placesim.formats.onnx.values import Value
 from placesim.graph.graph import TensorRef
 
@@ -19,21 +19,21 @@ def _if(node: OnnxNode) -> Outputs:
     known = node.content(node[0])
     then, otherwise = _graph(node, "then_branch"), _graph(node, "else_branch")
     if known is not None:
-        return read_in_place(node, then if bool(known.reshape(())) else otherwise)
+        return inline_body(node, then if bool(known.reshape(())) else otherwise)
     return conditional(node, scalar(node, _value(node, 0)), then, otherwise)
 
 
 def _graph(node: OnnxNode, name: str) -> Any:
     found = node.attr(name)
     if found is None:
-        raise Unsupported(f"no '{name}': expected a graph")
+        raise UnsupportedNodeError(f"no '{name}': expected a graph")
     return found
 
 
 def _value(node: OnnxNode, index: int) -> Value:
     found = node.values[index]
     if found is None:
-        raise Unsupported(f"no input {index}: expected one")
+        raise UnsupportedNodeError(f"no input {index}: expected one")
     return found
 
 
@@ -41,13 +41,15 @@ def _loop(node: OnnxNode) -> Outputs:
     """A while loop, whose condition and body are functions."""
     graph = _graph(node, "body")
     if len(node.values) < 2:
-        raise Unsupported(f"{len(node.values)} inputs of a loop: expected a trip count and a condition, even if left out")
+        raise UnsupportedNodeError(
+            f"{len(node.values)} inputs of a loop: expected a trip count and a condition, even if left out"
+        )
     first = [_value(node, index) for index in range(2, len(node.values))]
     count, goes_on = (None if node.input(index) is None else scalar(node, _value(node, index)) for index in (0, 1))
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         found = read_body(body.reading, graph, [number, flag, *carried])
-        return Given(found[0], found[1 : len(first) + 1], found[len(first) + 1 :])
+        return IterationResult(found[0], found[1 : len(first) + 1], found[len(first) + 1 :])
 
     made = repeat(node, count, goes_on, first, turn)
     return [*made.carried, *made.gathered]
@@ -59,7 +61,7 @@ def _scan(node: OnnxNode) -> Outputs:
     graph = _graph(node, "body")
     values = [_value(node, index) for index in range(len(node.values))]
     if not 0 < count <= len(values):
-        raise Unsupported(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
+        raise UnsupportedNodeError(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
     states, scanned = values[: len(values) - count], values[len(values) - count :]
     gathered = len(graph.output) - len(states)
     return _scanned(
@@ -83,13 +85,13 @@ def _scanned(
     first_axis = _axis(node, scanned[0], ways[0][0])
     length = _size(node, scanned[0], first_axis)
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         slices = [
             _slice(node, body, value, _axis(node, value, axis), number, length if is_reverse else None)
             for value, axis, is_reverse in zip(scanned, *ways, strict=True)
         ]
         found = read_body(body.reading, graph, [*carried, *slices])
-        return Given(None, found[: len(states)], found[len(states) :])
+        return IterationResult(None, found[: len(states)], found[len(states) :])
 
     made = repeat(node, length, None, states, turn)
     gathered = [
@@ -104,7 +106,7 @@ def _axis(node: OnnxNode, value: Value, axis: int) -> int:
         return axis
     shape = value.shape
     if shape is None:
-        raise Unsupported(f"axis {axis} of a tensor whose rank is not known before it runs: expected one from 0 on")
+        raise UnsupportedNodeError(f"axis {axis} of a tensor whose rank is not known before it runs: expected one from 0 on")
     return axis + len(shape)
 
 
@@ -140,7 +142,7 @@ def _turned(node: OnnxNode, value: Value, axis: int, is_reverse: int) -> Value:
         made = node.emit("ReverseV2", made, np.array([0], np.int32))
     if axis:
         if shape is None:
-            raise Unsupported("gathered along an axis of a tensor whose rank is not known before it runs")
+            raise UnsupportedNodeError("gathered along an axis of a tensor whose rank is not known before it runs")
         axis = axis % len(shape)
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
         made, shape = node.emit("Transpose", made, np.array(order, np.int32)), tuple(shape[i] for i in order)
@@ -152,17 +154,17 @@ def _batched_scan(node: OnnxNode) -> Outputs:
     count = node.attr("num_scan_inputs", 0)
     graph = _graph(node, "body")
     if node.input(0) is not None:
-        raise Unsupported("sequences of their own lengths: got sequence_lens, expected it to be left out")
+        raise UnsupportedNodeError("sequences of their own lengths: got sequence_lens, expected it to be left out")
     values = [_value(node, index) for index in range(1, len(node.values))]
     if not 0 < count <= len(values):
-        raise Unsupported(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
+        raise UnsupportedNodeError(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
     states = len(values) - count
     gathered = len(graph.output) - states
     ways = ((0,) * count, node.attr("directions", (0,) * count))
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         own = [_slice(node, body, value, 0, number, None) for value in values]
-        return Given(None, [], _scanned(body, graph, own[:states], own[states:], ways, ((0,) * gathered,) * 2))
+        return IterationResult(None, [], _scanned(body, graph, own[:states], own[states:], ways, ((0,) * gathered,) * 2))
 
     return repeat(node, _size(node, values[0], 0), None, [], turn).gathered
 

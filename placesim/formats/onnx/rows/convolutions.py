@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import (
     UNIT,
-    Window,
+    AxisWindow,
     channels_first,
     channels_last,
     kernel_shape,
@@ -35,7 +35,7 @@ def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | No
     windows = list(windows_of(node, images, kernel_shape(node, filters)))
     spatial = len(windows)
     if spatial not in (1, 2, 3):
-        raise Unsupported(f"no convolution over {spatial} axes: expected 1 to 3")
+        raise UnsupportedNodeError(f"no convolution over {spatial} axes: expected 1 to 3")
     dims = node.shape(filters)
     images, filters, windows = _as_planes(node, images, filters, windows)
     planes = len(windows)
@@ -52,7 +52,9 @@ def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | No
     return _finished(node, made, bias, spatial)
 
 
-def _as_planes(node: OnnxNode, images: Tensor, filters: Tensor, windows: list[Window]) -> tuple[Tensor, Tensor, list[Window]]:
+def _as_planes(
+    node: OnnxNode, images: Tensor, filters: Tensor, windows: list[AxisWindow]
+) -> tuple[Tensor, Tensor, list[AxisWindow]]:
     if len(windows) > 1:
         return images, filters, windows
     axis = np.int32(2)
@@ -67,25 +69,27 @@ def _finished(node: OnnxNode, made: Tensor, bias: Tensor | None, spatial: int) -
     return node.emit("Squeeze", made, squeeze_dims=(2,)) if spatial == 1 else made
 
 
-def _is_plain(windows: Sequence[Window]) -> bool:
+def _is_plain(windows: Sequence[AxisWindow]) -> bool:
     """Whether DepthwiseConv2dNative takes such windows."""
     return len({window.stride for window in windows}) == 1 and all(window.rate == 1 for window in windows)
 
 
-def _strides(windows: Sequence[Window]) -> tuple[int, ...]:
+def _strides(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
     return (1, *(window.stride for window in windows), 1)
 
 
-def _rates(windows: Sequence[Window]) -> tuple[int, ...]:
+def _rates(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
     return (1, *(window.rate for window in windows), 1)
 
 
-def _padding(windows: Sequence[Window]) -> dict[str, Any]:
+def _padding(windows: Sequence[AxisWindow]) -> dict[str, Any]:
     pads = pads_of(windows)
     return {"padding": "EXPLICIT", "explicit_paddings": pads} if any(pads) else {"padding": "VALID"}
 
 
-def _depthwise(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[Window], counts: tuple[int, int]) -> Tensor:
+def _depthwise(
+    node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[AxisWindow], counts: tuple[int, int]
+) -> Tensor:
     """`counts` are the channels and the outputs."""
     groups, outputs = counts
     turned = node.emit("Transpose", filters, np.array([2, 3, 1, 0], np.int32))
@@ -94,7 +98,7 @@ def _depthwise(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequenc
     return node.emit("DepthwiseConv2dNative", images, shaped, strides=_strides(windows), **_padding(windows))
 
 
-def _volumes(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[Window], groups: int) -> Tensor:
+def _volumes(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[AxisWindow], groups: int) -> Tensor:
     turned = dilated(node, node.emit("Transpose", filters, np.array([2, 3, 4, 1, 0], np.int32)), windows)
     pads = pads_of(windows)
     padded = node.emit("Pad", images, np.array(pads, np.int32).reshape(-1, 2)) if any(pads) else images
@@ -113,12 +117,12 @@ def joined(node: OnnxNode, parts: Sequence[Tensor], axis: int) -> Tensor:
     return parts[0] if len(parts) == 1 else node.emit("ConcatV2", list(parts), np.int32(axis))
 
 
-def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[AxisWindow]) -> Tensor:
     """Filters `[taps..., channels, outputs]` with zeros between their taps, where no kernel has dilations."""
     for axis, window in enumerate(windows):
         if window.rate > 1:
             if window.reach > MOST_KNOWN:
-                raise Unsupported(f"too many elements of a window: got {window.reach}, expected at most {MOST_KNOWN}")
+                raise UnsupportedNodeError(f"too many elements of a window: got {window.reach}, expected at most {MOST_KNOWN}")
             paddings = np.zeros((len(windows) + 2, 2), np.int32)
             paddings[axis, 1] = 1
             padded = node.emit("Pad", filters, paddings)
@@ -140,7 +144,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
     taps = kernel_shape(node, filters)
     spatial = len(taps)
     if spatial not in (1, 2, 3):
-        raise Unsupported(f"no transposed convolution over {spatial} axes: expected 1 to 3")
+        raise UnsupportedNodeError(f"no transposed convolution over {spatial} axes: expected 1 to 3")
     node.known_rank(images)
     windows = _transposed_windows(node, images, taps)
     more = list(spatial_attr(node, "output_padding", spatial, 0))
@@ -156,7 +160,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
     return _finished(node, made, node.input(2), spatial)
 
 
-def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[Window]:
+def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[AxisWindow]:
     """What is cut from the ends of the whole output; negative where that has to be longer."""
     count, shape = len(taps), node.attr("output_shape")
     auto = node.attr("auto_pad", "NOTSET")
@@ -164,7 +168,7 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
         return list(windows_of(node, images, taps))
     strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
     more = spatial_attr(node, "output_padding", count, 0)
-    plain = [Window(*row, 0, 0) for row in zip(taps, strides, rates, strict=True)]
+    plain = [AxisWindow(*row, 0, 0) for row in zip(taps, strides, rates, strict=True)]
     if auto == "VALID" and shape is None:
         return plain
     dims = (node.shape(images) or ())[2:]
@@ -175,7 +179,7 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
         if shape is not None:
             size = dims[axis]
             if size is None:
-                raise Unsupported("padding not known before it runs: got an output_shape for an axis of unknown size")
+                raise UnsupportedNodeError("padding not known before it runs: got an output_shape for an axis of unknown size")
             total += size * window.stride - tuple(shape)[-count:][axis]
         less = total // 2
         before, after = (less, total - less) if auto == "SAME_UPPER" else (total - less, less)
@@ -183,9 +187,9 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
     return made
 
 
-def _transposed_sizes(node: OnnxNode, images: Tensor, windows: Sequence[Window], more: Sequence[int]) -> list[Value]:
+def _transposed_sizes(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], more: Sequence[int]) -> list[Value]:
     """The spatial sizes of the output."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     given = fold.sizes(images)[2:]
     known: list[Value] = [*[np.array(1, np.int32)] * (len(windows) - len(given)), *given]
     ends = [window.reach - window.stride - window.before - window.after for window in windows]
@@ -196,9 +200,9 @@ def _transposed_sizes(node: OnnxNode, images: Tensor, windows: Sequence[Window],
 
 
 def _transposed(
-    node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[Window], more: Sequence[int], sizes: list[Value]
+    node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[AxisWindow], more: Sequence[int], sizes: list[Value]
 ) -> Tensor:
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     pads = pads_of(windows)
     fits = min(pads) >= 0 and all(extra < window.stride for extra, window in zip(more, windows, strict=True))
     if len(windows) == 2 and fits:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, described
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 
 def _same(op: str) -> Row:
@@ -17,7 +17,7 @@ def _same(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *(node[i] for i in range(len(node.inputs))))
 
-    return described(row, f"{op}.")
+    return describe_row(row, f"{op}.")
 
 
 def _folded(op: str) -> Row:
@@ -27,7 +27,7 @@ def _folded(op: str) -> Row:
         tensors = [node[i] for i in range(len(node.inputs))]
         return reduce(lambda so_far, tensor: node.emit_widened(op, so_far, tensor), tensors)
 
-    return described(row, f"{op} of the first two inputs, then of that and the third, and so on.")
+    return describe_row(row, f"{op} of the first two inputs, then of that and the third, and so on.")
 
 
 def _of_two(op: str) -> Row:
@@ -36,7 +36,7 @@ def _of_two(op: str) -> Row:
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *node.aligned())
 
-    return described(row, f"{op}.")
+    return describe_row(row, f"{op}.")
 
 
 def divide(node: OnnxNode) -> Tensor:
@@ -125,7 +125,7 @@ def _of_last_axis(op: str) -> Row:
         order[axis], order[-1] = order[-1], order[axis]
         return node.permuted(node.emit_widened(op, node.permuted(x, order)), order)
 
-    return described(row, f"{op} of the last axis, which another is brought to; before version 13 of all axes from one on.")
+    return describe_row(row, f"{op} of the last axis, which another is brought to; before version 13 of all axes from one on.")
 
 
 def _of_flattened(node: OnnxNode, op: str) -> Tensor:
@@ -172,7 +172,7 @@ def _running(op: str) -> Row:
         wide = node.wider(op, node.dtype(x))
         return node.cast(node.emit(op, node.cast(x, wide), axis, **flags), node.dtype(x))
 
-    return described(row, f"{op}.")
+    return describe_row(row, f"{op}.")
 
 
 def dropout(node: OnnxNode) -> Outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placesim.dtypes import INT32, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def _scattered(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> T
     if reduction == "mul":
         return _multiplied(node, x, indices, updates)
     if reduction not in _SCATTERS:
-        raise Unsupported(f"no such reduction: got '{reduction}', expected none, add, mul, max or min")
+        raise UnsupportedNodeError(f"no such reduction: got '{reduction}', expected none, add, mul, max or min")
     op = _SCATTERS[reduction]
     return node.emit(op, x, indices, updates)
 
@@ -104,7 +104,7 @@ def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> 
     if node.op == "ScatterElements":
         depth = node.known_rank(x)
     if depth is None:
-        raise Unsupported("no product of updates: got indices of unknown length, expected a length that is known")
+        raise UnsupportedNodeError("no product of updates: got indices of unknown length, expected a length that is known")
     sizes = node.sizes(x)
     outer, inner = node.range_of(sizes, 0, depth), node.range_of(sizes, depth, None)
     steps = node.emit("Cumprod", outer, 0, exclusive=True, reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.dtypes import BOOL, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 
 def gemm(node: OnnxNode) -> Tensor:
@@ -27,7 +27,7 @@ def matmul(node: OnnxNode) -> Tensor:
     a, b = node[0], node[1]
     ranks = node.rank(a), node.rank(b)
     if 0 in ranks:
-        raise Unsupported("no product of matrices: got a scalar, expected tensors of one dimension at least")
+        raise UnsupportedNodeError("no product of matrices: got a scalar, expected tensors of one dimension at least")
     if ranks[0] == 1:
         a = node.emit("ExpandDims", a, 0)
     if ranks[1] == 1:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.folding import MOST_KNOWN, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.pools import sums_of_windows
-from placesim.formats.onnx.rows.windows import Window, channels_first, channels_last
+from placesim.formats.onnx.rows.windows import AxisWindow, channels_first, channels_last
 
 FLOAT = DTYPES["float"]
 
@@ -24,7 +24,7 @@ def batch_normalization(node: OnnxNode) -> list[Tensor | None]:
     if node.since >= 14 and node.attr("training_mode", 0):
         return _trained(node)
     if any(node.has_output(index) for index in range(1, 5)) or (node.since < 7 and not node.attr("is_test", 0)):
-        raise Unsupported("no statistics of training before version 14 of the op: expected one output")
+        raise UnsupportedNodeError("no statistics of training before version 14 of the op: expected one output")
     rank = node.known_rank(images)
     if rank == 4 and node.computes("FusedBatchNormV3", T=node.dtype(images), U=FLOAT):
         vectors = [node.cast(vector, FLOAT) for vector in (scale, offset, mean, variance)]
@@ -109,11 +109,11 @@ def rms_normalization(node: OnnxNode) -> Tensor:
     return node.emit("Mul", made, scale)
 
 
-def _stash(node: OnnxNode) -> DType:
+def _stash(node: OnnxNode) -> DataType:
     number = node.attr("stash_type", 1)
     found = BY_ONNX_NUMBER.get(number)
     if found is None or not node.computes("Rsqrt", T=found):
-        raise Unsupported(f"wrong stash_type: got {number}, expected the number of a floating point type")
+        raise UnsupportedNodeError(f"wrong stash_type: got {number}, expected the number of a floating point type")
     return found
 
 
@@ -127,7 +127,7 @@ def lp_normalization(node: OnnxNode) -> Tensor:
     tensor, p = node[0], node.attr("p", 2)
     axis = int32([node.attr("axis", -1)])
     if p not in (1, 2):
-        raise Unsupported(f"wrong p: got {p}, expected 1 or 2")
+        raise UnsupportedNodeError(f"wrong p: got {p}, expected 1 or 2")
     if p == 1:
         norm = node.emit("Sum", node.emit("Abs", tensor), axis, keep_dims=True)
     else:
@@ -151,12 +151,12 @@ def lrn(node: OnnxNode) -> Tensor:
     images, size = node[0], node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if size is None or not 1 <= size <= MOST_KNOWN:
-        raise Unsupported(f"wrong size: got {size}, expected a number from 1 to {MOST_KNOWN}")
+        raise UnsupportedNodeError(f"wrong size: got {size}, expected a number from 1 to {MOST_KNOWN}")
     if size % 2 and node.rank(images) == 4 and node.computes("LRN", T=node.dtype(images)):
         last = channels_last(node, images, 2)
         made = node.emit("LRN", last, depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
         return channels_first(node, made, 2)
-    around = Window(size, 1, 1, (size - 1) // 2, size // 2)
+    around = AxisWindow(size, 1, 1, (size - 1) // 2, size // 2)
     total = sums_of_windows(node, node.emit("Square", images), around, 1, node.known_rank(images))
     base = node.emit("AddV2", node.emit("Mul", total, node.like(alpha / size, total)), node.like(bias, total))
     return node.emit("RealDiv", images, node.emit("Pow", base, node.like(beta, base)))

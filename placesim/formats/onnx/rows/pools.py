@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Known, Value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Known, Value
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import (
     UNIT,
-    Window,
+    AxisWindow,
     channels_first,
     channels_last,
     kernel_shape,
@@ -25,7 +25,7 @@ from placesim.formats.onnx.rows.windows import (
 INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 
 
-def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[Window, ...], tuple[int, ...]]:
+def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...], tuple[int, ...]]:
     """The windows, padded as far as the last of them reaches, and how much of `after` is beyond the padding asked for."""
     windows = windows_of(node, tensor, kernel_shape(node))
     if not node.attr("ceil_mode", 0):
@@ -35,12 +35,12 @@ def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[Window, ...], tu
     return made, tuple(max(now.after - was.after, 0) for now, was in zip(made, windows, strict=True))
 
 
-def _rounded_up(window: Window, dim: int | None) -> Window:
+def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
     """`ceil_mode`: a last window that is not all there, if it begins before the padding behind."""
     if dim is None:
         # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
         if window.after + window.stride > window.reach:
-            raise Unsupported("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+            raise UnsupportedNodeError("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
         return window._replace(after=window.after + window.stride - 1)
     padded = dim + window.before + window.after
     count = -(-(padded - window.reach) // window.stride) + 1
@@ -104,7 +104,7 @@ def lp_pool(node: OnnxNode) -> Tensor:
     return node.emit("Pow", node.emit("Mul", mean, node.like(size, images)), node.like(1 / p, images))
 
 
-def _means(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> Tensor:
+def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Tensor:
     """The means of windows, all of whose padding counts as zeros."""
     spatial, zero = len(windows), node.like(0, images)
     native = spatial < 4 and all(window.rate == 1 for window in windows)
@@ -117,7 +117,7 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> Tensor:
     return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
 
 
-def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
+def _shares(windows: Sequence[AxisWindow], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
     """Which part of each window is counted, the axis's elements and so many pads on either side, along each axis in turn."""
     shares = []
     for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
@@ -129,14 +129,14 @@ def _shares(windows: Sequence[Window], dims: Sequence[int], counted: Sequence[tu
     return shares
 
 
-def _window_attrs(planes: Sequence[Window]) -> dict[str, Any]:
+def _window_attrs(planes: Sequence[AxisWindow]) -> dict[str, Any]:
     return {
         "ksize": (1, *(window.taps for window in planes), 1),
         "strides": (1, *(window.stride for window in planes), 1),
     }
 
 
-def _planes(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> tuple[Tensor, list[Window]]:
+def _planes(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, list[AxisWindow]]:
     """Channels last; one spatial axis as the second of two."""
     if len(windows) > 1:
         return channels_last(node, images, len(windows)), list(windows)
@@ -154,12 +154,12 @@ def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
     return node.like(np.iinfo(numpy).min if numpy.kind in "iu" else -np.inf, tensor)
 
 
-def _padded(node: OnnxNode, images: Tensor, windows: Sequence[Window], value: Tensor) -> Tensor:
+def _padded(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], value: Tensor) -> Tensor:
     """`[batch, channels, spatial...]` with padding, or less of it where a window leaves out the end."""
     return _pad(node, images, [(0, 0), (0, 0), *((w.before, w.after) for w in windows)], value)
 
 
-def _padded_last(node: OnnxNode, images: Tensor, windows: Sequence[Window], value: Tensor) -> Tensor:
+def _padded_last(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], value: Tensor) -> Tensor:
     return _pad(node, images, [(0, 0), *((w.before, w.after) for w in windows), (0, 0)], value)
 
 
@@ -169,7 +169,7 @@ def _pad(node: OnnxNode, images: Tensor, pads: Sequence[tuple[int, int]], value:
     return node.emit("PadV2", images, paddings, value) if paddings.any() else images
 
 
-def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[Window], op: str) -> Tensor:
+def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[AxisWindow], op: str) -> Tensor:
     """Windows' elements gathered along one axis after another, and reduced."""
     for axis, window in enumerate(windows, 2):
         gathered = node.emit("GatherV2", padded, _places(node, padded, window, axis), np.int32(axis))
@@ -177,7 +177,7 @@ def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[Window], op: str)
     return padded
 
 
-def sums_of_windows(node: OnnxNode, tensor: Tensor, window: Window, axis: int, rank: int) -> Tensor:
+def sums_of_windows(node: OnnxNode, tensor: Tensor, window: AxisWindow, axis: int, rank: int) -> Tensor:
     """The sums of windows along one axis of a tensor, padded with zeros."""
     pads = [(window.before, window.after) if other == axis else (0, 0) for other in range(rank)]
     padded = _pad(node, tensor, pads, node.like(0, tensor))
@@ -185,9 +185,9 @@ def sums_of_windows(node: OnnxNode, tensor: Tensor, window: Window, axis: int, r
     return node.emit("Sum", gathered, np.int32(axis + 1))
 
 
-def _places(node: OnnxNode, padded: Tensor, window: Window, axis: int) -> Value:
+def _places(node: OnnxNode, padded: Tensor, window: AxisWindow, axis: int) -> Value:
     """`[windows, taps]`: which elements of an axis each window takes."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     size = node.emit("GatherV2", node.emit("Shape", padded), np.int32(axis), np.int32(0))
     last = fold("Sub", size, np.array(window.reach - 1, np.int32))
     starts = fold("Range", np.array(0, np.int32), last, np.array(window.stride, np.int32))
@@ -195,12 +195,12 @@ def _places(node: OnnxNode, padded: Tensor, window: Window, axis: int) -> Value:
     return fold("AddV2", node.emit("ExpandDims", starts, np.int32(1)), steps)
 
 
-def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
+def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, Tensor]:
     """The largest and where they stand in the whole tensor, counted without padding; of equals the first.
 
     The last axis is reduced first, so that of equals in a window the one that stands first in the tensor is left.
     """
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     spatial = len(windows)
     sizes = [fold.cast(size, INT64) for size in fold.sizes(images)]
     order = sizes[2:][::-1] if node.attr("storage_order", 0) else sizes[2:]
@@ -275,7 +275,7 @@ def global_lp_pool(node: OnnxNode) -> Tensor:
 
 def max_unpool(node: OnnxNode) -> Tensor:
     """ScatterNd of the values to where the indices say; Pad for a longer `output_shape`."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     values, places = node[0], node[1]
     taps = kernel_shape(node)
     count = len(taps)

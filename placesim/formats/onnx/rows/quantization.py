@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-from placesim.formats.onnx.folding import Folding
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import ConstantFolder
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.convolutions import convolved
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
@@ -40,16 +40,16 @@ def quantize_linear(node: OnnxNode) -> Tensor:
     return rounded(node, ratio, None if zero is None else _spread(node, zero, scale, given), dtype)
 
 
-def _type_of(node: OnnxNode, attr: str, default: DType) -> DType:
+def _type_of(node: OnnxNode, attr: str, default: DataType) -> DataType:
     """The type that an attribute names by ONNX's number, 0 for none."""
     number = node.attr(attr, 0)
     found = BY_ONNX_NUMBER.get(number) if number else default
     if found is None:
-        raise Unsupported(f"wrong {attr}: got {number}, expected the number of a type that TensorFlow has")
+        raise UnsupportedNodeError(f"wrong {attr}: got {number}, expected the number of a type that TensorFlow has")
     return found
 
 
-def rounded(node: OnnxNode, ratio: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+def rounded(node: OnnxNode, ratio: Tensor, zero: Tensor | None, dtype: DataType) -> Tensor:
     """`saturate(round(ratio) + zero)` as a type; what a floating point type can't hold is rounded by the cast."""
     points = None if zero is None or _is_zero(node, zero) else zero
     least, most = _range(dtype)
@@ -65,12 +65,12 @@ def rounded(node: OnnxNode, ratio: Tensor, zero: Tensor | None, dtype: DType) ->
     return node.cast(_clipped(node, whole, least, most), dtype)
 
 
-def _range(dtype: DType) -> tuple[float, float]:
-    """The least and the largest value of a type.  Raises Unsupported for what is no type of quantized values."""
+def _range(dtype: DataType) -> tuple[float, float]:
+    """The least and the largest value of a type.  Raises UnsupportedNodeError for what is no type of quantized values."""
     if dtype.name in _RANGES:
         return _RANGES[dtype.name]
     if dtype.numpy.kind not in "iu":
-        raise Unsupported(f"no quantization to {dtype.name}: expected an integer or a type of 8 bits or less")
+        raise UnsupportedNodeError(f"no quantization to {dtype.name}: expected an integer or a type of 8 bits or less")
     bounds = np.iinfo(dtype.numpy)
     return bounds.min, bounds.max
 
@@ -102,15 +102,15 @@ def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Ten
     """
     dims = node.shape(scale)
     if dims is None:
-        raise Unsupported("shape of the scale not known before it runs: expected one whose rank can be inferred")
+        raise UnsupportedNodeError("shape of the scale not known before it runs: expected one whose rank can be inferred")
     if not dims:
         return tensor
     rank, axis, size = node.known_rank(given), node.attr("axis", 1), node.attr("block_size", 0)
     if len(dims) == 1 and not size:
         return tensor if dims[0] == 1 and rank else _laid_along(node, tensor, axis, rank)
     if size < 1:
-        raise Unsupported(f"wrong block_size: got {size}, expected a number from 1 on for scales of {len(dims)} axes")
-    fold = Folding(node)
+        raise UnsupportedNodeError(f"wrong block_size: got {size}, expected a number from 1 on for scales of {len(dims)} axes")
+    fold = ConstantFolder(node)
     steps = fold("Range", np.array(0, np.int32), fold.sizes(given)[axis], np.array(1, np.int32))
     return node.emit("GatherV2", tensor, fold("FloorDiv", steps, np.array(size, np.int32)), np.int32(axis))
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.folding import int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 
 def random_normal(node: OnnxNode) -> Tensor:
@@ -49,11 +49,11 @@ def _shape(node: OnnxNode) -> Tensor:
     return node.constant(int32(node.attr("shape", ())))
 
 
-def _dtype(node: OnnxNode, default: DType) -> DType:
+def _dtype(node: OnnxNode, default: DataType) -> DataType:
     number = node.attr("dtype", 0)
     found = BY_ONNX_NUMBER.get(number) if number else default
     if found is None:
-        raise Unsupported(f"wrong dtype: got {number}, expected the number of a type that TensorFlow has")
+        raise UnsupportedNodeError(f"wrong dtype: got {number}, expected the number of a type that TensorFlow has")
     return found
 
 
@@ -63,12 +63,12 @@ def _seeds(node: OnnxNode) -> dict[str, Any]:
     return {} if seed is None else {"seed": int(np.float32(seed).view(np.uint32)), "seed2": 1}
 
 
-def _normal(node: OnnxNode, shape: Tensor, dtype: DType) -> Tensor:
+def _normal(node: OnnxNode, shape: Tensor, dtype: DataType) -> Tensor:
     made = node.emit("RandomStandardNormal", shape, dtype=dtype, **_seeds(node))
     return _moved(node, made, node.attr("scale", 1.0), node.attr("mean", 0.0))
 
 
-def _uniform(node: OnnxNode, shape: Tensor, dtype: DType) -> Tensor:
+def _uniform(node: OnnxNode, shape: Tensor, dtype: DataType) -> Tensor:
     low, high = node.attr("low", 0.0), node.attr("high", 1.0)
     return _moved(node, node.emit("RandomUniform", shape, dtype=dtype, **_seeds(node)), high - low, low)
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.bodies import Given, repeat
-from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value, int32
+from placesim.formats.onnx.bodies import IterationResult, repeat
+from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, int32
 from placesim.formats.onnx.lists import tensor_value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.values import Value as Known
 
 INT64 = DTYPES["int64"]
@@ -37,7 +37,7 @@ class _Layer(NamedTuple):
     activations: list[Activation]
 
 
-class _Ran(NamedTuple):
+class _LayerResult(NamedTuple):
     """All h, `[steps, batch, cell]`, and the last of each state."""
 
     y: Tensor
@@ -78,14 +78,14 @@ _ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
 def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
     names = list(node.attr("activations", tuple(defaults) * directions))
     if len(names) != len(defaults) * directions:
-        raise Unsupported(f"wrong activations: got {len(names)}, expected {len(defaults) * directions}")
+        raise UnsupportedNodeError(f"wrong activations: got {len(names)}, expected {len(defaults) * directions}")
     known = {name.lower(): name for name in _ACTIVATIONS}
     alphas, betas = (iter(node.attr(f"activation_{name}", ())) for name in ("alpha", "beta"))
     made = []
     for name in names:
         own = known.get(str(name).lower())
         if own is None:
-            raise Unsupported(f"no such activation: got '{name}', expected one of {', '.join(_ACTIVATIONS)}")
+            raise UnsupportedNodeError(f"no such activation: got '{name}', expected one of {', '.join(_ACTIVATIONS)}")
         made.append(
             _activation(own, _next(alphas, _ACTIVATIONS[own][0]), _next(betas, _ACTIVATIONS[own][1]), node.attr("clip"))
         )
@@ -133,7 +133,7 @@ def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states
     direction = node.attr("direction", "forward")
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if ways is None:
-        raise Unsupported(f"no such direction: got '{direction}', expected forward, reverse or bidirectional")
+        raise UnsupportedNodeError(f"no such direction: got '{direction}', expected forward, reverse or bidirectional")
     batch_first = bool(node.attr("layout", 0))
     x = node.emit("Transpose", node[0], int32([1, 0, 2])) if batch_first else node[0]
     firsts = [_first_states(node, x, index, len(ways), batch_first) for index in range(5, 5 + states)]
@@ -187,7 +187,9 @@ def _cell(node: OnnxNode) -> int:
     """The size of a state."""
     found = node.attr("hidden_size") or (node.shape(node[2]) or (None,))[-1]
     if found is None or not 0 < found <= MOST_KNOWN:
-        raise Unsupported(f"wrong size of the state: got {found}, expected an attribute 'hidden_size' from 1 to {MOST_KNOWN}")
+        raise UnsupportedNodeError(
+            f"wrong size of the state: got {found}, expected an attribute 'hidden_size' from 1 to {MOST_KNOWN}"
+        )
     return int(found)
 
 
@@ -206,14 +208,14 @@ def _sum(node: OnnxNode, first: Tensor | None, second: Tensor | None) -> Tensor 
 
 def _steps(node: OnnxNode) -> Value:
     """How many steps there are, an int64 scalar."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     return fold.cast(fold.sizes(node[0])[1 if node.attr("layout", 0) else 0], INT64)
 
 
 # --- a loop over steps ----------------------------------------------------------------------------------------------
 
 
-def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _Ran:
+def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _LayerResult:
     """The inputs' part of all gates in one product, then a step of the `while` for each step of the sequences."""
     cell = _cell(node)
     projected = node.emit("BatchMatMulV2", layer.x, layer.w, adj_y=True)
@@ -224,7 +226,7 @@ def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _Ran:
     states = [tensor_value(node, state, (None, cell)) for state in layer.states]
     inputs = tensor_value(node, projected, (None, None, gates * cell))
 
-    def turn(body: OnnxNode, number: Known, flag: Known, carried: list[Known]) -> Given:
+    def turn(body: OnnxNode, number: Known, flag: Known, carried: list[Known]) -> IterationResult:
         inner = _Weights(
             _brought(body, node, layer.r, (gates * cell, cell)),
             None if layer.rb is None else _brought(body, node, layer.rb, (gates * cell,)),
@@ -240,12 +242,14 @@ def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _Ran:
             runs = body.emit("ExpandDims", body.emit("Less", number.ref, lengths), np.int32(1))
             after = [body.emit("SelectV2", runs, *pair) for pair in zip(after, before, strict=True)]
             y = body.emit("SelectV2", runs, y, body.like(0, y))
-        return Given(None, [tensor_value(body, state, (None, cell)) for state in after], [tensor_value(body, y, (None, cell))])
+        return IterationResult(
+            None, [tensor_value(body, state, (None, cell)) for state in after], [tensor_value(body, y, (None, cell))]
+        )
 
     steps = _steps(node)
     count = node.constant(steps, INT64) if isinstance(steps, np.ndarray) else steps
     made = repeat(node, count, None, states, turn)
-    return _Ran(_ref(made.gathered[0]), [_ref(value) for value in made.carried])
+    return _LayerResult(_ref(made.gathered[0]), [_ref(value) for value in made.carried])
 
 
 def _ref(value: Known) -> Tensor:
@@ -322,9 +326,9 @@ def _is_plain(node: OnnxNode) -> bool:
     return usual and own and not node.attr("clip") and not node.attr("input_forget", 0)
 
 
-def _block_lstm(node: OnnxNode, layer: _Layer) -> _Ran:
+def _block_lstm(node: OnnxNode, layer: _Layer) -> _LayerResult:
     """BlockLSTMV2, whose gates stand in the order input, forget, cell, output; ONNX's is input, output, forget, cell."""
-    fold, dtype = Folding(node), node.dtype(layer.x)
+    fold, dtype = ConstantFolder(node), node.dtype(layer.x)
     w = node.emit("ConcatV2", [layer.w, layer.r], np.int32(1))
     weights = node.emit("Transpose", _reordered(node, w), int32([1, 0]))
     cell = _cell(node)
@@ -344,7 +348,7 @@ def _block_lstm(node: OnnxNode, layer: _Layer) -> _Ran:
     )
     if layer.lengths is None:
         last = fold("Sub", fold.cast(steps, DTYPES["int32"]), int32(1))
-        return _Ran(hs, [node.emit("GatherV2", each, last, np.int32(0)) for each in (hs, cs)])
+        return _LayerResult(hs, [node.emit("GatherV2", each, last, np.int32(0)) for each in (hs, cs)])
     lengths = node.cast(layer.lengths, DTYPES["int32"])
     along = fold("Range", int32(0), fold.cast(steps, DTYPES["int32"]), int32(1))
     runs = node.emit("Less", fold("Reshape", along, int32([-1, 1])), lengths)
@@ -353,7 +357,7 @@ def _block_lstm(node: OnnxNode, layer: _Layer) -> _Ran:
     ends = node.emit("Maximum", node.emit("Sub", lengths, np.int32(1)), np.int32(0))
     places = node.emit("Pack", [ends, batch], axis=1)
     has_steps = node.emit("ExpandDims", node.emit("Less", node.constant(np.int32(0)), lengths), np.int32(1))
-    return _Ran(
+    return _LayerResult(
         y,
         [
             node.emit("SelectV2", has_steps, node.emit("GatherNd", each, places), first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, described
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 
 def _axes(node: OnnxNode, x: Tensor) -> Tensor | None:
@@ -58,7 +58,7 @@ def _plain(op: str, of_booleans: str = "") -> Row:
             return node.emit(of_booleans, x, axes, keep_dims=_keeps(node))
         return _reduced(node, op, x, axes, _keeps(node))
 
-    return described(row, f"{op}; {of_booleans} of booleans." if of_booleans else f"{op}.")
+    return describe_row(row, f"{op}; {of_booleans} of booleans." if of_booleans else f"{op}.")
 
 
 def _sum_of(*before: str, after: str = "") -> Row:
@@ -76,7 +76,7 @@ def _sum_of(*before: str, after: str = "") -> Row:
         return node.emit("Identity", x) if x == node[0] else x
 
     steps = [*before, "Sum", *([after] if after else [])]
-    return described(row, f"{', then '.join(steps)}.")
+    return describe_row(row, f"{', then '.join(steps)}.")
 
 
 def _of_integers(node: OnnxNode, op: str, x: Tensor) -> Tensor:
@@ -118,7 +118,7 @@ def _place_of(op: str) -> Row:
             found = node.emit("Sub", last, found)
         return node.emit("ExpandDims", found, axis) if _keeps(node) else found
 
-    return described(row, f"{op}; where the last of equals is asked for, of the axis reversed.")
+    return describe_row(row, f"{op}; where the last of equals is asked for, of the axis reversed.")
 
 
 ROWS: Rows = {

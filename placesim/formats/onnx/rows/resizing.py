@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, Value, float32, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import ConstantFolder, Value, float32, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.sampling import cubic_weights
 from placesim.formats.onnx.rows.windows import channels_first, channels_last
 
@@ -41,7 +41,7 @@ class _Axis(NamedTuple):
     end: Value | None = None
 
 
-class _Ways(NamedTuple):
+class _ResizeOptions(NamedTuple):
     """What the attributes say of all axes."""
 
     mode: str
@@ -55,7 +55,7 @@ class _Ways(NamedTuple):
 
 def resize(node: OnnxNode) -> Tensor:
     """ResizeBilinear or ResizeNearestNeighbor where they take the same samples; else GatherV2, Mul and Sum axis by axis."""
-    ways = _Ways(
+    ways = _ResizeOptions(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
         node.attr("nearest_mode", "round_prefer_floor"),
@@ -71,7 +71,7 @@ def resize_by_scales(node: OnnxNode) -> Tensor:
     """ResizeNearestNeighbor or ResizeBilinear, or GatherV2, Mul and Sum axis by axis; samples by the lower index."""
     scales = node.constant(np.array(node.attr("scales"), np.float32)) if node.attr("scales") is not None else node[1]
     mode = {"bilinear": "linear"}.get(node.attr("mode", "nearest"), node.attr("mode", "nearest"))
-    return _resized(node, None, scales, None, _Ways(mode, "asymmetric", "floor", -0.75, False, False, 0.0))
+    return _resized(node, None, scales, None, _ResizeOptions(mode, "asymmetric", "floor", -0.75, False, False, 0.0))
 
 
 def _filled(node: OnnxNode, tensor: Tensor | None) -> Tensor | None:
@@ -79,11 +79,11 @@ def _filled(node: OnnxNode, tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None or node.shape(tensor) == (0,) else tensor
 
 
-def _resized(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None, ways: _Ways) -> Tensor:
+def _resized(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None, ways: _ResizeOptions) -> Tensor:
     if ways.mode not in ("nearest", "linear", "cubic"):
-        raise Unsupported(f"no such mode: got '{ways.mode}', expected nearest, linear or cubic")
+        raise UnsupportedNodeError(f"no such mode: got '{ways.mode}', expected nearest, linear or cubic")
     if (scales is None) == (sizes is None):
-        raise Unsupported("nothing to resize to: expected one of the inputs scales and sizes")
+        raise UnsupportedNodeError("nothing to resize to: expected one of the inputs scales and sizes")
     images = node[0]
     axes = _axes(node, roi if ways.coordinates == "tf_crop_and_resize" else None, scales, sizes)
     axes = [axis for axis in axes if not _is_kept(axis, ways)]
@@ -93,7 +93,7 @@ def _resized(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: T
 
 
 def _axes(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None) -> list[_Axis]:
-    fold, images = Folding(node), node[0]
+    fold, images = ConstantFolder(node), node[0]
     rank, known = node.known_rank(images), fold.sizes(images)
     numbers = [axis % rank for axis in node.attr("axes", tuple(range(rank)))]
     given = [fold.cast(known[axis], FLOAT) for axis in numbers]
@@ -123,11 +123,11 @@ def _axes(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tens
     ]
 
 
-def _item(fold: Folding, vector: Value, index: int) -> Value:
+def _item(fold: ConstantFolder, vector: Value, index: int) -> Value:
     return fold("GatherV2", vector, int32(index), int32(0))
 
 
-def _is_kept(axis: _Axis, ways: _Ways) -> bool:
+def _is_kept(axis: _Axis, ways: _ResizeOptions) -> bool:
     """Whether an axis is known to stay as it is."""
     if ways.coordinates == "tf_crop_and_resize":
         return (
@@ -146,7 +146,7 @@ def _same(axis: _Axis) -> bool:
 # --- TensorFlow's own -----------------------------------------------------------------------------------------------
 
 
-def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor | None:
+def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Tensor | None:
     """The images by an op of TensorFlow; None where that would take other samples."""
     images = node[0]
     mode = "half_pixel" if ways.coordinates == "pytorch_half_pixel" and all(map(_is_long, axes)) else ways.coordinates
@@ -158,7 +158,7 @@ def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor | None
     fitting = node.dtype(images) is FLOAT if op == "ResizeBilinear" else node.computes(op, T=node.dtype(images))
     if not fitting or not all(map(_is_even, axes)):
         return None
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     by_number = {axis.number: axis.resized for axis in axes}
     kept = fold.sizes(images) if len(by_number) < 2 else []
     size = fold.pack([by_number[number] if number in by_number else kept[number] for number in (2, 3)])
@@ -182,7 +182,7 @@ def _is_even(axis: _Axis) -> bool:
 # --- axis by axis ---------------------------------------------------------------------------------------------------
 
 
-def _by_axis(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor:
+def _by_axis(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Tensor:
     own = node.dtype(node[0])
     images = node[0] if ways.mode == "nearest" or own.numpy.kind == "f" else node.cast(node[0], FLOAT)
     rank, outside = node.known_rank(node[0]), []
@@ -200,9 +200,9 @@ def _by_axis(node: OnnxNode, axes: Sequence[_Axis], ways: _Ways) -> Tensor:
     return images
 
 
-def _samples(node: OnnxNode, axis: _Axis, ways: _Ways) -> Value:
+def _samples(node: OnnxNode, axis: _Axis, ways: _ResizeOptions) -> Value:
     """The coordinate in the input of each element of the resized axis."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     size = fold.cast(axis.size, FLOAT)
     length = fold("Mul", size, axis.scale)
     steps = fold.cast(fold("Range", int32(0), axis.resized, int32(1)), FLOAT)
@@ -226,12 +226,12 @@ def _samples(node: OnnxNode, axis: _Axis, ways: _Ways) -> Value:
     if ways.coordinates == "half_pixel_symmetric":
         share = fold("RealDiv", fold.cast(axis.resized, FLOAT), length)
         return fold("AddV2", fold("Mul", fold("Mul", size, half), fold("Sub", one, share)), centres)
-    raise Unsupported(f"no such coordinate_transformation_mode: got '{ways.coordinates}'")
+    raise UnsupportedNodeError(f"no such coordinate_transformation_mode: got '{ways.coordinates}'")
 
 
-def _cropped(fold: Folding, axis: _Axis, steps: Value, length: Value, size: Value) -> Value:
+def _cropped(fold: ConstantFolder, axis: _Axis, steps: Value, length: Value, size: Value) -> Value:
     if axis.start is None or axis.end is None:
-        raise Unsupported("no region to crop: expected the input roi for tf_crop_and_resize")
+        raise UnsupportedNodeError("no region to crop: expected the input roi for tf_crop_and_resize")
     one, last = float32(1), fold("Sub", size, float32(1))
     part = fold("Mul", fold("Sub", axis.end, axis.start), last)
     gaps = fold("Maximum", fold("Sub", length, one), float32(np.finfo(np.float32).tiny))
@@ -241,12 +241,12 @@ def _cropped(fold: Folding, axis: _Axis, steps: Value, length: Value, size: Valu
     return fold("AddV2", within, fold("Mul", axis.start, last))
 
 
-def _clamped(fold: Folding, indices: Value, size: Value) -> Value:
+def _clamped(fold: ConstantFolder, indices: Value, size: Value) -> Value:
     return fold("Minimum", fold("Maximum", indices, int32(0)), fold("Sub", size, int32(1)))
 
 
-def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _Ways) -> Value:
-    fold, half = Folding(node), float32(0.5)
+def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _ResizeOptions) -> Value:
+    fold, half = ConstantFolder(node), float32(0.5)
     if ways.rounding == "round_prefer_floor":
         whole = fold("Ceil", fold("Sub", samples, half))
     elif ways.rounding == "round_prefer_ceil":
@@ -254,13 +254,13 @@ def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _Ways) -> Value:
     elif ways.rounding in ("floor", "ceil"):
         whole = fold(ways.rounding.capitalize(), samples)
     else:
-        raise Unsupported(f"no such nearest_mode: got '{ways.rounding}'")
+        raise UnsupportedNodeError(f"no such nearest_mode: got '{ways.rounding}'")
     return _clamped(fold, fold.cast(whole, INT32), axis.size)
 
 
-def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways: _Ways, rank: int) -> Tensor:
+def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways: _ResizeOptions, rank: int) -> Tensor:
     """Each sample's neighbours along the axis, weighted and added up."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     reach = float32(1 if ways.mode == "linear" else 2)
     shrink = fold("Minimum", axis.scale, float32(1)) if ways.antialias else float32(1)
     first = fold.cast(fold("AddV2", fold("Floor", fold("RealDiv", fold("Neg", reach), shrink)), float32(1)), INT32)
@@ -280,7 +280,7 @@ def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways:
     return node.emit("Sum", node.emit("Mul", gathered, fold.cast(shaped, node.dtype(images))), int32(axis.number + 1))
 
 
-def _weights(fold: Folding, distance: Value, ways: _Ways) -> Value:
+def _weights(fold: ConstantFolder, distance: Value, ways: _ResizeOptions) -> Value:
     """Of neighbours at a distance from the sample: a triangle, or the cubic of Keys with its coefficient."""
     if ways.mode == "linear":
         return fold("Maximum", fold("Sub", float32(1), distance), float32(0))
@@ -289,7 +289,7 @@ def _weights(fold: Folding, distance: Value, ways: _Ways) -> Value:
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
     """Which elements of an axis have their sample outside of the input, as it is broadcast over the images."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
     mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))
     return fold("Reshape", mask, int32([-1, *[1] * (rank - 1 - axis.number)]))

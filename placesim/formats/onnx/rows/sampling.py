@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import MOST_KNOWN, Folding, Value, float32, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, float32, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import kernel_shape, spatial_attr
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
@@ -30,7 +30,7 @@ def gathered(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Seque
     `images` are `[batch, channels, spatial...]` of these `sizes`; gives `[batch, channels, points, neighbours]` and
     `[batch, 1, points, neighbours]`.
     """
-    fold, count = Folding(node), len(axes)
+    fold, count = ConstantFolder(node), len(axes)
     places: Value | None = None
     weights: Value | None = None
     for number, (size, taps) in enumerate(zip(sizes[2:], axes, strict=True)):
@@ -49,7 +49,7 @@ def gathered(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Seque
 
 def _widened(node: OnnxNode, value: Value, number: int, count: int) -> Value:
     """`[batch, points, taps]` with an axis of taps for each of several, its own the one of that number."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     shape = fold.shape(value)
     start = fold("GatherV2", shape, int32([0, 1]), int32(0))
     own = fold("GatherV2", shape, int32([2]), int32(0))
@@ -62,11 +62,11 @@ def _summed(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Sequen
     return node.emit("Sum", node.emit("Mul", found, weights), int32(3))
 
 
-def _clamped(fold: Folding, places: Value, size: Value) -> Value:
+def _clamped(fold: ConstantFolder, places: Value, size: Value) -> Value:
     return fold("Minimum", fold("Maximum", places, int32(0)), fold("Sub", size, int32(1)))
 
 
-def _inside(fold: Folding, places: Value, size: Value) -> Value:
+def _inside(fold: ConstantFolder, places: Value, size: Value) -> Value:
     return fold("LogicalAnd", fold("GreaterEqual", places, int32(0)), fold("Less", places, size))
 
 
@@ -76,7 +76,7 @@ def _column(node: OnnxNode, value: Value) -> Value:
 
 def _linear(node: OnnxNode, points: Value, size: Value) -> Taps:
     """The two neighbours of points `[batch, points]`, nothing outside."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     base = fold("Floor", points)
     places = fold("AddV2", fold.cast(_column(node, base), INT32), int32([0, 1]))
     after = _column(node, fold("Sub", points, base))
@@ -93,13 +93,13 @@ def grid_sample(node: OnnxNode) -> Tensor:
 
     Images are `[batch, channels, spatial...]`, the grid `[batch, spatial..., axes]`, the last axis of the images first.
     """
-    images, fold = node[0], Folding(node)
+    images, fold = node[0], ConstantFolder(node)
     axes = node.known_rank(images) - 2
     sizes, out = fold.sizes(images), fold.sizes(node[1])
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     padding = node.attr("padding_mode", "zeros")
     if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
-        raise Unsupported(f"no such mode: got '{mode}' with padding '{padding}'")
+        raise UnsupportedNodeError(f"no such mode: got '{mode}' with padding '{padding}'")
     flat = node.emit("Reshape", node.cast(node[1], FLOAT), fold.pack([out[0], int32(-1), int32(axes)]))
     points = node.emit_all("Unpack", flat, num=axes, axis=2)[::-1]
     taps = [_grid_taps(node, point, size, mode, padding) for point, size in zip(points, sizes[2:], strict=True)]
@@ -110,7 +110,7 @@ def grid_sample(node: OnnxNode) -> Tensor:
 
 
 def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: str) -> Taps:
-    fold, half = Folding(node), float32(0.5)
+    fold, half = ConstantFolder(node), float32(0.5)
     length = fold.cast(size, FLOAT)
     aligned = bool(node.attr("align_corners", 0))
     first = float32(0) if aligned else float32(-0.5)
@@ -139,7 +139,7 @@ def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: st
     return Taps(_clamped(fold, places, size), weights)
 
 
-def _reflected(fold: Folding, where: Value, first: Value, last: Value) -> Value:
+def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) -> Value:
     """Points outside of `[first, last]` reflected at its ends as often as it takes."""
     span = fold("Sub", last, first)
     twice = fold("Maximum", fold("Mul", span, float32(2)), float32(np.finfo(np.float32).tiny))
@@ -147,7 +147,7 @@ def _reflected(fold: Folding, where: Value, first: Value, last: Value) -> Value:
     return fold("AddV2", first, fold("Minimum", rest, fold("Sub", twice, rest)))
 
 
-def cubic_weights(fold: Folding, distance: Value, a: float) -> Value:
+def cubic_weights(fold: ConstantFolder, distance: Value, a: float) -> Value:
     """Of neighbours at a distance from the sample: the cubic of Keys with its coefficient."""
     near = _polynomial(fold, distance, [a + 2, -(a + 3), 0, 1])
     far = _polynomial(fold, distance, [a, -5 * a, 8 * a, -4 * a])
@@ -155,7 +155,7 @@ def cubic_weights(fold: Folding, distance: Value, a: float) -> Value:
     return fold("SelectV2", fold("LessEqual", distance, float32(1)), near, outer)
 
 
-def _polynomial(fold: Folding, value: Value, coefficients: Sequence[float]) -> Value:
+def _polynomial(fold: ConstantFolder, value: Value, coefficients: Sequence[float]) -> Value:
     made: Value = float32(coefficients[0])
     for coefficient in coefficients[1:]:
         made = fold("AddV2", fold("Mul", made, value), float32(coefficient))
@@ -169,8 +169,8 @@ def deform_conv(node: OnnxNode) -> Tensor:
     """GatherV2, Mul and Sum of samples at the moved taps, and BatchMatMulV2 by the filters."""
     images, filters, offsets, mask = node[0], node[1], node[2], node.input(4)
     if node.known_rank(images) != 4:
-        raise Unsupported(f"no deformed convolution of rank {node.known_rank(images)}: expected images of rank 4")
-    fold = Folding(node)
+        raise UnsupportedNodeError(f"no deformed convolution of rank {node.known_rank(images)}: expected images of rank 4")
+    fold = ConstantFolder(node)
     taps = kernel_shape(node, filters)
     strides, rates = spatial_attr(node, "strides", 2, 1), spatial_attr(node, "dilations", 2, 1)
     pads = spatial_attr(node, "pads", 4, 0)
@@ -209,12 +209,12 @@ def deform_conv(node: OnnxNode) -> Tensor:
 
 def roi_align(node: OnnxNode) -> Tensor:
     """GatherV2 of the neighbours of all samples of each bin, Mul by their weights, and Sum or Max."""
-    images, fold = node[0], Folding(node)
+    images, fold = node[0], ConstantFolder(node)
     mode = node.attr("mode", "avg")
     if mode not in ("avg", "max"):
-        raise Unsupported(f"no such mode: got '{mode}', expected avg or max")
+        raise UnsupportedNodeError(f"no such mode: got '{mode}', expected avg or max")
     if mode == "max" and node.attr("sampling_ratio", 0) < 1:
-        raise Unsupported("no largest of as many samples as a region needs: expected a sampling_ratio from 1 on")
+        raise UnsupportedNodeError("no largest of as many samples as a region needs: expected a sampling_ratio from 1 on")
     how = node.attr("coordinate_transformation_mode", "half_pixel" if node.since >= 16 else "output_half_pixel")
     scaled = node.emit("Mul", node.cast(node[1], FLOAT), np.float32(node.attr("spatial_scale", 1.0)))
     if how == "half_pixel":
@@ -225,7 +225,7 @@ def roi_align(node: OnnxNode) -> Tensor:
     count = node.emit("Size", node[2])
     bins = (node.attr("output_height", 1), node.attr("output_width", 1))
     if not 0 < min(bins) <= max(bins) <= MOST_KNOWN:
-        raise Unsupported(f"wrong number of bins: got {bins[0]} x {bins[1]}, expected from 1 to {MOST_KNOWN} of each")
+        raise UnsupportedNodeError(f"wrong number of bins: got {bins[0]} x {bins[1]}, expected from 1 to {MOST_KNOWN} of each")
     axes, counts = [], []
     for number, (start, end) in enumerate(((top, bottom), (left, right))):
         length = node.emit("Sub", end, start)
@@ -252,7 +252,7 @@ def roi_align(node: OnnxNode) -> Tensor:
 
 def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size: Value) -> tuple[Taps, Tensor]:
     """The neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and how many samples each bin has."""
-    fold, ratio = Folding(node), node.attr("sampling_ratio", 0)
+    fold, ratio = ConstantFolder(node), node.attr("sampling_ratio", 0)
     step = node.emit("RealDiv", length, np.float32(bins))
     each = node.emit("Fill", node.emit("Shape", step), np.float32(ratio)) if ratio > 0 else node.emit("Ceil", step)
     most: Value = int32(ratio) if ratio > 0 else node.cast(node.emit("Max", each, int32(0)), INT32)

@@ -6,7 +6,7 @@ import numpy as np
 
 from placesim.dtypes import DTYPES
 from placesim.formats.onnx.folding import Value, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 _MOST_LISTS = 4096
@@ -46,7 +46,7 @@ def _scalar_int32(node: OnnxNode, tensor: Tensor) -> Value:
     most = np.iinfo(np.int32).max
     if content is not None:
         if content.size != 1:
-            raise Unsupported(f"wrong number of elements: got {content.size}, expected a count")
+            raise UnsupportedNodeError(f"wrong number of elements: got {content.size}, expected a count")
         return int32(min(int(content.reshape(())), most))
     scalar = node.emit("Reshape", tensor, np.zeros(0, np.int32))
     if node.dtype(scalar) is INT64:
@@ -62,10 +62,10 @@ def non_max_suppression(node: OnnxNode) -> Tensor:
     boxes, scores = node[0], node[1]
     dims = (node.shape(scores) or ())[:2]
     if len(dims) != 2 or None in dims:
-        raise Unsupported("number of images and classes not known before it runs: give it by --shape or --batch")
+        raise UnsupportedNodeError("number of images and classes not known before it runs: give it by --shape or --batch")
     images, classes = (size or 0 for size in dims)
     if images * classes > _MOST_LISTS:
-        raise Unsupported(f"too many lists of boxes: got {images} x {classes}, expected at most {_MOST_LISTS}")
+        raise UnsupportedNodeError(f"too many lists of boxes: got {images} x {classes}, expected at most {_MOST_LISTS}")
     most = int32(0) if node.input(2) is None else _scalar_int32(node, node[2])
     overlap, least = _threshold(node, 3, 0.0), _threshold(node, 4, -np.inf)
     corners = _corners(node, boxes) if node.attr("center_point_box", 0) else boxes
@@ -135,7 +135,7 @@ def _from_zero(node: OnnxNode, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _sorting(node: OnnxNode, vector: Tensor, total: Tensor) -> Tensor:
     """The indices that sort a vector."""
     if not node.computes("TopKV2", T=node.dtype(vector)):
-        raise Unsupported(f"no order of {node.dtype(vector).name} elements: expected numbers, or sorted = 0")
+        raise UnsupportedNodeError(f"no order of {node.dtype(vector).name} elements: expected numbers, or sorted = 0")
     return _largest(node, _reversed(node, vector), total)[1]
 
 

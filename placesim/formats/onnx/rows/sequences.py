@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.bodies import Given, repeat, scalar
+from placesim.formats.onnx.bodies import IterationResult, repeat, scalar
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.lists import (
     INT64,
@@ -29,7 +29,7 @@ from placesim.formats.onnx.lists import (
     tensor_type,
     tensor_value,
 )
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError
 from placesim.formats.onnx.values import Dims, Value
 from placesim.graph.graph import TensorRef
 
@@ -40,14 +40,14 @@ def _given(node: OnnxNode, index: int) -> Value:
     """An input, as what it is."""
     found = node.values[index] if index < len(node.values) else None
     if found is None:
-        raise Unsupported(f"no input {index}: expected one")
+        raise UnsupportedNodeError(f"no input {index}: expected one")
     return found
 
 
 def _sequence(node: OnnxNode) -> Value:
     found = _given(node, 0)
     if kind_of(found) != "sequence_type":
-        raise Unsupported("no sequence: got a tensor or an optional as input 0")
+        raise UnsupportedNodeError("no sequence: got a tensor or an optional as input 0")
     return found
 
 
@@ -61,7 +61,7 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
         return None
     place = int(content.reshape(()))
     if not -count <= place < count + beyond:
-        raise Unsupported(f"no such place in a sequence of {count}: got {place}")
+        raise UnsupportedNodeError(f"no such place in a sequence of {count}: got {place}")
     return place + count if place < 0 else place
 
 
@@ -115,7 +115,7 @@ def _erase(node: OnnxNode) -> Outputs:
         place = _known_place(node, 1, len(value.items), 0)
         if place is not None:
             if not value.items:
-                raise Unsupported("nothing to erase: got an empty sequence")
+                raise UnsupportedNodeError("nothing to erase: got an empty sequence")
             return _sequence_of((*value.items[:place], *value.items[place + 1 :]), value.type)
     handle = cast("TensorRef", as_tensor(node, value).ref)
     if node.input(1) is not None:
@@ -129,14 +129,14 @@ def _erase(node: OnnxNode) -> Outputs:
 def _moved(node: OnnxNode, value: Value, count: TensorRef, start: TensorRef, step: int) -> TensorRef:
     """A list in which `count` members from `start` on, going by `step`, are the next ones in that direction."""
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         own = cast("TensorRef", carried[0].ref)
         from_start = body.reading.brought_in(Value(start)).ref  # type: ignore[attr-defined]
         gone = body.cast(cast("TensorRef", number.ref), INT32)
         place = body.emit("AddV2" if step > 0 else "Sub", from_start, gone)
         item = list_item(body, carried[0], body.emit("AddV2", place, np.int32(step)))
         made = body.emit("TensorListSetItem", own, place, item.ref, element_dtype=element_dtype(value))
-        return Given(None, [Value(made, carried[0].type)], [])
+        return IterationResult(None, [Value(made, carried[0].type)], [])
 
     open_value = Value(value.ref, sequence_type(tensor_type(element_type(value).tensor_type.elem_type, None)))
     return cast("TensorRef", repeat(node, node.cast(count, INT64), None, [open_value], turn).carried[0].ref)
@@ -165,11 +165,11 @@ def _concat(node: OnnxNode) -> Outputs:
     """ConcatV2 or Pack of the members; TensorListStack and what joins its rows where their number is not known."""
     value, axis, is_new = _sequence(node), node.attr("axis"), node.attr("new_axis", 0)
     if axis is None:
-        raise Unsupported("no 'axis': expected one")
+        raise UnsupportedNodeError("no 'axis': expected one")
     if value.items is not None:
         items = [cast("TensorRef", item.ref) for item in value.items]
         if not items:
-            raise Unsupported("nothing to join: got an empty sequence")
+            raise UnsupportedNodeError("nothing to join: got an empty sequence")
         if is_new:
             return node.emit("Pack", items, axis=axis)
         return items[0] if len(items) == 1 else node.emit("ConcatV2", items, node.constant(np.int32(axis)))
@@ -184,7 +184,9 @@ def _joined(node: OnnxNode, value: Value, axis: int, is_new: bool) -> Value:
         return stacked(node, handle, dtype, dims)
     if is_new:
         if dims is None:
-            raise Unsupported("members of a rank that is not known before it runs, along a new axis that is not the first")
+            raise UnsupportedNodeError(
+                "members of a rank that is not known before it runs, along a new axis that is not the first"
+            )
         place = axis % (len(dims) + 1)
         order = [*range(1, place + 1), 0, *range(place + 1, len(dims) + 1)]
         made = node.emit("Transpose", stacked(node, handle, dtype, dims).ref, np.array(order, np.int32))
@@ -204,12 +206,12 @@ def _joined_one_by_one(node: OnnxNode, value: Value, axis: int, dims: Dims | Non
     first = list_item(node, value, node.constant(np.int32(0)))
     made_dims = None if dims is None else tuple(None if i == axis % len(dims) else size for i, size in enumerate(dims))
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         own = body.reading.brought_in(value)  # type: ignore[attr-defined]
         place = body.emit("AddV2", body.cast(cast("TensorRef", number.ref), INT32), np.int32(1))
         item = list_item(body, own, place)
         made = body.emit("ConcatV2", [carried[0].ref, item.ref], body.constant(np.int32(axis)))
-        return Given(None, [tensor_value(body, made, made_dims)], [])
+        return IterationResult(None, [tensor_value(body, made, made_dims)], [])
 
     return repeat(node, node.emit("Sub", count, np.int64(1)), None, [first], turn).carried[0]
 
@@ -220,10 +222,10 @@ def _split(node: OnnxNode) -> Outputs:
     data, given = node[0], node.input(1)
     shape = node.shape(data)
     if shape is None:
-        raise Unsupported("members of a tensor whose rank is not known before it runs")
+        raise UnsupportedNodeError("members of a tensor whose rank is not known before it runs")
     axis = node.attr("axis", 0)
     if not -len(shape) <= axis < len(shape):
-        raise Unsupported(f"wrong axis: got {axis}, expected one of a tensor of {len(shape)} dimensions")
+        raise UnsupportedNodeError(f"wrong axis: got {axis}, expected one of a tensor of {len(shape)} dimensions")
     axis %= len(shape)
     size, lengths = shape[axis], node.content(given)
     if size is None or (given is not None and lengths is None):
@@ -243,10 +245,10 @@ def _parts(lengths: Any, size: int) -> list[int]:
     else:
         width = int(lengths)
         if width <= 0:
-            raise Unsupported(f"wrong length of members: got {width}, expected one from 1 on")
+            raise UnsupportedNodeError(f"wrong length of members: got {width}, expected one from 1 on")
         parts = [min(width, size - start) for start in range(0, size, width)]
     if sum(parts) != size:
-        raise Unsupported(f"lengths of members that make {sum(parts)}: expected {size}")
+        raise UnsupportedNodeError(f"lengths of members that make {sum(parts)}: expected {size}")
     return parts
 
 
@@ -281,7 +283,7 @@ def _lengths(node: OnnxNode, rows: TensorRef) -> TensorRef:
     lengths = node.cast(given, INT64)
     rank = node.rank(given)
     if rank is None:
-        raise Unsupported("lengths of members whose rank is not known before it runs")
+        raise UnsupportedNodeError("lengths of members whose rank is not known before it runs")
     if rank:
         return lengths
     starts = node.emit("Range", zero, size, lengths)
@@ -293,11 +295,11 @@ def _each_transposed(node: OnnxNode, value: Value, order: Any, dims: Dims) -> Va
     """A list of the members of a list, transposed."""
     made = Value(empty_list(node, element_dtype(value)), _kind_of_members(value, dims))
 
-    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> Given:
+    def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         own = body.reading.brought_in(value)  # type: ignore[attr-defined]
         item = list_item(body, own, body.cast(cast("TensorRef", number.ref), INT32))
         turned = body.emit("Transpose", item.ref, order)
-        return Given(None, [Value(pushed(body, cast("TensorRef", carried[0].ref), turned), made.type)], [])
+        return IterationResult(None, [Value(pushed(body, cast("TensorRef", carried[0].ref), turned), made.type)], [])
 
     count = node.cast(list_length(node, cast("TensorRef", value.ref)), INT64)
     return repeat(node, count, None, [made], turn).carried[0]
@@ -323,7 +325,7 @@ def _optional(node: OnnxNode) -> Outputs:
         return Value(None, optional_type(value.type), None, (value,))
     kind = node.attr("type")
     if kind is None:
-        raise Unsupported("an optional of nothing: got no input and no 'type', expected one of them")
+        raise UnsupportedNodeError("an optional of nothing: got no input and no 'type', expected one of them")
     return Value(None, optional_type(kind), None, ())
 
 
@@ -344,7 +346,7 @@ def _get_element(node: OnnxNode) -> Outputs:
     if value.items is None:
         return optional_content(node, value)
     if not value.items:
-        raise Unsupported("nothing in an optional: expected an element")
+        raise UnsupportedNodeError("nothing in an optional: expected an element")
     return value.items[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import INT32, INT64
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 
 # --- shapes themselves ----------------------------------------------------------------------------------------------
 
@@ -178,7 +178,9 @@ def split(node: OnnxNode) -> Outputs:
         whole = node.size(x, axis)
         if isinstance(whole, int) and whole % count:
             if node.since < 18:
-                raise Unsupported(f"no equal parts: got {whole} elements of axis {axis}, expected a multiple of {count}")
+                raise UnsupportedNodeError(
+                    f"no equal parts: got {whole} elements of axis {axis}, expected a multiple of {count}"
+                )
             most = -(-whole // count)
             sizes = [max(min(most, whole - most * i), 0) for i in range(count)]
         elif not isinstance(whole, int) and node.since >= 18:
@@ -311,7 +313,7 @@ def _padded(node: OnnxNode, x: Tensor, pairs: Tensor, mode: str) -> Tensor:
     if mode == "reflect":
         return node.emit("MirrorPad", x, pairs, mode="REFLECT")
     if mode not in ("edge", "wrap"):
-        raise Unsupported(f"no such mode: got '{mode}', expected constant, reflect, edge or wrap")
+        raise UnsupportedNodeError(f"no such mode: got '{mode}', expected constant, reflect, edge or wrap")
     content = node.content(pairs)
     for axis in range(node.known_rank(node[0])):
         if content is None or content[axis].any():

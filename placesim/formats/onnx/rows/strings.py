@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import MOST_KNOWN, Folding, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 FLOAT, INT64, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["string"]
 _MOST_SKIPPED = 1000
@@ -60,7 +60,7 @@ def string_normalizer(node: OnnxNode) -> Tensor:
     flat = words if rank == 1 else node.emit("Reshape", words, int32([-1]))
     action = node.attr("case_change_action", "NONE")
     if action not in ("NONE", "LOWER", "UPPER"):
-        raise Unsupported(f"no such case_change_action: got '{action}', expected NONE, LOWER or UPPER")
+        raise UnsupportedNodeError(f"no such case_change_action: got '{action}', expected NONE, LOWER or UPPER")
     stops = [_bytes(word) for word in node.attr("stopwords", ())]
     if stops:
         kept = node.emit("Where", node.emit("LogicalNot", _is_among(node, flat, stops)))
@@ -90,10 +90,12 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
     items = node[0] if rank == 2 else node.emit("Reshape", node[0], int32([1, -1]))
     places = node.attr("ngram_indexes", ())
     if not places or min(places) < 0 or max(places) > MOST_KNOWN:
-        raise Unsupported(f"wrong ngram_indexes: expected where each n-gram of the pool is counted, from 0 to {MOST_KNOWN}")
+        raise UnsupportedNodeError(
+            f"wrong ngram_indexes: expected where each n-gram of the pool is counted, from 0 to {MOST_KNOWN}"
+        )
     skips = node.attr("max_skip_count", 0)
     if not 0 <= skips <= _MOST_SKIPPED:
-        raise Unsupported(f"wrong max_skip_count: got {skips}, expected from 0 to {_MOST_SKIPPED}")
+        raise UnsupportedNodeError(f"wrong max_skip_count: got {skips}, expected from 0 to {_MOST_SKIPPED}")
     counts: Tensor | None = None
     for size, grams, targets in _grams(node, places):
         for skip in range(skips + 1 if size > 1 else 1):
@@ -101,8 +103,8 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
             placed = node.emit("MatMul", found, _one_hot(targets, max(places) + 1))
             counts = placed if counts is None else node.emit("AddV2", counts, placed)
     if counts is None:
-        rows = Folding(node).sizes(items)[0] if rank == 2 else int32(1)
-        shape = Folding(node).pack([rows, int32(max(places) + 1)])
+        rows = ConstantFolder(node).sizes(items)[0] if rank == 2 else int32(1)
+        shape = ConstantFolder(node).pack([rows, int32(max(places) + 1)])
         counts = node.emit("Fill", shape, np.float32(0))
     made = _weighted(node, counts, places)
     return made if rank == 2 else node.emit("Reshape", made, int32([-1]))
@@ -117,19 +119,19 @@ def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tupl
     for size in range(1, len(starts)):
         grams = pool[starts[size - 1] : starts[size]]
         if len(grams) % size:
-            raise Unsupported(f"wrong ngram_counts: got {len(grams)} items for n-grams of {size}")
+            raise UnsupportedNodeError(f"wrong ngram_counts: got {len(grams)} items for n-grams of {size}")
         count = len(grams) // size
         if count and node.attr("min_gram_length", 1) <= size <= node.attr("max_gram_length", 1):
             made.append((size, grams.reshape(count, size), places[before : before + count]))
         before += count
     if before != len(places):
-        raise Unsupported(f"wrong ngram_indexes: got {len(places)}, expected one for each of {before} n-grams")
+        raise UnsupportedNodeError(f"wrong ngram_indexes: got {len(places)}, expected one for each of {before} n-grams")
     return made
 
 
 def _counted(node: OnnxNode, items: Tensor, size: int, step: int, grams: Any) -> Tensor:
     """How often each n-gram stands in each row, with items that lie so many steps apart: `[rows, n-grams]`."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     length = node.emit("GatherV2", node.emit("Shape", items), np.int32(1), np.int32(0))
     count = fold("Maximum", fold("Sub", length, int32((size - 1) * step)), int32(0))
     starts = node.emit("ExpandDims", fold("Range", int32(0), count, int32(1)), np.int32(1))
@@ -153,7 +155,7 @@ def _one_hot(targets: tuple[int, ...], size: int) -> Any:
 def _weighted(node: OnnxNode, counts: Tensor, places: tuple[int, ...]) -> Tensor:
     mode, weights = node.attr("mode"), node.attr("weights")
     if mode not in ("TF", "IDF", "TFIDF"):
-        raise Unsupported(f"no such mode: got '{mode}', expected TF, IDF or TFIDF")
+        raise UnsupportedNodeError(f"no such mode: got '{mode}', expected TF, IDF or TFIDF")
     if mode == "IDF":
         counts = node.cast(node.emit("Greater", counts, np.float32(0)), FLOAT)
     if mode == "TF" or weights is None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from placesim.dtypes import DTYPES
-from placesim.formats.onnx.folding import Folding, Value, int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, Unsupported
+from placesim.formats.onnx.folding import ConstantFolder, Value, int32
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import spatial_attr
 
 INT32 = DTYPES["int32"]
@@ -22,7 +22,9 @@ def einsum(node: OnnxNode) -> Tensor:
     terms, wanted = _equation(node.attr("equation", ""))
     tensors = [node[index] for index in range(len(terms))]
     if len(terms) != len(node.inputs):
-        raise Unsupported(f"wrong equation: got {len(terms)} terms, expected one for each of {len(node.inputs)} inputs")
+        raise UnsupportedNodeError(
+            f"wrong equation: got {len(terms)} terms, expected one for each of {len(node.inputs)} inputs"
+        )
     made, term = tensors[0], terms[0]
     if len(terms) == 1:
         return node.emit_widened("Einsum", made, equation=f"{term}->{wanted}", N=1)
@@ -64,7 +66,7 @@ def dft(node: OnnxNode) -> Tensor:
     own, rank = node.dtype(signal), node.known_rank(signal)
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
     parts = _parts_of(node, signal)
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     there, back = _moves(node, fold, rank)
     moved = [node.emit("Transpose", part, there) for part in parts]
     size: Value = node.emit("GatherV2", node.emit("Shape", moved[0]), np.int32(rank - 2), np.int32(0))
@@ -81,12 +83,12 @@ def _parts_of(node: OnnxNode, signal: Tensor) -> list[Tensor]:
     """The real part and, where there is one, the imaginary part, in a type that TensorFlow transforms."""
     last = (node.shape(signal) or (None,))[-1]
     if last not in (1, 2):
-        raise Unsupported(f"wrong last dimension: got {last}, expected 1 for real numbers or 2 for complex ones")
+        raise UnsupportedNodeError(f"wrong last dimension: got {last}, expected 1 for real numbers or 2 for complex ones")
     wide = signal if node.dtype(signal).name in _COMPLEX else node.cast(signal, DTYPES["float"])
     return [node.emit("GatherV2", wide, np.int32(part), np.int32(-1)) for part in range(last)]
 
 
-def _moves(node: OnnxNode, fold: Folding, rank: int) -> tuple[Value, Value]:
+def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Value]:
     """The permutation that puts the transformed axis last, of those without the parts', and its reverse."""
     if node.since >= 20:
         given = node.input(2)
@@ -106,7 +108,7 @@ def _moves(node: OnnxNode, fold: Folding, rank: int) -> tuple[Value, Value]:
     return there, node.emit("InvertPermutation", there)
 
 
-def _length(node: OnnxNode, fold: Folding, size: Value) -> Value:
+def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
     """How long the transform is, `[1]`: the axis, or input 1."""
     given = node.input(1)
     return fold("Reshape", size if given is None else fold.cast(fold.value(given), INT32), int32([1]))
@@ -116,7 +118,7 @@ def _transformed(
     node: OnnxNode, parts: Sequence[Tensor], length: Value, rank: int, inverse: bool, onesided: bool
 ) -> list[Tensor]:
     """The parts of the transform along the last axis of tensors of a rank."""
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     dtype = _COMPLEX[node.dtype(parts[0]).name]
     if onesided and len(parts) == 1 and not inverse:
         return _split(node, node.emit("RFFT", parts[0], length, Tcomplex=dtype))
@@ -141,7 +143,7 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
     """The last axis with zeros behind, or cut off, as it is to be transformed."""
     if node.input(1) is None or node.op == "STFT":
         return tensor
-    fold = Folding(node)
+    fold = ConstantFolder(node)
     size = node.emit("GatherV2", node.emit("Shape", tensor), int32([rank - 1]), np.int32(0))
     more = fold("Maximum", fold("Sub", length, size), int32(0))
     row = fold("Reshape", fold.concat([int32([0]), more]), int32([1, 2]))
@@ -155,7 +157,7 @@ def stft(node: OnnxNode) -> Tensor:
     The signal is `[batch, length, 1 or 2]`.
     """
     signal, window = node[0], node.input(2)
-    own, fold = node.dtype(signal), Folding(node)
+    own, fold = node.dtype(signal), ConstantFolder(node)
     parts = _parts_of(node, signal)
     step = _scalar(fold, node[1])
     if node.input(3) is not None:
@@ -163,7 +165,7 @@ def stft(node: OnnxNode) -> Tensor:
     elif window is not None:
         length = fold.sizes(window)[0]
     else:
-        raise Unsupported("no length of the windows: expected one of the inputs window and frame_length")
+        raise UnsupportedNodeError("no length of the windows: expected one of the inputs window and frame_length")
     total = fold.sizes(signal)[1]
     count = fold("AddV2", fold("FloorDiv", fold("Sub", total, length), step), int32(1))
     starts = fold("Mul", fold("Range", int32(0), count, int32(1)), step)
@@ -175,7 +177,7 @@ def stft(node: OnnxNode) -> Tensor:
     return node.emit("Pack", [node.cast(part, own) for part in made], axis=-1)
 
 
-def _scalar(fold: Folding, tensor: Tensor) -> Value:
+def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
     return fold("Reshape", fold.cast(fold.value(tensor), INT32), np.zeros(0, np.int32))
 
 
@@ -187,12 +189,14 @@ def col2im(node: OnnxNode) -> Tensor:
 
     Columns are `[batch, channels * taps, windows]`, images `[batch, channels, spatial...]`.
     """
-    fold, columns = Folding(node), node[0]
+    fold, columns = ConstantFolder(node), node[0]
     wanted, block = (fold.cast(fold.value(node[index]), INT32) for index in (1, 2))
     known = node.shape(node[1]) or (None,)
     count = known[0]
     if count is None or not 1 <= count <= _MOST_AXES:
-        raise Unsupported(f"wrong number of spatial axes: got {count}, expected an image_shape of 1 to {_MOST_AXES} sizes")
+        raise UnsupportedNodeError(
+            f"wrong number of spatial axes: got {count}, expected an image_shape of 1 to {_MOST_AXES} sizes"
+        )
     strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
     pads = spatial_attr(node, "pads", 2 * count, 0)
     places: Value = int32(0)
@@ -230,7 +234,7 @@ def image_decoder(node: OnnxNode) -> Tensor:
     """DecodeImage of the bytes, joined to a string: JPEG, PNG, GIF and BMP."""
     channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
     if channels is None:
-        raise Unsupported(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
+        raise UnsupportedNodeError(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
     table = node.constant(np.array([bytes([number]) for number in range(256)], object), DTYPES["string"])
     letters = node.emit("GatherV2", table, node.cast(node[0], INT32), np.int32(0))
     content = node.emit("ReduceJoin", letters, int32([0]))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.formats.onnx.folding import MOST_KNOWN
-from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, Unsupported
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError
 
 
-class Window(NamedTuple):
+class AxisWindow(NamedTuple):
     """Windows along one axis: elements that each takes, steps between windows and between a window's elements, padding."""
 
     taps: int
@@ -29,14 +29,14 @@ class Window(NamedTuple):
         return (self.taps - 1) * self.rate + 1
 
 
-UNIT = Window(1, 1, 1, 0, 0)
+UNIT = AxisWindow(1, 1, 1, 0, 0)
 """Along an axis of one element, which is put in where TensorFlow wants two axes."""
 
 
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
     """Attribute `kernel_shape`, or the taps of filters `[outputs, channels, taps...]`.
 
-    Raises Unsupported where neither says.
+    Raises UnsupportedNodeError where neither says.
     """
     given = node.attr("kernel_shape")
     if given is not None:
@@ -44,12 +44,12 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
     dims = None if filters is None else node.shape(filters)
     taps = [dim for dim in (dims or ())[2:] if dim is not None]
     if dims is None or len(taps) != len(dims) - 2:
-        raise Unsupported("size of the windows not known before it runs: expected an attribute 'kernel_shape'")
+        raise UnsupportedNodeError("size of the windows not known before it runs: expected an attribute 'kernel_shape'")
     return tuple(taps)
 
 
 def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with an int for each spatial axis.  Raises Unsupported where it has others."""
+    """An attribute with an int for each spatial axis.  Raises UnsupportedNodeError where it has others."""
     given = node.attr(name)
     return (default,) * count if given is None else _counted(name, given, count)
 
@@ -57,34 +57,34 @@ def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[i
 def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     least = 0 if name in ("pads", "output_padding") else 1
     if len(given) != count or min(given, default=least) < least or max(given, default=0) > MOST_KNOWN:
-        raise Unsupported(f"wrong {name}: got {list(given)}, expected {count} numbers from {least} to {MOST_KNOWN}")
+        raise UnsupportedNodeError(f"wrong {name}: got {list(given)}, expected {count} numbers from {least} to {MOST_KNOWN}")
     return tuple(given)
 
 
-def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[Window, ...]:
+def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
     """How windows lie over the spatial axes of `[batch, channels, spatial...]`; `ceil_mode` left aside.
 
-    Raises Unsupported where padding depends on a size that is not known before it runs.
+    Raises UnsupportedNodeError where padding depends on a size that is not known before it runs.
     """
     count = len(taps)
     if (rank := node.rank(tensor)) not in (None, count + 2):
-        raise Unsupported(f"wrong rank of input 0: got {rank}, expected {count + 2} for windows of {count} axes")
+        raise UnsupportedNodeError(f"wrong rank of input 0: got {rank}, expected {count + 2} for windows of {count} axes")
     dims = node.shape(tensor) or (None,) * (count + 2)
     strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
     auto = node.attr("auto_pad", "NOTSET")
     pads = spatial_attr(node, "pads", 2 * count, 0) if auto == "NOTSET" else (0,) * (2 * count)
-    made = [Window(*row) for row in zip(taps, strides, rates, pads[:count], pads[count:], strict=True)]
+    made = [AxisWindow(*row) for row in zip(taps, strides, rates, pads[:count], pads[count:], strict=True)]
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         made = [_same(window, dim, auto) for window, dim in zip(made, dims[2:], strict=True)]
     elif auto not in ("NOTSET", "VALID"):
-        raise Unsupported(f"no such auto_pad: got '{auto}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+        raise UnsupportedNodeError(f"no such auto_pad: got '{auto}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     return tuple(made)
 
 
-def _same(window: Window, dim: int | None, auto: str) -> Window:
+def _same(window: AxisWindow, dim: int | None, auto: str) -> AxisWindow:
     """As many windows as steps fit into the axis, centred; `SAME_UPPER` pads the end where it doesn't come out even."""
     if dim is None and window.stride != 1:
-        raise Unsupported(f"padding not known before it runs: got auto_pad {auto} over an axis of unknown size")
+        raise UnsupportedNodeError(f"padding not known before it runs: got auto_pad {auto} over an axis of unknown size")
     size = dim or 0
     total = (
         max((-(-size // window.stride) - 1) * window.stride + window.reach - size, 0) if dim is not None else window.reach - 1
@@ -93,7 +93,7 @@ def _same(window: Window, dim: int | None, auto: str) -> Window:
     return window._replace(before=less, after=more) if auto == "SAME_UPPER" else window._replace(before=more, after=less)
 
 
-def pads_of(windows: Sequence[Window]) -> tuple[int, ...]:
+def pads_of(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
     """Attr `explicit_paddings` of channels last."""
     return (0, 0, *(pad for window in windows for pad in (window.before, window.after)), 0, 0)
 

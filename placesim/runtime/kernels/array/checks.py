@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
@@ -36,7 +36,7 @@ STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def summarize(tensors: Sequence[Tensor], dtypes: Sequence[DType], count: int) -> list[str]:
+def summarize(tensors: Sequence[Tensor], dtypes: Sequence[DataType], count: int) -> list[str]:
     """Each tensor's first elements in brackets, as TensorFlow prints them."""
     values = zip(dtypes, tensors, strict=True)
     return [f"[{format_elements(TensorValue(dtype, np.asarray(tensor)), count)}]" for dtype, tensor in values]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import INT32, DType
+from placesim.dtypes import INT32, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.array.indices import first_outside, position_text
@@ -151,7 +151,7 @@ def _refuse_row(params: Tensor, indices: Tensor, row: int, node: str) -> None:
     )
 
 
-def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DType) -> Tensor:
+def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DataType) -> Tensor:
     """The slices of the rows that index into `params`, and zeros for the others."""
     result = zeros((len(places), *params.shape[places.shape[1] :]), dtype)
     result[fine] = params[tuple(places[fine].T)]

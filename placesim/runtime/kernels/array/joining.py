@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, RESOURCE, VARIANT, DType
+from placesim.dtypes import DTYPES, RESOURCE, VARIANT, DataType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import is_legacy_scalar, shape_text
@@ -200,7 +200,7 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.tile(tensor, multiples),)
 
 
-def _check_tiled(dtype: DType, rank: int) -> None:
+def _check_tiled(dtype: DataType, rank: int) -> None:
     if dtype not in TILED_TYPES or rank > MAX_TILED_RANK:
         raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import INT32, DType
+from placesim.dtypes import INT32, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
@@ -27,7 +27,7 @@ from placesim.runtime.shapes import (
 )
 
 
-def find_largest(tensor: Tensor, count: int, index_type: DType) -> tuple[Tensor, Tensor]:
+def find_largest(tensor: Tensor, count: int, index_type: DataType) -> tuple[Tensor, Tensor]:
     """`[..., n]` -> the `count` largest of each row, descending, and where they were; of equal ones the first comes first."""
     size = tensor.shape[-1]
     # the stable ascending order of the reversed row, read from its end, is the stable descending order
@@ -35,7 +35,7 @@ def find_largest(tensor: Tensor, count: int, index_type: DType) -> tuple[Tensor,
     return np.take_along_axis(tensor, order, -1), order.astype(index_type.numpy)
 
 
-def _find_best(tensor: Tensor, index_type: DType) -> tuple[Tensor, Tensor]:
+def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
     """The largest element of each row of floats and where it first is; the row's first element where NaN is found largest.
 
     Eigen goes through whole packets first, where NaN is left out; then through the rest, where a NaN comes in and goes with
@@ -66,7 +66,7 @@ class _Candidate(NamedTuple):
         return other.place < self.place
 
 
-def _find_by_heap(tensor: Tensor, count: int, index_type: DType, is_sorted: bool) -> tuple[Tensor, Tensor]:
+def _find_by_heap(tensor: Tensor, count: int, index_type: DataType, is_sorted: bool) -> tuple[Tensor, Tensor]:
     """The `count` largest elements of each row in the order in which TensorFlow's heap keeps them, or pops them if sorted."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     heaps = [_collect(row.tolist(), count) for row in rows]

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import DataLossError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import (
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     Maker,
     as_dataset,
     build_dataset,
@@ -37,7 +37,7 @@ Join = Callable[[Sequence[Element]], Element]
 """Makes one element of several."""
 
 
-class Grouped(Iterator[Element]):
+class BatchIterator(Iterator[Element]):
     """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
 
     def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
@@ -60,11 +60,11 @@ def _batch_size(value: Any) -> int:
     return int(size)
 
 
-def _grouped(source: Dataset, attrs: Attrs, size: int, drop_remainder: bool, join: Join) -> Dataset:
+def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: bool, join: Join) -> ElementSequence:
     total = source.cardinality
     if total >= 0:
         total = total // size + (not drop_remainder and total % size > 0)
-    return Dataset(*signature(attrs), lambda: Grouped(source.start(), size, drop_remainder, join), total)
+    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total)
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
@@ -73,7 +73,7 @@ def build_batches(drop_at: int | None = None) -> Maker:
     It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
     """
 
-    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
         source = as_dataset(inputs[0])
         drop = drop_at is not None and bool(scalar_argument(inputs[drop_at], "drop_remainder"))
         return _grouped(source, attrs, _batch_size(inputs[1]), drop, lambda elements: stack_elements(elements, source.dtypes))
@@ -81,7 +81,7 @@ def build_batches(drop_at: int | None = None) -> Maker:
     return make
 
 
-def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Element:
+def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> Element:
     """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError where shapes differ."""
     found = []
     for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
@@ -104,7 +104,7 @@ class _Padding(NamedTuple):
 
     shape: tuple[int, ...]
     value: Any
-    dtype: DType
+    dtype: DataType
 
 
 def build_padded_batches(has_drop: bool) -> Maker:
@@ -115,7 +115,7 @@ def build_padded_batches(has_drop: bool) -> Maker:
     and DataLossError for one that is larger.
     """
 
-    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
         source, size, count = as_dataset(inputs[0]), _batch_size(inputs[1]), attrs["N"]
         drop = has_drop and bool(scalar_argument(inputs[-1], "drop_remainder"))
         paddings = _paddings(source, inputs[2 : 2 + count], inputs[2 + count : len(inputs) - has_drop])
@@ -124,7 +124,7 @@ def build_padded_batches(has_drop: bool) -> Maker:
     return make
 
 
-def _paddings(source: Dataset, shapes: Sequence[Any], values: Sequence[Any]) -> list[_Padding]:
+def _paddings(source: ElementSequence, shapes: Sequence[Any], values: Sequence[Any]) -> list[_Padding]:
     components = len(source.dtypes)
     if len(shapes) != components:
         raise InvalidArgumentError(
@@ -174,10 +174,10 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
-class _Windows(Iterator[Element]):
+class _WindowIterator(Iterator[Element]):
     """Stretches of an iteration, each a dataset for every component."""
 
-    def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
+    def __init__(self, source: ElementSequence, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         self._dataset = source
         self._source = source.start()
         self._shift = shift
@@ -197,12 +197,12 @@ class _Windows(Iterator[Element]):
         del self._buffer[: self._shift]
         return tuple(map(self._component, range(len(self._dataset.dtypes)), zip(*window, strict=True)))
 
-    def _component(self, index: int, values: Sequence[Any]) -> Dataset:
+    def _component(self, index: int, values: Sequence[Any]) -> ElementSequence:
         dtypes, shapes = (self._dataset.dtypes[index],), (self._dataset.shapes[index],)
-        return Dataset(dtypes, shapes, lambda: zip(values, strict=True), len(values))
+        return ElementSequence(dtypes, shapes, lambda: zip(values, strict=True), len(values))
 
 
-def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
 
     All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
@@ -219,16 +219,16 @@ def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     # without dropping, a window begins wherever an element is left
     if total >= 0:
         total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
-    return Dataset(*signature(attrs), lambda: _Windows(source, size, shift, stride, drop), total)
+    return ElementSequence(*signature(attrs), lambda: _WindowIterator(source, size, shift, stride, drop), total)
 
 
 # --- back to single elements ----------------------------------------------------------------------------------------
 
 
-class _Unbatched(Iterator[Element]):
+class _UnbatchIterator(Iterator[Element]):
     """The slices of every element along the first axis."""
 
-    def __init__(self, source: Iterator[Element], dtypes: Sequence[DType]) -> None:
+    def __init__(self, source: Iterator[Element], dtypes: Sequence[DataType]) -> None:
         self._source = source
         self._dtypes = dtypes
         self._slices: Iterator[Element] = iter(())
@@ -256,13 +256,13 @@ class _Unbatched(Iterator[Element]):
         return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
 
 
-def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The slices of all elements along their first axis.
 
     An iteration raises InvalidArgumentError for scalars, and for components that are not equally long.
     """
     source = as_dataset(inputs[0])
-    return Dataset(*signature(attrs), lambda: _Unbatched(source.start(), source.dtypes), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _UnbatchIterator(source.start(), source.dtypes), UNKNOWN)
 
 
 TABLE: Table = {

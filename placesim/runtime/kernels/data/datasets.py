@@ -17,8 +17,8 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import (
     INFINITE,
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     Start,
     as_dataset,
     build_dataset,
@@ -39,15 +39,15 @@ MAX_CARDINALITY = (1 << 63) - 1
 # --- sources --------------------------------------------------------------------------------------------------------
 
 
-def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """One element: the inputs; InvalidArgumentError where they have other shapes than attr `output_shapes`."""
     dtypes, shapes = signature(attrs)
     element = tuple(inputs)
     check_shapes(shapes, element_shapes(element))
-    return Dataset(dtypes, shapes, lambda: iter((element,)), 1)
+    return ElementSequence(dtypes, shapes, lambda: iter((element,)), 1)
 
 
-def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The slices of the inputs, each `[n, ...]`, along their first axis: n elements.
 
     InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
@@ -59,18 +59,18 @@ def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
         raise InvalidArgumentError("All components must have the same size in the 0th dimension")
     check_shapes(shapes, [shape_of(value)[1:] for value in inputs])
     components = [slices(value, dtype) for value, dtype in zip(inputs, dtypes, strict=True)]
-    return Dataset(dtypes, shapes, lambda: zip(*components, strict=True), len(components[0]))
+    return ElementSequence(dtypes, shapes, lambda: zip(*components, strict=True), len(components[0]))
 
 
-def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Elements given one after the other, each with all its components, of any shapes."""
     dtypes, shapes = signature(attrs)
     width = len(dtypes)
     elements = [tuple(inputs[at : at + width]) for at in range(0, len(inputs), width)]
-    return Dataset(dtypes, shapes, lambda: iter(elements), len(elements))
+    return ElementSequence(dtypes, shapes, lambda: iter(elements), len(elements))
 
 
-def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
     start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
@@ -81,13 +81,13 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     values = range(start, stop, step)
     # which may be more than Python's own `len` counts
     count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
-    return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), count)
+    return ElementSequence(dtypes, shapes, lambda: zip(map(cast, values)), count)
 
 
 # --- parts and repetitions ------------------------------------------------------------------------------------------
 
 
-class _Repeated(Iterator[Element]):
+class _RepeatIterator(Iterator[Element]):
     """Iterations one after the other, at most `count` (-1: for ever, but not of nothing)."""
 
     def __init__(self, start: Start, count: int) -> None:
@@ -116,16 +116,16 @@ class _Repeated(Iterator[Element]):
         raise StopIteration
 
 
-def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The dataset `count` times, a scalar; for ever where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
-        return _derived(source, lambda: _Repeated(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
+        return _derived(source, lambda: _RepeatIterator(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
     total = 0 if not count else source.cardinality * count if source.cardinality >= 0 else source.cardinality
-    return _derived(source, lambda: _Repeated(source.start, count), total)
+    return _derived(source, lambda: _RepeatIterator(source.start, count), total)
 
 
-def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The first `count` elements, a scalar; all where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
@@ -135,7 +135,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset
     return _derived(source, lambda: itertools.islice(source.start(), count), total)
 
 
-class _Skipped(Iterator[Element]):
+class _SkipIterator(Iterator[Element]):
     """An iteration behind its first elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
@@ -151,16 +151,16 @@ class _Skipped(Iterator[Element]):
         return next(self._source)
 
 
-def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """All but the first `count` elements, a scalar; none where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: iter(()), 0)
     total = max(source.cardinality - count, 0) if source.cardinality >= 0 else source.cardinality
-    return _derived(source, lambda: _Skipped(source.start(), count), total)
+    return _derived(source, lambda: _SkipIterator(source.start(), count), total)
 
 
-def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Every `num_shards`-th element, from `index` on, both scalars.
 
     InvalidArgumentError for no shards, and an index that is not among them.
@@ -174,10 +174,10 @@ def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     total = source.cardinality
     if total >= 0:
         total = total // count + (index < total % count)
-    return _derived(source, lambda: _Sharded(source.start(), index, count), total)
+    return _derived(source, lambda: _ShardIterator(source.start(), index, count), total)
 
 
-class _Sharded(Iterator[Element]):
+class _ShardIterator(Iterator[Element]):
     """Every `count`-th element of an iteration."""
 
     def __init__(self, source: Iterator[Element], index: int, count: int) -> None:
@@ -199,7 +199,7 @@ class _Sharded(Iterator[Element]):
 # --- several datasets -----------------------------------------------------------------------------------------------
 
 
-def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The components of one element of each, as long as there is one of each."""
     sources = [as_dataset(value) for value in inputs]
     known = [source.cardinality for source in sources if source.cardinality >= 0]
@@ -209,14 +209,14 @@ def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
         parts = zip(*(source.start() for source in sources), strict=False)
         return map(_joined, parts)
 
-    return Dataset(*signature(attrs), start, total)
+    return ElementSequence(*signature(attrs), start, total)
 
 
 def _joined(parts: Sequence[Element]) -> Element:
     return tuple(itertools.chain.from_iterable(parts))
 
 
-def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of the one, then those of the other; InvalidArgumentError where their types differ."""
     one, two = map(as_dataset, inputs)
     if one.dtypes != two.dtypes:
@@ -226,10 +226,10 @@ def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
         )
     sizes = (one.cardinality, two.cardinality)
     total = INFINITE if INFINITE in sizes else UNKNOWN if UNKNOWN in sizes else sum(sizes)
-    return Dataset(*signature(attrs), lambda: _Chained([one.start, two.start]), total)
+    return ElementSequence(*signature(attrs), lambda: _ConcatenateIterator([one.start, two.start]), total)
 
 
-class _Chained(Iterator[Element]):
+class _ConcatenateIterator(Iterator[Element]):
     """Iterations one after the other, each started when the one before has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
@@ -249,23 +249,23 @@ class _Chained(Iterator[Element]):
 # --- the same elements ----------------------------------------------------------------------------------------------
 
 
-def _derived(source: Dataset, start: Start, cardinality: int) -> Dataset:
-    return Dataset(source.dtypes, source.shapes, start, cardinality)
+def _derived(source: ElementSequence, start: Start, cardinality: int) -> ElementSequence:
+    return ElementSequence(source.dtypes, source.shapes, start, cardinality)
 
 
-def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The dataset itself: options, threads and models do not change what it gives."""
     return as_dataset(inputs[0])
 
 
-def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The dataset itself, as no element is made before it is asked for; InvalidArgumentError for a buffer below -1."""
     if scalar_argument(inputs[1], "buffer_size") < -1:
         raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
     return pass_on(inputs, attrs, context)
 
 
-class _Recorded(Iterator[Element]):
+class _CacheIterator(Iterator[Element]):
     """An iteration that keeps its elements, and leaves them to others when it has come to its end."""
 
     def __init__(self, source: Iterator[Element], memory: list[tuple[Element, ...]]) -> None:
@@ -284,7 +284,7 @@ class _Recorded(Iterator[Element]):
         return self._seen[-1]
 
 
-def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The same elements, which are remembered from the first whole iteration on; UnimplementedError for a file to keep them."""
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
@@ -293,12 +293,12 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     memory: list[tuple[Element, ...]] = []
 
     def start() -> Iterator[Element]:
-        return iter(memory[0]) if memory else _Recorded(source.start(), memory)
+        return iter(memory[0]) if memory else _CacheIterator(source.start(), memory)
 
     return _derived(source, start, source.cardinality)
 
 
-class _Undaunted(Iterator[Element]):
+class _IgnoreErrorsIterator(Iterator[Element]):
     """An iteration that goes on behind what fails."""
 
     def __init__(self, source: Iterator[Element]) -> None:
@@ -317,11 +317,11 @@ class _Undaunted(Iterator[Element]):
         raise StopIteration
 
 
-def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements that do not fail."""
     source = as_dataset(inputs[0])
     # nobody knows which will fail
-    return _derived(source, lambda: _Undaunted(source.start()), UNKNOWN)
+    return _derived(source, lambda: _IgnoreErrorsIterator(source.start()), UNKNOWN)
 
 
 def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:

@@ -16,8 +16,8 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.data.values import (
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     build_dataset,
     build_infer_records,
     scalar_argument,
@@ -54,11 +54,11 @@ class _FileRecords(Iterator[Element]):
             self._records = self._read(next(self._names))
 
 
-def _of_files(filenames: Any, read: Read) -> Dataset:
+def _of_files(filenames: Any, read: Read) -> ElementSequence:
     if np.ndim(filenames) > 1:
         raise InvalidArgumentError("`filenames` must be a scalar or a vector.")
     names = list(map(file_name, flat_strings(filenames)))
-    return Dataset((STRING,), (Shape(()),), lambda: _FileRecords(names, read))
+    return ElementSequence((STRING,), (Shape(()),), lambda: _FileRecords(names, read))
 
 
 def _compression(value: Any) -> str:
@@ -68,13 +68,13 @@ def _compression(value: Any) -> str:
     return found
 
 
-def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The lines of text files, scalars; errors as of `read_fixed_records`."""
     kind = _compression(inputs[1])
     return _of_files(inputs[0], lambda name: iter(text_lines(decompress(read_bytes(context.files, name), kind))))
 
 
-def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Records of one length, scalars, between headers and footers that are left out.
 
     InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression.  An iteration raises
@@ -101,7 +101,7 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
     return _of_files(inputs[0], read)
 
 
-def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The records of TFRecord files, scalars, from an offset on where offsets are given, one for each file.
 
     InvalidArgumentError for file names of a rank above 1.  An iteration raises what a file that cannot be read gives
@@ -119,7 +119,7 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return _of_files(inputs[0], read)
 
 
-def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The names of the files that fit patterns, of any shape, sorted; those that are there when an iteration begins."""
     patterns = list(map(file_name, flat_strings(inputs[0])))
 
@@ -127,7 +127,7 @@ def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
         names = sorted(name for pattern in patterns for name in matching_paths(context.files, pattern))
         return iter([(string_array([os.fsencode(name)], ()),) for name in names])
 
-    return Dataset((STRING,), (Shape(()),), start, UNKNOWN)
+    return ElementSequence((STRING,), (Shape(()),), start, UNKNOWN)
 
 
 TABLE: Table = {

@@ -16,11 +16,11 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.data.batches import Grouped, stack_elements
+from placesim.runtime.kernels.data.batches import BatchIterator, stack_elements
 from placesim.runtime.kernels.data.values import (
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     as_dataset,
     build_dataset,
     function_caller,
@@ -54,7 +54,7 @@ def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Ele
 # --- map ------------------------------------------------------------------------------------------------------------
 
 
-class _Mapped(Iterator[Element]):
+class _MapIterator(Iterator[Element]):
     """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
 
     def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
@@ -67,7 +67,7 @@ class _Mapped(Iterator[Element]):
         return _unless_out_of_range(self._call, element, self._keeps_count)
 
 
-def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """`f` of every element.
 
     An iteration raises InvalidArgumentError for an OutOfRangeError of `f` where attr `preserve_cardinality`; else it ends.
@@ -76,10 +76,10 @@ def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
     keeps_count = bool(attrs.get("preserve_cardinality"))
     total = source.cardinality if keeps_count else UNKNOWN
-    return Dataset(*signature(attrs), lambda: _Mapped(source.start(), call, keeps_count), total)
+    return ElementSequence(*signature(attrs), lambda: _MapIterator(source.start(), call, keeps_count), total)
 
 
-def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """`f` of every element, in batches `[batch_size, ...]`; InvalidArgumentError for a size that is not positive.
 
     An iteration raises it for results of several shapes.
@@ -91,9 +91,9 @@ def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     source, dtypes = map_elements(inputs, attrs, context), attrs["output_types"]
 
     def start() -> Iterator[Element]:
-        return Grouped(source.start(), int(size), drop, lambda elements: stack_elements(elements, dtypes))
+        return BatchIterator(source.start(), int(size), drop, lambda elements: stack_elements(elements, dtypes))
 
-    return Dataset(*signature(attrs), start, UNKNOWN)
+    return ElementSequence(*signature(attrs), start, UNKNOWN)
 
 
 # --- filter ---------------------------------------------------------------------------------------------------------
@@ -105,14 +105,14 @@ def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must 
     return bool(result[0])
 
 
-def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    return Dataset(*signature(attrs), lambda: _Filtered(source.start(), call), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN)
 
 
-class _Filtered(Iterator[Element]):
+class _FilterIterator(Iterator[Element]):
     """The elements of which something is true."""
 
     def __init__(self, source: Iterator[Element], call: Call) -> None:
@@ -127,7 +127,7 @@ class _Filtered(Iterator[Element]):
         raise StopIteration
 
 
-class _TakenWhile(Iterator[Element]):
+class _TakeWhileIterator(Iterator[Element]):
     """The elements before the first of which something is not true."""
 
     def __init__(self, source: Iterator[Element], call: Call) -> None:
@@ -143,17 +143,17 @@ class _TakenWhile(Iterator[Element]):
         raise StopIteration
 
 
-def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements before the first of which `predicate` is false; errors as of `filter_elements`."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    return Dataset(*signature(attrs), lambda: _TakenWhile(source.start(), call), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _TakeWhileIterator(source.start(), call), UNKNOWN)
 
 
 # --- datasets of elements -------------------------------------------------------------------------------------------
 
 
-class _Interleaved(Iterator[Element]):
+class _InterleaveIterator(Iterator[Element]):
     """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
 
     def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
@@ -201,14 +201,14 @@ class _Interleaved(Iterator[Element]):
         self._at = (self._at + 1) % len(self._open)
 
 
-def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of the dataset that `f` gives for each element, one dataset after the other."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
-    return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, 1, 1), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, 1, 1), UNKNOWN)
 
 
-def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of the datasets that `f` gives, `block_length` of one, then of the next, of `cycle_length` datasets in turn.
 
     InvalidArgumentError for either, scalars both, that is not positive.
@@ -224,7 +224,7 @@ def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> D
         if value <= 0:
             raise InvalidArgumentError(f"{name} must be greater than zero.")
     check_elements(int(cycle))
-    return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, cycle, block), UNKNOWN)
 
 
 def _processors() -> int:
@@ -234,7 +234,7 @@ def _processors() -> int:
 # --- state ----------------------------------------------------------------------------------------------------------
 
 
-class _Scanned(Iterator[Element]):
+class _ScanIterator(Iterator[Element]):
     """A function of state and element, which gives the next state and an element."""
 
     def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
@@ -251,14 +251,14 @@ class _Scanned(Iterator[Element]):
         return found[width:]
 
 
-def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """What `f` gives beside the next state, for every element in turn."""
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
     state = tuple(inputs[1 : 1 + width])
     keeps_count = attrs["preserve_cardinality"]
     total = source.cardinality if keeps_count else UNKNOWN
-    return Dataset(*signature(attrs), lambda: _Scanned(source.start(), call, state, keeps_count), total)
+    return ElementSequence(*signature(attrs), lambda: _ScanIterator(source.start(), call, state, keeps_count), total)
 
 
 def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

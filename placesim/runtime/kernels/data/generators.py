@@ -17,8 +17,8 @@ from placesim.runtime.kernels.data.shuffles import SeedGenerator
 from placesim.runtime.kernels.data.values import (
     INFINITE,
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     build_dataset,
     build_infer_dataset,
     function_caller,
@@ -30,7 +30,7 @@ from placesim.runtime.kernels.philox import WordStream, seeded_philox
 Call = Callable[[Element], Sequence[Any]]
 
 
-class _Generated(Iterator[Element]):
+class _GeneratorIterator(Iterator[Element]):
     """What `following` gives of the state that `begin` gave, till it is out of range; then `end` is called."""
 
     def __init__(self, begin: Call, following: Call, end: Call, args: Element) -> None:
@@ -52,7 +52,7 @@ class _Generated(Iterator[Element]):
             raise StopIteration from None
 
 
-def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """What `next_func` gives, one element at a time."""
     first = len(attrs["Tinit_func_args"])
     second = first + len(attrs["Tnext_func_args"])
@@ -60,10 +60,10 @@ def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     following = function_caller(context, attrs["next_func"], inputs[first:second])
     end = function_caller(context, attrs["finalize_func"], inputs[second:])
     args = tuple(inputs[:first])
-    return Dataset(*signature(attrs), lambda: _Generated(begin, following, end, args), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _GeneratorIterator(begin, following, end, args), UNKNOWN)
 
 
-class _RandomNumbers(Iterator[Element]):
+class _RandomIterator(Iterator[Element]):
     """Words of a random stream without end."""
 
     def __init__(self, seeds: tuple[int, int]) -> None:
@@ -73,13 +73,13 @@ class _RandomNumbers(Iterator[Element]):
         return (np.int64(self._words.word()),)
 
 
-def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Random numbers of 32 bits as int64, the same in each iteration; two zeros for seeds mean any."""
     seeds = SeedGenerator(int(inputs[0]), int(inputs[1]), reshuffles=False)
-    return Dataset(*signature(attrs), lambda: _RandomNumbers(seeds.next_seeds()), INFINITE)
+    return ElementSequence(*signature(attrs), lambda: _RandomIterator(seeds.next_seeds()), INFINITE)
 
 
-def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The rows of a sparse tensor: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
 
     InvalidArgumentError for an empty shape, and for rows that are out of order.
@@ -105,7 +105,7 @@ def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
 
     inner = dims.size - 1
     shapes = (Shape((-1, inner)), Shape((-1,)), Shape((inner,)))
-    return Dataset((INT64, attrs["Tvalues"], INT64), shapes, start, count)
+    return ElementSequence((INT64, attrs["Tvalues"], INT64), shapes, start, count)
 
 
 TABLE: Table = {

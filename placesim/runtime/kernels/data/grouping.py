@@ -14,11 +14,11 @@ import numpy as np
 from placesim.dtypes import INT64
 from placesim.errors import DataLossError, FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.data.batches import Grouped
+from placesim.runtime.kernels.data.batches import BatchIterator
 from placesim.runtime.kernels.data.values import (
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     as_dataset,
     build_dataset,
     build_infer_dataset,
@@ -35,10 +35,10 @@ Call = Callable[[Element], Sequence[Any]]
 # --- windows of one key ---------------------------------------------------------------------------------------------
 
 
-class _Windows(Iterator[Element]):
+class _GroupByWindowIterator(Iterator[Element]):
     """The elements of the datasets that `reduce` makes of the windows of each key; at the end of those that are not full."""
 
-    def __init__(self, source: Dataset, key: Call, reduce: Call, size: Call) -> None:
+    def __init__(self, source: ElementSequence, key: Call, reduce: Call, size: Call) -> None:
         self._dataset = source
         self._source = source.start()
         self._key, self._reduce, self._size = key, reduce, size
@@ -82,7 +82,7 @@ class _Windows(Iterator[Element]):
     def _begin(self, key: int) -> None:
         elements = self._groups.pop(key)
         self._sizes.pop(key)
-        held = Dataset(self._dataset.dtypes, self._dataset.shapes, lambda: iter(elements), len(elements))
+        held = ElementSequence(self._dataset.dtypes, self._dataset.shapes, lambda: iter(elements), len(elements))
         self._current = as_dataset(self._reduce((np.int64(key), held))[0]).start()
 
 
@@ -92,7 +92,7 @@ def _number(values: Sequence[Any], otherwise: str) -> int:
     return int(values[0])
 
 
-def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """What `reduce_func` makes of each window of elements of one key, as many as `window_size_func` says of the key."""
     source = as_dataset(inputs[0])
     start, calls = 1, []
@@ -100,13 +100,13 @@ def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
         end = start + len(attrs[f"T{name}_func_other_arguments"])
         calls.append(function_caller(context, attrs[f"{name}_func"], inputs[start:end]))
         start = end
-    return Dataset(*signature(attrs), lambda: _Windows(source, *calls), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _GroupByWindowIterator(source, *calls), UNKNOWN)
 
 
 # --- by number ------------------------------------------------------------------------------------------------------
 
 
-class _Directed(Iterator[Element]):
+class _DirectedInterleaveIterator(Iterator[Element]):
     """Elements of several iterations, in the order of their numbers; one that has ended is passed over, or ends all."""
 
     def __init__(self, selector: Iterator[Element], sources: list[Iterator[Element] | None], stops: bool) -> None:
@@ -134,21 +134,21 @@ class _Directed(Iterator[Element]):
         raise StopIteration
 
 
-def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of datasets in the order in which a first one numbers them."""
     selector, *sources = map(as_dataset, inputs)
     stops = attrs["stop_on_empty_dataset"]
 
     def start() -> Iterator[Element]:
-        return _Directed(selector.start(), [source.start() for source in sources], stops)
+        return _DirectedInterleaveIterator(selector.start(), [source.start() for source in sources], stops)
 
-    return Dataset(*signature(attrs), start, UNKNOWN)
+    return ElementSequence(*signature(attrs), start, UNKNOWN)
 
 
 # --- each once, and counts ------------------------------------------------------------------------------------------
 
 
-class _Unique(Iterator[Element]):
+class _UniqueIterator(Iterator[Element]):
     """The elements that did not come before."""
 
     def __init__(self, source: Iterator[Element]) -> None:
@@ -166,13 +166,13 @@ class _Unique(Iterator[Element]):
         raise StopIteration
 
 
-def keep_unique(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def keep_unique(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Each element once, the first of those that are equal."""
     source = as_dataset(inputs[0])
-    return Dataset(*signature(attrs), lambda: _Unique(source.start()), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _UniqueIterator(source.start()), UNKNOWN)
 
 
-class _Counted(Iterator[Element]):
+class _AssertCardinalityIterator(Iterator[Element]):
     """An iteration that fails where there are fewer or more elements than were told."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
@@ -197,16 +197,16 @@ class _Counted(Iterator[Element]):
         return FailedPreconditionError(f"Input dataset was expected to contain {said} but contained {found} {elements}.")
 
 
-def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements; FailedPreconditionError where they are not as many as was told, a scalar."""
     source, count = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "cardinality"))
-    return Dataset(*signature(attrs), lambda: _Counted(source.start(), count), count)
+    return ElementSequence(*signature(attrs), lambda: _AssertCardinalityIterator(source.start(), count), count)
 
 
 # --- sparse batches -------------------------------------------------------------------------------------------------
 
 
-def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Batches of dense elements as sparse tensors of a shape `[size, *row_shape]`; -1 there is what the largest element has.
 
     InvalidArgumentError for a size that is not positive; DataLossError for an element that is larger than a row.
@@ -219,7 +219,7 @@ def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     def join(elements: Sequence[Element]) -> Element:
         return (_sparse_rows([np.asarray(element[0]) for element in elements], row),)
 
-    return Dataset(*signature(attrs), lambda: Grouped(source.start(), size, False, join), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, False, join), UNKNOWN)
 
 
 def _sparse_rows(arrays: Sequence[np.ndarray[Any, Any]], row: tuple[int, ...]) -> np.ndarray[Any, Any]:

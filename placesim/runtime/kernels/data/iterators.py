@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, OpError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.data.functions import infer_components
 from placesim.runtime.kernels.data.shuffles import Deleter, delete_resource, infer_handle_and_deleter
 from placesim.runtime.kernels.data.values import (
-    Dataset,
     Element,
+    ElementSequence,
     as_dataset,
     check_shapes,
     check_types,
@@ -47,13 +47,13 @@ class IteratorResource:
     A checkpoint has of that how many elements were `given` of what the node `maker` began.
     """
 
-    dtypes: tuple[DType, ...]
+    dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
     iteration: Iterator[Element] | None = field(default=None, metadata={"saved": False})
     given: int = 0
     maker: str = ""
 
-    def begin(self, dataset: Dataset, maker: str) -> None:
+    def begin(self, dataset: ElementSequence, maker: str) -> None:
         """Begin an iteration of a dataset, or go on with one of another run; InvalidArgumentError for another signature."""
         if self.dtypes:
             check_types(self.dtypes, dataset.dtypes)
@@ -132,7 +132,7 @@ def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return (handle,)
 
 
-def _made(attrs: Attrs, context: KernelContext) -> Dataset:
+def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
     made = function_caller(context, attrs["dataset_factory"], ())(())
     if len(made) != 1:
         raise InvalidArgumentError("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
@@ -172,7 +172,7 @@ def get_next_as_optional(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 def _check_optional(element: Element, attrs: Attrs) -> None:
     for index, (value, shape) in enumerate(zip(element, attrs["output_shapes"], strict=True)):
-        dtype: DType = attrs["output_types"][index]
+        dtype: DataType = attrs["output_types"][index]
         if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
             raise InvalidArgumentError(
                 f"The given optional does not match the expected type for component {index}. Expected: {dtype}. "

@@ -15,8 +15,8 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import (
     INFINITE,
     UNKNOWN,
-    Dataset,
     Element,
+    ElementSequence,
     Maker,
     as_dataset,
     build_dataset,
@@ -66,13 +66,13 @@ class _Slice:
         self.is_whole = False
 
 
-class Shuffled(Iterator[Element]):
+class ShuffleIterator(Iterator[Element]):
     """An iteration in random order: each element is drawn from a buffer of those that come next.
 
     `size` None means a buffer of a whole epoch; `count` epochs, -1 for ever.
     """
 
-    def __init__(self, source: Dataset, size: int | None, count: int, seeds: SeedGenerator) -> None:
+    def __init__(self, source: ElementSequence, size: int | None, count: int, seeds: SeedGenerator) -> None:
         self._dataset = source
         self._buffer: list[Element] = []
         self._size = size
@@ -153,7 +153,7 @@ def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, 
     It raises InvalidArgumentError for a size or a number of epochs that is none.
     """
 
-    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
         source, size = as_dataset(inputs[0]), scalar_argument(inputs[1], "buffer_size")
         if size <= 0 and size != UNKNOWN:
             raise InvalidArgumentError("buffer_size must be greater than zero or UNKNOWN_CARDINALITY")
@@ -166,7 +166,7 @@ def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, 
             seeds = SeedGenerator(first, second, attrs.get("reshuffle_each_iteration", True))
         generator, limit = seeds, None if size == UNKNOWN else size
         total = INFINITE if count == -1 else source.cardinality * (count if source.cardinality > 0 else 1)
-        return Dataset(*signature(attrs), lambda: Shuffled(source, limit, count, generator), total)
+        return ElementSequence(*signature(attrs), lambda: ShuffleIterator(source, limit, count, generator), total)
 
     return make
 

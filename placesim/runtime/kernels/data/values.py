@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs, FunctionName, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
@@ -35,29 +35,29 @@ Start = Callable[[], Iterator[Element]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dataset:
+class ElementSequence:
     """A sequence of elements: `dtypes` and `shapes` are their components', `cardinality` their number where it is known."""
 
-    dtypes: tuple[DType, ...]
+    dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
     start: Start
     cardinality: int = UNKNOWN
 
 
-Maker = Callable[[Sequence[Any], Attrs, KernelContext], Dataset]
+Maker = Callable[[Sequence[Any], Attrs, KernelContext], ElementSequence]
 """`(inputs, attrs, context) -> dataset`."""
 
 
-def as_dataset(value: Any) -> Dataset:
+def as_dataset(value: Any) -> ElementSequence:
     """The dataset of a variant; InvalidArgumentError for any other value."""
     # a scalar variant may come boxed in an array
     found = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
-    if not isinstance(found, Dataset):
+    if not isinstance(found, ElementSequence):
         raise InvalidArgumentError("Tensor must be a Dataset object.")
     return found
 
 
-def signature(attrs: Attrs) -> tuple[tuple[DType, ...], tuple[Shape, ...]]:
+def signature(attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Shape, ...]]:
     """The types and shapes of the components as attrs tell them."""
     return attrs["output_types"] if "output_types" in attrs else attrs["Toutput_types"], attrs["output_shapes"]
 
@@ -87,7 +87,7 @@ def function_caller(
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def check_types(expected: Sequence[DType], found: Sequence[DType]) -> None:
+def check_types(expected: Sequence[DataType], found: Sequence[DataType]) -> None:
     """InvalidArgumentError unless components have the types that are expected of them."""
     if len(expected) != len(found):
         raise InvalidArgumentError(f"Number of components does not match: expected {len(expected)} types but got {len(found)}.")
@@ -114,7 +114,7 @@ def element_shapes(element: Element) -> list[Dims]:
     return [shape_of(value) for value in element]
 
 
-class _Watched(Iterator[Element]):
+class _WatchedIterator(Iterator[Element]):
     """An iteration whose elements are counted, and which can be interrupted: Python's own iterators know of neither."""
 
     __slots__ = ("_memory", "_next")
@@ -169,6 +169,6 @@ def build_dataset(make: Maker, infer: ShapeFunction = scalar) -> Kernel:
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         made = make(inputs, attrs, context)
         is_given = any(made is value for value in inputs)
-        return (made if is_given else replace(made, start=lambda: _Watched(made.start())),)
+        return (made if is_given else replace(made, start=lambda: _WatchedIterator(made.start())),)
 
     return Kernel(compute, infer, needs_context=True)

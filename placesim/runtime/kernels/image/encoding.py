@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, UINT8, UINT16, DType
+from placesim.dtypes import FLOAT, UINT8, UINT16, DataType
 from placesim.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
@@ -55,7 +55,7 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     without Pillow.
     """
     _check_attrs(attrs)
-    dtype: DType = attrs.get("dtype", UINT8)
+    dtype: DataType = attrs.get("dtype", UINT8)
     data = _contents(inputs[0])
     if data.startswith(JPEG_MAGIC):
         return (_scaled(_decode_jpeg(data, attrs, None), dtype, 256),)
@@ -99,7 +99,7 @@ def _contents(tensor: Tensor) -> bytes:
     return data
 
 
-def _scaled(pixels: Tensor, dtype: DType, step: int) -> Tensor:
+def _scaled(pixels: Tensor, dtype: DataType, step: int) -> Tensor:
     """8-bit levels in the type asked for: `step` 16-bit levels each, or floats up to 1."""
     if dtype is UINT16:
         return pixels.astype(np.uint16) * np.uint16(step)
@@ -145,7 +145,7 @@ def _as_array(image: Any, mode: str) -> Tensor:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _decode_png(data: bytes, channels: int, dtype: DType) -> Tensor:
+def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
     if len(data) < 33:
         raise InvalidArgumentError("Invalid PNG. Failed to initialize decoder.")
     depth, colour = data[24], data[25]

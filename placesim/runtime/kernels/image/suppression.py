@@ -32,7 +32,7 @@ Similarity = Callable[[Any, Any], Tensor]
 """`(candidates, selected)`, indices of which one is an array -> how similar they are, in the type of the scores."""
 
 
-class Limits(NamedTuple):
+class SuppressionLimits(NamedTuple):
     """What is kept: so many at most, not more similar than `similarity`, scores above `score`; `deviation` softens."""
 
     most: int
@@ -59,7 +59,7 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
     return similarity
 
 
-def select(scores: Tensor, limits: Limits, similarity: Similarity) -> tuple[list[int], list[Any]]:
+def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
     """Indices and scores of what is kept of `[boxes]`, in the order in which it was chosen.
 
     InvalidArgumentError where less than nothing is to be kept.
@@ -75,7 +75,7 @@ def _candidates(scores: Tensor, least: Any) -> Tensor:
     return above[np.argsort(-scores[above].astype(np.float64), kind="stable")]
 
 
-def _select_strictly(scores: Tensor, limits: Limits, similarity: Similarity) -> tuple[list[int], list[Any]]:
+def _select_strictly(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
     left = _candidates(scores, limits.score)
     selected: list[int] = []
     while left.size and len(selected) < limits.most:
@@ -85,7 +85,7 @@ def _select_strictly(scores: Tensor, limits: Limits, similarity: Similarity) -> 
     return selected, [scores[index] for index in selected]
 
 
-def _select_softly(scores: Tensor, limits: Limits, similarity: Similarity) -> tuple[list[int], list[Any]]:
+def _select_softly(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
     """Similar candidates are not dropped: their scores fall, and they compete again."""
     number = scores.dtype.type
     scale = number(-0.5) / number(limits.deviation)
@@ -176,7 +176,7 @@ def _pad(values: Sequence[Any], size: int, dtype: np.dtype[Any]) -> Tensor:
     return padded
 
 
-def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Limits:
+def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> SuppressionLimits:
     """From the inputs after the boxes and scores; what an older version has not is as if it did not limit."""
     dtype = inputs[1].dtype
     count = int(_read_scalar(inputs[2], "max_output_size", shows_rank))
@@ -185,7 +185,7 @@ def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Li
     deviation = _read_scalar(inputs[5], "soft_nms_sigma") if len(inputs) > 5 else 0
     if deviation < 0:
         raise InvalidArgumentError("soft_nms_sigma_val must be >= 0")
-    return Limits(count, similarity, score, deviation)
+    return SuppressionLimits(count, similarity, score, deviation)
 
 
 def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -201,7 +201,7 @@ def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     if overlaps.shape[0] != overlaps.shape[1]:
         raise InvalidArgumentError(f"overlaps must be square{format_dims(overlaps.shape)}")
     _check_scores(scores, overlaps.shape[0])
-    chosen = select(scores, Limits(count, similarity, score, 0), lambda one, two: np.asarray(overlaps[one, two]))
+    chosen = select(scores, SuppressionLimits(count, similarity, score, 0), lambda one, two: np.asarray(overlaps[one, two]))
     return (np.array(chosen[0], np.int32),)
 
 
@@ -235,7 +235,7 @@ def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ..
     return (*outputs, np.array([len(detections.scores) for detections in found], np.int32))
 
 
-def _detect(boxes: Tensor, scores: Tensor, limits: Limits, size: int) -> Detections:
+def _detect(boxes: Tensor, scores: Tensor, limits: SuppressionLimits, size: int) -> Detections:
     """The best `size` of an image's boxes `[boxes, q, 4]`, each class suppressed for itself."""
     parts = []
     for index in range(scores.shape[1]):
@@ -248,7 +248,7 @@ def _detect(boxes: Tensor, scores: Tensor, limits: Limits, size: int) -> Detecti
     return Detections(*(part[best] for part in joined))
 
 
-def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[Limits, int]:
+def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[SuppressionLimits, int]:
     boxes, scores, count, total, similarity, score = inputs
     _check_combined(boxes, scores)
     per_class = int(_read_scalar(count, "max_size_per_class"))
@@ -260,7 +260,7 @@ def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[Limits, int]:
     overlap, least = _read_scalar(similarity, "iou_threshold"), _read_scalar(score, "score_threshold")
     if not 0 <= overlap <= 1:
         raise InvalidArgumentError("iou_threshold must be in [0, 1]")
-    return Limits(per_class, overlap, least, 0), total_size
+    return SuppressionLimits(per_class, overlap, least, 0), total_size
 
 
 def _check_combined(boxes: Tensor, scores: Tensor) -> None:

@@ -104,7 +104,7 @@ def _check_order(band: Band) -> None:
 # --- where diagonals are --------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class DiagonalPlace(NamedTuple):
     """Where one diagonal is: in the packed form `[..., row, columns]`, and in the matrix `[..., row, column]`."""
 
     packed: tuple[int, slice]
@@ -112,12 +112,12 @@ class Place(NamedTuple):
     columns: Tensor
 
 
-def _places(band: Band, rows: int, columns: int, longest: int, align: str) -> Iterator[Place]:
+def _places(band: Band, rows: int, columns: int, longest: int, align: str) -> Iterator[DiagonalPlace]:
     for index in range(band.upper, band.lower - 1, -1):
         length = max(min(rows + min(0, index), columns - max(0, index)), 0)
         start = 0 if _is_left(index, align) else longest - length
         steps = np.arange(length)
-        yield Place((band.upper - index, slice(start, start + length)), steps + max(-index, 0), steps + max(index, 0))
+        yield DiagonalPlace((band.upper - index, slice(start, start + length)), steps + max(-index, 0), steps + max(index, 0))
 
 
 def _is_left(index: int, align: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, DType
+from placesim.dtypes import FLOAT, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
@@ -34,7 +34,7 @@ from placesim.runtime.shapes import (
 )
 
 
-def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
+def multiply(a: Tensor, b: Tensor, dtype: DataType) -> Tensor:
     """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
     if is_narrow(dtype.numpy):
         return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
@@ -127,7 +127,7 @@ def check_broadcast_batches(a: Tensor, b: Tensor) -> None:
         )
 
 
-def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DType) -> Tensor:
+def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DataType) -> Tensor:
     left = adjoint(a) if attrs["adj_x"] else a
     right = adjoint(b) if attrs["adj_y"] else b
     if left.shape[-1] != right.shape[-2]:

@@ -10,7 +10,7 @@ from typing import Any, overload
 _LOCK = Lock()
 
 
-class Growing(Sequence[Any]):
+class GrowingList(Sequence[Any]):
     """The first elements of a list that others may have made longer; it never changes itself."""
 
     __slots__ = ("_shared", "_size")
@@ -36,24 +36,24 @@ class Growing(Sequence[Any]):
             raise IndexError(index)
         return self._shared[index if index >= 0 else self._size + index]
 
-    def with_last(self, element: Any) -> Growing:
+    def with_last(self, element: Any) -> GrowingList:
         """The same elements and one more."""
         with _LOCK:
             if len(self._shared) == self._size:
                 self._shared.append(element)
-                return Growing(self._shared, self._size + 1)
-        return Growing([*self, element], self._size + 1)
+                return GrowingList(self._shared, self._size + 1)
+        return GrowingList([*self, element], self._size + 1)
 
-    def without_last(self) -> Growing:
+    def without_last(self) -> GrowingList:
         """All elements but the last."""
-        return Growing(self._shared, self._size - 1)
+        return GrowingList(self._shared, self._size - 1)
 
 
-def pushed(elements: Sequence[Any], element: Any) -> Growing:
+def pushed(elements: Sequence[Any], element: Any) -> GrowingList:
     """The elements and one more."""
-    return (elements if isinstance(elements, Growing) else Growing(list(elements), len(elements))).with_last(element)
+    return (elements if isinstance(elements, GrowingList) else GrowingList(list(elements), len(elements))).with_last(element)
 
 
 def popped(elements: Sequence[Any]) -> Sequence[Any]:
     """All elements but the last."""
-    return (elements if isinstance(elements, Growing) else Growing(list(elements), len(elements))).without_last()
+    return (elements if isinstance(elements, GrowingList) else GrowingList(list(elements), len(elements))).without_last()

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
-from placesim.runtime.resources import ResourceHandle, Variable, check_kind
+from placesim.runtime.resources import ResourceHandle, VariableResource, check_kind
 from placesim.runtime.shapes import as_second, format_dims, unknown_shape
 
 CONTAINER = "_stacks"
@@ -29,7 +29,7 @@ class Stack:
     """Tensors of one type, at most `max_size` unless that is None."""
 
     name: str
-    dtype: DType
+    dtype: DataType
     max_size: int | None = None
     tensors: list[Tensor] = field(default_factory=list)
     closed: bool = False
@@ -76,7 +76,7 @@ def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A ref to the two strings `[2]` that name a new stack without a limit."""
     stack = _make_stack(attrs, context, None)
-    return (Variable(stack.name, STRING, np.array([CONTAINER.encode(), stack.name.encode()], object)),)
+    return (VariableResource(stack.name, STRING, np.array([CONTAINER.encode(), stack.name.encode()], object)),)
 
 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
@@ -91,7 +91,7 @@ def find_stack(handle: Any, context: KernelContext) -> Stack:
 
 
 def _strings_key(handle: Any) -> str:
-    strings = np.asarray(handle.value if isinstance(handle, Variable) else handle)
+    strings = np.asarray(handle.value if isinstance(handle, VariableResource) else handle)
     if strings.size != 2:
         raise InvalidArgumentError(f"Stack handle must have two elements, but had shape: {format_dims(strings.shape)}")
     return "".join(part.decode() for part in strings.reshape(-1))

@@ -11,7 +11,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
-from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, indices_of, rows_of, three_forms
+from placesim.runtime.kernels.lists.tensor_arrays import TensorArrayStore, find_array, indices_of, rows_of, three_forms
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
 from placesim.runtime.kernels.sketch import as_array, joined, stacked
@@ -35,7 +35,7 @@ def pack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return (_stack(array, attrs, lambda: range(array.joined_size())),)
 
 
-def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable[int]]) -> Tensor:
+def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Iterable[int]]) -> Tensor:
     array.check_dtype(attrs["dtype"], "requested")
     shape: Dims = attrs["element_shape"].dims
     # the array keeps what the op says of the shape, also where the op then fails
@@ -112,7 +112,7 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and give the flow on.
 
     InvalidArgumentError for another number of indices, one outside of an array that does not grow, a scalar value, another
-    type, and as of `TensorArray.write`.
+    type, and as of `TensorArrayStore.write`.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -132,7 +132,7 @@ def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """Write the rows of `value` `[places, ...]`, one in each place, and give the flow on.
 
     InvalidArgumentError for another number of rows than places, where the array does not grow, a scalar value, another type,
-    and as of `TensorArray.write`.
+    and as of `TensorArrayStore.write`.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -146,7 +146,7 @@ def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return (flow,)
 
 
-def _check_rows(array: TensorArray, attrs: Attrs, value: Any) -> None:
+def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
     array.check_dtype(attrs["T"], "is trying to write")
     if not np.ndim(value):
         raise InvalidArgumentError(
@@ -158,7 +158,7 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     """Write pieces of `value`, of `lengths` `[places]` along its first dimension, one in each place, and give the flow on.
 
     InvalidArgumentError for lengths that are no vector, have another sum, or are not as many as places where the array does
-    not grow, for a scalar value, another type, and as of `TensorArray.write`.
+    not grow, for a scalar value, another type, and as of `TensorArrayStore.write`.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)

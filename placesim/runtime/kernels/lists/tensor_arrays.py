@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, FLOAT, STRING, VARIANT, DType
+from placesim.dtypes import BOOL, FLOAT, STRING, VARIANT, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
@@ -28,7 +28,7 @@ from placesim.runtime.kernels.named_resources import (
 )
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, show_partial
 from placesim.runtime.process_memory import check_elements
-from placesim.runtime.resources import ResourceHandle, Variable, check_kind
+from placesim.runtime.resources import ResourceHandle, VariableResource, check_kind
 from placesim.runtime.shapes import Dims, ShapeFunction, concatenate, format_dims
 
 FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
@@ -50,14 +50,14 @@ class Element:
 
 
 @dataclass(slots=True)
-class TensorArray:
+class TensorArrayStore:
     """An array of tensors of one type; `name` is the one in messages.
 
     `marked_size`: how many a split or unpack wrote, which is what the gradients of an array concatenate; -1 before.
     """
 
     name: str
-    dtype: DType
+    dtype: DataType
     elements: list[Element]
     element_shape: Dims
     identical_shapes: bool
@@ -86,7 +86,7 @@ class TensorArray:
         if not self.is_gradient:
             self.marked_size = size
 
-    def check_dtype(self, dtype: DType, what: str) -> None:
+    def check_dtype(self, dtype: DataType, what: str) -> None:
         """InvalidArgumentError unless an op reads or writes the array's type."""
         if dtype is not self.dtype:
             raise InvalidArgumentError(f"TensorArray dtype is {self.dtype.name} but Op {what} dtype {dtype.name}.")
@@ -198,12 +198,12 @@ def rows_of(tensor: Tensor) -> list[Tensor]:
 # --- handles --------------------------------------------------------------------------------------------------------
 
 
-def _make_handle(form: str, container: str, array: TensorArray, context: KernelContext) -> Any:
+def _make_handle(form: str, container: str, array: TensorArrayStore, context: KernelContext) -> Any:
     context.step_resources[container + array.name] = array
     if form == "V3":
         return ResourceHandle(context.device, STEP_CONTAINER, container + array.name, RESOURCE_TYPE, array.dtype)
     strings = np.array([container.encode(), array.name.encode()], object)
-    return strings if form == "V2" else Variable(array.name, STRING, strings)
+    return strings if form == "V2" else VariableResource(array.name, STRING, strings)
 
 
 def _handle_key(handle: Any) -> tuple[str, str]:
@@ -211,16 +211,16 @@ def _handle_key(handle: Any) -> tuple[str, str]:
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         return "", handle.name
-    strings = np.asarray(handle.value if isinstance(handle, Variable) else handle)
+    strings = np.asarray(handle.value if isinstance(handle, VariableResource) else handle)
     if strings.size != 2:
         raise InvalidArgumentError(f"Tensor array handle must be 2-element vector, but had shape: {format_dims(strings.shape)}")
     container, name = (part.decode() for part in strings.reshape(-1))
     return container, name
 
 
-def find_array(handle: Any, context: KernelContext) -> TensorArray:
+def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
     """The tensor array of a handle of any form; NotFoundError where the step has none."""
-    found: TensorArray = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
+    found: TensorArrayStore = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
     return found
 
 
@@ -239,8 +239,10 @@ def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, for
         raise InvalidArgumentError("Size should be >= 0.")
     check_elements(int(size))
     # the number keeps apart the arrays that a node makes in the turns of a loop
-    count = sum(isinstance(resource, TensorArray) and not resource.is_gradient for resource in context.step_resources.values())
-    array = TensorArray(
+    count = sum(
+        isinstance(resource, TensorArrayStore) and not resource.is_gradient for resource in context.step_resources.values()
+    )
+    array = TensorArrayStore(
         name=f"{attrs['tensor_array_name'] or context.node}_{count}",
         dtype=attrs["dtype"],
         elements=[Element() for _ in range(int(size))],
@@ -282,11 +284,11 @@ def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext,
     return _with_flow(form, _make_handle(form, GRADIENTS, array, context))
 
 
-def _gradients_of(forward: TensorArray, name: str, prefix: tuple[int, ...]) -> TensorArray:
+def _gradients_of(forward: TensorArrayStore, name: str, prefix: tuple[int, ...]) -> TensorArrayStore:
     elements = [
         Element(shape=prefix + element.shape, written=True) if element.written else Element() for element in forward.elements
     ]
-    return TensorArray(
+    return TensorArrayStore(
         name=name,
         dtype=forward.dtype,
         elements=elements,
@@ -318,7 +320,7 @@ def _scalar_index(index: Any) -> int:
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write `value` at `index`, a scalar, and give the flow on.
 
-    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArray.write`.
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.write`.
     """
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
@@ -331,7 +333,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensor at `index`, a scalar.
 
-    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArray.read`.
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.read`.
     """
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, DType
+from placesim.dtypes import FLOAT, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.memory.buffers import Buffer
 from placesim.ops.attributes import Attrs
@@ -89,14 +89,14 @@ def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (_stack(found.elements, shape, found.dtype),)
 
 
-def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: DType) -> Tensor:
+def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: DataType) -> Tensor:
     if not elements:
         return zeros((0, *shape), dtype)
     found: Tensor = stacked([_shaped(element, shape, dtype) for element in elements])
     return found
 
 
-def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Tensor:
+def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> Tensor:
     if element is None:
         return zeros(shape, dtype)
     if np.size(element) != math.prod(shape):  # TensorFlow reads on behind such an element

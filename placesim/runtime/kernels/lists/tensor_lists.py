@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, STRING, DType
+from placesim.dtypes import BOOL, STRING, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.memory.buffers import Buffer
 from placesim.ops.attributes import Attrs
@@ -38,7 +38,7 @@ class TensorList:
     `max_elements`: how many PushBack may make of it; -1 for any number.
     """
 
-    dtype: DType
+    dtype: DataType
     element_shape: Dims
     elements: Sequence[Tensor | None] = ()
     max_elements: int = -1
@@ -96,7 +96,7 @@ def add_lists(one: TensorList, two: TensorList) -> TensorList:
     return TensorList(one.dtype, merge_partial(one.element_shape, two.element_shape), elements)
 
 
-def _add_elements(dtype: DType, one: Tensor | None, two: Tensor | None) -> Tensor | None:
+def _add_elements(dtype: DataType, one: Tensor | None, two: Tensor | None) -> Tensor | None:
     if one is None or two is None:
         return two if one is None else one
     if dtype in (BOOL, STRING):
@@ -303,7 +303,7 @@ def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (longer,)
 
 
-def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype: DType) -> None:
+def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype: DataType) -> None:
     if not isinstance(found, TensorList):
         raise InvalidArgumentError(f"Input handle at index {position} is not a list. Saw: '{found!r}'")
     if not is_compatible(found.element_shape, shape):
@@ -401,7 +401,7 @@ def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (result.reshape(one.shape),)
 
 
-def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
+def _join_pair(position: int, one: Any, two: Any, dtype: DataType) -> TensorList:
     for name, found in (("input_a", one), ("input_b", two)):
         if not isinstance(found, TensorList):
             raise InvalidArgumentError(f"{name} is not a TensorList at index {position}.  Saw: '{found!r}'")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
@@ -92,7 +92,7 @@ def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
     return result.reshape(x.shape)
 
 
-def _can_truncate(source: np.dtype[Any], target: DType) -> bool:
+def _can_truncate(source: np.dtype[Any], target: DataType) -> bool:
     """Where the `Truncate` attr means something: to a float of fewer bits; bfloat16 only from float."""
     if target.numpy.name == "bfloat16" and source != np.float32:
         return False

@@ -19,8 +19,8 @@ from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.nn.correlation import correlate
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
-    Layout,
-    Window,
+    SpatialWindow,
+    TensorLayout,
     arrange,
     check_entries,
     check_padding,
@@ -95,7 +95,7 @@ def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (output.reshape(*batch, *output.shape[1:]),)
 
 
-def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
+def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
     strides, rates = attrs["strides"], attrs["dilations"]
     unsupported = "Current implementation does not support {} in the batch and depth dimensions."
     check_entries(strides, "strides", layout.rank)
@@ -118,7 +118,7 @@ def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) ->
         raise InvalidArgumentError(f"Input depth must be equal to filter depth: {depth} vs {part}")
 
 
-def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
+def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
     return windows_of(
         layout.pick(tensor.shape),
         filters.shape[:-2],
@@ -129,12 +129,12 @@ def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layo
     )
 
 
-def outer_entries(values: Sequence[int], layout: Layout) -> tuple[int, int]:
+def outer_entries(values: Sequence[int], layout: TensorLayout) -> tuple[int, int]:
     """The batch's and the channels' entry of an attr with one for each axis."""
     return values[0], values[layout.channel]
 
 
-def _check_forward_attrs(attrs: Attrs, layout: Layout) -> None:
+def _check_forward_attrs(attrs: Attrs, layout: TensorLayout) -> None:
     for name in ("strides", "dilations"):
         if len(attrs[name]) != layout.rank:
             raise InvalidArgumentError(f"Sliding window {name} field must specify {layout.rank} dimensions")
@@ -149,7 +149,7 @@ def _check_forward_attrs(attrs: Attrs, layout: Layout) -> None:
     check_padding(attrs, layout)
 
 
-def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
+def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
     if tensor.ndim != 4:
         raise InvalidArgumentError(f"convolution input must be 4-dimensional: {format_dims(tensor.shape)}")
     if filters.ndim != 4:
@@ -175,7 +175,7 @@ def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
         raise InvalidArgumentError(f"output depth must be evenly divisible by number of groups: {outputs} vs {groups}")
 
 
-def _check_attrs_3d(attrs: Attrs, layout: Layout) -> None:
+def _check_attrs_3d(attrs: Attrs, layout: TensorLayout) -> None:
     check_entries(attrs["strides"], "strides", 5)
     if outer_entries(attrs["strides"], layout) != (1, 1):
         raise InvalidArgumentError(UNSTRIDED)
@@ -189,7 +189,7 @@ def _check_attrs_3d(attrs: Attrs, layout: Layout) -> None:
         raise InvalidArgumentError("Dilated rates should be larger than 0.")
 
 
-def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
+def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
     if tensor.ndim != 5:
         raise InvalidArgumentError("input must be 5-dimensional")
     if filters.ndim != 5:
@@ -203,7 +203,7 @@ def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
         raise InvalidArgumentError(EMPTY_FILTER)
 
 
-def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
+def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
     if layout.channel == 1:
         raise InvalidArgumentError("CPU implementation of Conv3D currently only supports the NHWC tensor format.")
     if any(rate != 1 for rate in attrs["dilations"]):
@@ -238,7 +238,7 @@ def _check_count(values: Sequence[int], count: int, demand: str) -> None:
 
 
 def _infer_layers(
-    dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout, rates: Sequence[int]
+    dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout, rates: Sequence[int]
 ) -> tuple[int, ...]:
     check_static_padding(attrs, layout)
     outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(attrs["strides"]), rates, attrs, layout)

@@ -15,8 +15,8 @@ from placesim.runtime.kernels.nn.convolution import UNDILATED, UNDILATED_3D, out
 from placesim.runtime.kernels.nn.correlation import correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
-    Layout,
-    Window,
+    SpatialWindow,
+    TensorLayout,
     arrange,
     check_entries,
     check_padding,
@@ -64,7 +64,7 @@ def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_
     return (correlate_filter(tensor, grads, windows),)
 
 
-def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> Layout:
+def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
     if spatial == 3:
         return _check_back_attrs_3d(attrs, of)
     layout = layout_of(attrs["data_format"])
@@ -89,7 +89,7 @@ def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> Layout:
     return layout
 
 
-def _check_back_attrs_3d(attrs: Attrs, of: str) -> Layout:
+def _check_back_attrs_3d(attrs: Attrs, of: str) -> TensorLayout:
     # the ops' first versions have neither a data format nor dilations
     layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
     if layout.channel == 1:
@@ -107,7 +107,7 @@ def _check_back_attrs_3d(attrs: Attrs, of: str) -> Layout:
     return layout
 
 
-def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: Layout) -> tuple[int, ...]:
+def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: TensorLayout) -> tuple[int, ...]:
     """The input's shape from `input_sizes`: all of it, or of a two-dimensional convolution rows and columns only."""
     if layout.rank == 5:
         return shape_of_vector(sizes)
@@ -138,8 +138,8 @@ def _filter_shape(sizes: Tensor, spatial: int) -> tuple[int, ...]:
 
 
 def _back_windows(
-    of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
-) -> tuple[Window, ...]:
+    of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
+) -> tuple[SpatialWindow, ...]:
     """The windows of a gradient whose three shapes agree."""
     label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
     # volumes are checked once by their own kernel, and once more by what both kernels share

@@ -17,8 +17,8 @@ from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.following import Begin, nothing_follows
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.linalg.products import PART_WORK, multiply_into, multiply_part, product
-from placesim.runtime.kernels.nn.patches import Block, add_patches, is_pointwise, patches_of, rows_of, strided, whole
-from placesim.runtime.kernels.nn.windows import Window
+from placesim.runtime.kernels.nn.patches import WindowBlock, add_patches, is_pointwise, patches_of, rows_of, strided, whole
+from placesim.runtime.kernels.nn.windows import SpatialWindow
 from placesim.runtime.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
 from placesim.runtime.kernels.parts import BLOCK_BYTES, parts, shares
 from placesim.runtime.kernels.precision import is_narrow
@@ -55,7 +55,7 @@ def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> 
     return total
 
 
-def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows) -> Tensor:
+def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows) -> Tensor:
     """The convolution `[batch, outputs..., output channels]`; a filter with fewer channels than the input is one of groups.
 
     What follows is done to each block, but not in half precision and not for groups.
@@ -88,7 +88,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin:
         return output
     tensor = np.ascontiguousarray(tensor)
 
-    def fill(block: Block) -> None:
+    def fill(block: WindowBlock) -> None:
         multiply_part(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
         finish(block.flat(shape))
 
@@ -100,21 +100,21 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin:
     return output
 
 
-def blocks_of(shape: Sequence[int], windows: Sequence[Window], length: int, itemsize: int) -> list[Block]:
+def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], length: int, itemsize: int) -> list[WindowBlock]:
     """The blocks of an output `[batch, outputs..., channels]`: one where there is little to do, else two at least."""
     patches, work = prod(shape[:-1]), prod(shape) * length
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
     return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
 
 
-def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The same in half precision, rounded after each addition: `[windows of all images, output channels]`."""
     matrix = filters.reshape(-1, filters.shape[-1])
     blocks = whole(windows, len(tensor)).cut(prod(window.outputs for window in windows) * len(tensor) // LONG_BLOCK)
     return np.concatenate([half_product(patches_of(tensor, windows, block), matrix) for block in blocks])
 
 
-def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of the filter `[taps..., input channels, output channels]`, from input and output gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     shape = (*(window.kernel for window in windows), depth, channels)
@@ -139,7 +139,7 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
     return total.reshape(shape)
 
 
-def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of a small filter `[taps * channels, output channels]`: each block has a sum of its own."""
     channels, length = grads.shape[-1], prod(window.kernel for window in windows) * tensor.shape[-1]
     blocks = blocks_of(grads.shape, windows, length, tensor.itemsize)
@@ -154,14 +154,14 @@ def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Win
     return total
 
 
-def _shared_patches(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
+def _shared_patches(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock) -> Tensor:
     """The patches of a large block `[windows, taps * channels]`, copied by the threads of an op."""
     row = prod(window.outputs for window in windows[1:])
     length = prod(window.kernel for window in windows) * tensor.shape[-1]
     images, rows = (part.stop - part.start for part in block)
     matrix = scratch("shared patches", (images, rows, row, length), tensor.dtype)
 
-    def fill(part: Block) -> None:
+    def fill(part: WindowBlock) -> None:
         places = (slice(inner.start - outer.start, inner.stop - outer.start) for inner, outer in zip(part, block, strict=True))
         patches_of(tensor, windows, part, matrix[tuple(places)])
 
@@ -169,7 +169,7 @@ def _shared_patches(tensor: Tensor, windows: Sequence[Window], block: Block) -> 
     return matrix.reshape(-1, length)
 
 
-def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of the input `[batch, inputs..., input channels]` from that of the output `[batch, outputs..., ...]`."""
     depth, channels = filters.shape[-2:]
     shape = (len(grads), *(window.input for window in windows), depth)
@@ -196,7 +196,7 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     has_short_runs = len(windows) > 1 and windows[-1].kernel * depth < windows[-1].outputs
     add_patches_back = _add_as_planes if has_short_runs else _add_as_cells
 
-    def add(block: Block) -> None:
+    def add(block: WindowBlock) -> None:
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
     count = len(blocks_of(grads.shape, windows, matrix.shape[1], grads.itemsize))
@@ -205,7 +205,7 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     return output
 
 
-def mirrored(windows: Sequence[Window]) -> list[Window]:
+def mirrored(windows: Sequence[SpatialWindow]) -> list[SpatialWindow]:
     """The windows, at stride 1, of outputs over each cell of the input: as many as there are taps, in reverse order."""
     return [
         window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
@@ -218,7 +218,7 @@ def _turned(filters: Tensor) -> Tensor:
     return np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
 
 
-def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of the input in half precision, rounded after each addition, as TensorFlow rounds.
 
     A cell gets the patches in the order of their windows, which is the reverse of the order of its taps.
@@ -236,7 +236,7 @@ def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Te
     return region[(slice(None), *(slice(window.before, window.before + window.input) for window in windows))]
 
 
-def _add_as_cells(grads: Tensor, matrix: Tensor, windows: Sequence[Window], images: Tensor) -> None:
+def _add_as_cells(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
     """Adds the patches `grads @ matrix` to the cells of the images that they came from."""
     is_padded = any(window.before > 0 or window.after > 0 for window in windows)
     region = images
@@ -251,7 +251,7 @@ def _add_as_cells(grads: Tensor, matrix: Tensor, windows: Sequence[Window], imag
         images[tuple(map(slice, cells.shape))] = cells
 
 
-def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[Window], images: Tensor) -> None:
+def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
     """The same for a few channels: with a plane for each channel, whole rows of windows are added at once.
 
     The planes are `[phases, channels, images, cells...]`: cells of the last axis that lie a stride apart are neighbours.
@@ -274,7 +274,7 @@ def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[Window], ima
     _take_planes(planes, windows, images)
 
 
-def _take_planes(planes: Tensor, windows: Sequence[Window], images: Tensor) -> None:
+def _take_planes(planes: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
     """Copies what is not padding from planes to images."""
     *leading, last = windows
     inside = [slice(window.before, min(window.before + window.input, window.extent)) for window in leading]

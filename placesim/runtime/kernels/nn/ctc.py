@@ -16,7 +16,7 @@ from placesim.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.memory_rules import KernelMemory
-from placesim.runtime.kernels.sparse.tensors import SparseTensor, check_indices, groups
+from placesim.runtime.kernels.sparse.tensors import SparseArray, check_indices, groups
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 
 LARGE, SQRT_2 = np.float32(0.41421387), np.float32(1.4142140)
@@ -171,7 +171,7 @@ def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[i
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"label SparseTensor is not valid: {error.message}") from None
     labels: list[list[int]] = [[] for _ in range(batch)]
-    for (row,), entries in groups(SparseTensor(indices, values, shape)):
+    for (row,), entries in groups(SparseArray(indices, values, shape)):
         labels[row] = entries.values.tolist()
     return labels
 

@@ -21,11 +21,11 @@ from placesim.runtime.kernels.following import Begin, nothing_follows, taken
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.runtime.kernels.nn.convolution_gradients import infer_from_sizes
-from placesim.runtime.kernels.nn.patches import Block, padded_region, whole
+from placesim.runtime.kernels.nn.patches import WindowBlock, padded_region, whole
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
-    Layout,
-    Window,
+    SpatialWindow,
+    TensorLayout,
     arrange,
     check_entries,
     check_filter,
@@ -46,14 +46,14 @@ BLOCK_BYTES = 1 << 20
 """Of the cells under a block's windows: they and the sums stay in a core's own cache from tap to tap."""
 
 
-def blocks_of(shape: Sequence[int], windows: Sequence[Window], itemsize: int) -> list[Block]:
+def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], itemsize: int) -> list[WindowBlock]:
     """Blocks of all windows over images `[batch, rows, columns, channels]`, each of about as many bytes as a core caches."""
     vertical, horizontal = windows
     size = shape[0] * vertical.outputs * vertical.stride * horizontal.extent * shape[-1] * itemsize
     return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
 
 
-def _taps_of(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
+def _taps_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock) -> Tensor:
     """The cells under each tap of a block's windows, `[taps, taps, images, rows, runs, run]`: a view of padded cells.
 
     A run is what lies side by side in both the cells and the output: a row of windows, of a stride one window's channels.
@@ -70,12 +70,14 @@ def _taps_of(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
     return as_strided(region, shape, (down, across, image, down * vertical.stride, across * horizontal.stride, item))
 
 
-def _runs_of(window: Window, channels: int) -> tuple[int, int]:
+def _runs_of(window: SpatialWindow, channels: int) -> tuple[int, int]:
     """(runs in a row of windows, the length of each)."""
     return (1, window.outputs * channels) if window.stride == 1 else (window.outputs, channels)
 
 
-def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows) -> Tensor:
+def correlate_channels(
+    tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
+) -> Tensor:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`.
 
     What follows is done to each block.
@@ -87,7 +89,7 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
     runs, run = _runs_of(horizontal, channels)
     tiled = np.tile(filters, run // channels)
 
-    def fill(block: Block) -> None:
+    def fill(block: WindowBlock) -> None:
         total = output[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
         # einsum adds each product to the sum as it goes: one pass over a tap's cells, and no array of products
         np.einsum("ijnrwc,ijc->nrwc", _taps_of(tensor, windows, block), tiled, out=total)
@@ -97,7 +99,7 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
     return output
 
 
-def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels.
 
     Cells of the input that lie a stride apart meet the same taps, in the opposite order as their windows come: the gradient
@@ -112,16 +114,16 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Wi
     return output
 
 
-def _seen_from_cells(window: Window, phase: int) -> tuple[slice, slice, Window]:
+def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, SpatialWindow]:
     """(cells of the input a stride apart, the taps that they meet, the windows of these cells over the outputs)."""
     cells, ranks = window.phase(phase)
     taps = slice(phase, None, window.stride)
     kernel = len(range(phase, window.kernel, window.stride))
-    own = Window(window.outputs, kernel, 1, 1, ranks.stop - ranks.start, kernel - 1 - ranks.start)
+    own = SpatialWindow(window.outputs, kernel, 1, 1, ranks.stop - ranks.start, kernel - 1 - ranks.start)
     return cells, taps, own
 
 
-def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
     vertical, horizontal = windows
     channels = tensor.shape[-1]
@@ -148,7 +150,7 @@ def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return (total.astype(np.float32) + wide).astype(total.dtype)
 
 
-def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """As `correlate_channels`, with its shapes: tap after tap."""
     output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
     taps = filters.reshape(-1, filters.shape[-1])
@@ -158,7 +160,7 @@ def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window])
     return output
 
 
-def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """As `correlate_channels_back`, with its shapes: tap after tap."""
     output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
     taps = filters.reshape(-1, filters.shape[-1])
@@ -168,7 +170,7 @@ def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Wind
     return output
 
 
-def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """As `correlate_channels_filter`, with its shapes: window after window of each image, then image after image."""
     vertical, horizontal = windows
     images, channels = len(tensor), tensor.shape[-1]
@@ -293,13 +295,13 @@ def _flat(filters: Tensor) -> Tensor:
     return filters.reshape(*filters.shape[:2], -1)
 
 
-def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
+def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
     strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
     # the kernel refuses dilations, its gradients ignore them
     return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)
 
 
-def _check_attrs(attrs: Attrs) -> Layout:
+def _check_attrs(attrs: Attrs) -> TensorLayout:
     layout, strides = layout_of(attrs["data_format"]), attrs["strides"]
     check_entries(strides, "strides", 4)
     height, width = layout.pick(strides)
@@ -313,14 +315,14 @@ def _check_attrs(attrs: Attrs) -> Layout:
     return layout
 
 
-def _check_launch_back(layout: Layout) -> None:
+def _check_launch_back(layout: TensorLayout) -> None:
     if layout.channel == 1:
         raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
 
 
 def _back_windows(
-    label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
-) -> tuple[Window, ...]:
+    label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
+) -> tuple[SpatialWindow, ...]:
     """The windows of a gradient whose three shapes agree."""
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
         if len(shape) != 4:

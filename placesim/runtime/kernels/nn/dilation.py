@@ -12,7 +12,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.nn.windows import Window, check_entries, check_filter, check_image, tap_slices, window_of
+from placesim.runtime.kernels.nn.windows import SpatialWindow, check_entries, check_filter, check_image, tap_slices, window_of
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
@@ -28,7 +28,7 @@ def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)
 
 
-def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
+def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, Tensor]:
     """(the largest sum of each window `[batch, windows, windows, channels]`, the number of its tap, of the same shape).
 
     The lowest value and -1 where no sum is larger than that, as where all are NaN or the whole window is padding.
@@ -44,7 +44,7 @@ def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> 
     return sums, taps
 
 
-def _taps(filters: Tensor, windows: Sequence[Window]) -> Iterator[tuple[Tensor, tuple[slice, ...], tuple[slice, ...]]]:
+def _taps(filters: Tensor, windows: Sequence[SpatialWindow]) -> Iterator[tuple[Tensor, tuple[slice, ...], tuple[slice, ...]]]:
     """For each tap: (its weights, the windows where it lies on the input, the cells there)."""
     flat = filters.reshape(-1, filters.shape[-1])
     for weights, (outputs, cells) in zip(flat, tap_slices(windows), strict=True):
@@ -87,7 +87,7 @@ def dilate_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (output,)
 
 
-def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[Window, ...]:
+def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[SpatialWindow, ...]:
     strides, rates = attrs["strides"], attrs["rates"]
     check_entries(strides, "stride", 4)
     if not strides[0] == strides[3] == 1:
@@ -101,14 +101,14 @@ def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[Window, ...
     return tuple(_window(tensor.shape[a], filters.shape[a - 1], strides[a], rates[a], attrs["padding"]) for a in (1, 2))
 
 
-def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> Window:
+def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> SpatialWindow:
     """The windows along one axis; a rate may be 0 here, where all taps lie on one cell."""
     # SAME pads for the window with its holes, as if it were a dense one
     effective = taps + (taps - 1) * (rate - 1)
     return window_of(size, effective, stride, 1, padding)._replace(kernel=taps, dilation=rate)
 
 
-def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) -> tuple[Window, ...]:
+def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) -> tuple[SpatialWindow, ...]:
     windows = _windows(tensor, filters, attrs)
     if grads.ndim != 4:
         raise InvalidArgumentError(f"out_backprop must be 4-dimensional{format_dims(grads.shape)}")

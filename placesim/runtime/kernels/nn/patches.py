@@ -16,23 +16,23 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.nn.windows import Window
+from placesim.runtime.kernels.nn.windows import SpatialWindow
 from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.kernels.scratch import padded_scratch, scratch
 
 
-class Block(NamedTuple):
+class WindowBlock(NamedTuple):
     """Some rows of windows (of the first spatial axis) of some images."""
 
     images: slice
     rows: slice
 
-    def cut(self, count: int) -> list[Block]:
+    def cut(self, count: int) -> list[WindowBlock]:
         """At least so many blocks, of whole images or of some rows of one image."""
         images, rows = self.images.stop - self.images.start, self.rows.stop - self.rows.start
         image_parts = even_parts(images, min(images, count), self.images.start)
         row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))
-        return [Block(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
+        return [WindowBlock(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
 
     def flat(self, shape: Sequence[int]) -> slice:
         """The same windows of an output `[batch, outputs..., channels]` as rows of a matrix; of one image, or whole ones."""
@@ -41,28 +41,28 @@ class Block(NamedTuple):
         return slice(self.images.start * image + self.rows.start * row, (self.images.stop - 1) * image + self.rows.stop * row)
 
 
-def whole(windows: Sequence[Window], images: int) -> Block:
+def whole(windows: Sequence[SpatialWindow], images: int) -> WindowBlock:
     """All windows of so many images."""
-    return Block(slice(0, images), slice(0, windows[0].outputs))
+    return WindowBlock(slice(0, images), slice(0, windows[0].outputs))
 
 
-def rows_of(windows: Sequence[Window], rows: slice) -> tuple[Window, ...]:
+def rows_of(windows: Sequence[SpatialWindow], rows: slice) -> tuple[SpatialWindow, ...]:
     """The windows of some rows (of the first spatial axis) alone, as if these were all."""
     return (windows[0]._replace(outputs=rows.stop - rows.start), *windows[1:])
 
 
-def is_pointwise(windows: Sequence[Window]) -> bool:
+def is_pointwise(windows: Sequence[SpatialWindow]) -> bool:
     """Whether a patch is one cell of the input."""
     return all(window.kernel == 1 and window.before == 0 and window.after <= 0 for window in windows)
 
 
-def strided(tensor: Tensor, windows: Sequence[Window]) -> Tensor:
+def strided(tensor: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
     """The cells `[batch, windows..., channels]` where windows start: all that a pointwise convolution reads."""
     steps = (slice(0, window.extent, window.stride) for window in windows)
     return tensor[(slice(None), *steps)]
 
 
-def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: Tensor | None = None) -> Tensor:
+def patches_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock, matrix: Tensor | None = None) -> Tensor:
     """The patches of a block `[windows, taps * channels]`; without a `matrix` to fill, in a `scratch` buffer."""
     part = rows_of(windows, block.rows)
     region = padded_region(tensor[block.images], windows, block.rows)
@@ -73,7 +73,7 @@ def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: 
     return target.reshape(-1, length)
 
 
-def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Tensor:
+def padded_region(tensor: Tensor, windows: Sequence[SpatialWindow], rows: slice) -> Tensor:
     """The cells `[batch, spatial..., channels]` that some rows of windows reach, with zeros for padding: a view without any."""
     cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
     for axis, window in enumerate(windows):
@@ -93,7 +93,7 @@ def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Ten
     return region
 
 
-def _copy_patches(region: Tensor, windows: Sequence[Window], matrix: Tensor) -> None:
+def _copy_patches(region: Tensor, windows: Sequence[SpatialWindow], matrix: Tensor) -> None:
     """Copies each patch out of a padded region, in runs of cells that lie side by side in both."""
     steps = region.strides[1:-1]
     outputs = [window.outputs for window in windows]
@@ -113,7 +113,7 @@ def _copy_patches(region: Tensor, windows: Sequence[Window], matrix: Tensor) -> 
     np.copyto(matrix.view(opaque).reshape(source.shape[:-1]), source.view(opaque)[..., 0])
 
 
-def add_patches(matrix: Tensor, windows: Sequence[Window], region: Tensor) -> None:
+def add_patches(matrix: Tensor, windows: Sequence[SpatialWindow], region: Tensor) -> None:
     """Adds each patch of `[images, outputs..., taps * channels]` to the cells of the region that it came from."""
     *leading, last = windows
     channels = region.shape[-1]
@@ -125,7 +125,7 @@ def add_patches(matrix: Tensor, windows: Sequence[Window], region: Tensor) -> No
         _add_rows(patches[index], last, region[(slice(None), *places)])
 
 
-def _add_rows(patches: Tensor, window: Window, cells: Tensor) -> None:
+def _add_rows(patches: Tensor, window: SpatialWindow, cells: Tensor) -> None:
     """Adds rows of taps `[images, outputs..., taps, channels]` to `[images, outputs..., cells, channels]`.
 
     Neighbouring windows overlap, so every n-th window is added at once, where n is the smallest number at which they do not.

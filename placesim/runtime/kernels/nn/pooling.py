@@ -15,14 +15,14 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.pools import (
-    Pool,
+    PoolWindows,
     flat_places,
     largest_taps,
     pool_max,
     pool_mean,
 )
 from placesim.runtime.kernels.nn.windows import (
-    Layout,
+    TensorLayout,
     arrange,
     check_entries,
     check_padding,
@@ -83,7 +83,7 @@ def check_3d(attrs: Attrs, name: str) -> None:
     check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
 
 
-def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
+def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
     """The windows over an input `[batch, rows, columns, channels]` of this shape, or the pooling of channels.
 
     InvalidArgumentError for another rank and for windows that do not fit; UnimplementedError for windows over channels that are
@@ -99,21 +99,21 @@ def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
         raise UnimplementedError("MaxPooling supports exactly one of pooling across depth or pooling across width/height.")
     if depth == 1:
         pairs = explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else ()
-        return Pool(windows_of(layout.pick(dims), kernels, strides, (1, 1), attrs["padding"], pairs))
+        return PoolWindows(windows_of(layout.pick(dims), kernels, strides, (1, 1), attrs["padding"], pairs))
     if depth <= 0:
         raise InvalidArgumentError(f"ksize must be a positive int32 value, got:{depth}")
     if dims[3] % depth != 0:
         raise UnimplementedError("Depthwise max pooling requires the depth window to evenly divide the input depth")
     if attrs["strides"][3] != depth:
         raise UnimplementedError("Depthwise max pooling requires the depth window to equal the depth stride")
-    return Pool(windows_of(dims[1:3], (1, 1), (1, 1), (1, 1), "VALID"), depth)
+    return PoolWindows(windows_of(dims[1:3], (1, 1), (1, 1), (1, 1), "VALID"), depth)
 
 
-def pool_3d(dims: Sequence[int], attrs: Attrs) -> Pool:
+def pool_3d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
     """The windows over an input `[batch, planes, rows, columns, channels]` of this shape; errors as of `windows_of`."""
     layout = layout_of("NDHWC", 3)
     sizes, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
-    return Pool(windows_of(layout.pick(dims), sizes, strides, (1, 1, 1), attrs["padding"]))
+    return PoolWindows(windows_of(layout.pick(dims), sizes, strides, (1, 1, 1), attrs["padding"]))
 
 
 def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence[Tensor], Attrs]:
@@ -191,7 +191,7 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     return values, np.where(taps < 0, -1, places).astype(attrs["Targmax"].numpy)
 
 
-def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, Pool], Tensor]) -> Sequence[Tensor]:
+def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, PoolWindows], Tensor]) -> Sequence[Tensor]:
     """AvgPool3D, MaxPool3D: `[batch, planes, rows, columns, channels]`, pooled over the three in the middle.
 
     InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
@@ -250,7 +250,7 @@ def infer_sized_pool(context: ShapeContext, first: int, is_second: bool = False)
     return (found,)
 
 
-def _static_pool(dims: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> Dims:
+def _static_pool(dims: Sequence[int], attrs: Attrs, layout: TensorLayout, op: str) -> Dims:
     axes = len(layout.spatial) + 2
     requires = "Pool3D ops require" if axes == 5 else f"{op} requires"
     for what, name in (("stride", "strides"), ("ksize", "ksize")):

@@ -28,14 +28,14 @@ from placesim.runtime.kernels.nn.pooling import (
     window_flops,
 )
 from placesim.runtime.kernels.nn.pools import (
-    Pool,
+    PoolWindows,
     spread_max,
     spread_max_to_equals,
     spread_mean,
     take_at_max,
 )
 from placesim.runtime.kernels.nn.windows import (
-    Window,
+    SpatialWindow,
     check_padding,
     layout_of,
 )
@@ -78,7 +78,7 @@ def _size_values(sizes: Tensor) -> tuple[int, ...]:
     return tuple(sizes.tolist())
 
 
-def _spread_mean_of_any(grads: Tensor, pool: Pool, shape: Sequence[int]) -> Tensor:
+def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) -> Tensor:
     """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
     # a window's number in the gradients, not in the output, says where it lies: there may be more or fewer of them
     output = np.zeros(prod(shape), wide_dtype(grads.dtype))
@@ -99,7 +99,7 @@ def _spread_mean_of_any(grads: Tensor, pool: Pool, shape: Sequence[int]) -> Tens
     return output.reshape(shape).astype(grads.dtype)
 
 
-def _covered_cells(window: Window, index: int) -> range:
+def _covered_cells(window: SpatialWindow, index: int) -> range:
     """The cells of the input that lie in a window, which may be one too many."""
     if index * window.stride > window.input:
         raise InvalidArgumentError("index * stride must be less than or equal to input size")
@@ -148,7 +148,7 @@ def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (spread_max(tensor, grads, pool),)
 
 
-def _check_shapes(pool: Pool, inputs: Sequence[int], output: Sequence[int], grads: Sequence[int]) -> None:
+def _check_shapes(pool: PoolWindows, inputs: Sequence[int], output: Sequence[int], grads: Sequence[int]) -> None:
     expected = pool.shape(inputs)
     for name, shape in (("orig_output", output), ("grad", grads)):
         if shape != expected:

@@ -15,7 +15,7 @@ import numpy as np
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.choosing import choose
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.nn.windows import Window, covered_tap_slices
+from placesim.runtime.kernels.nn.windows import SpatialWindow, covered_tap_slices
 from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.kernels.precision import is_narrow, lowest, wide_dtype
 from placesim.runtime.kernels.scratch import scratch
@@ -26,10 +26,10 @@ Index = tuple[Any, ...]
 """What numpy's brackets take."""
 
 
-class Pool(NamedTuple):
+class PoolWindows(NamedTuple):
     """The windows of a pooling; `depth` channels are pooled into one where it is more than 1 (then nothing else is)."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[SpatialWindow, ...]
     depth: int = 1
 
     def shape(self, dims: Sequence[int]) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class Pool(NamedTuple):
         return (dims[0], *(window.outputs for window in self.windows), dims[-1] // self.depth)
 
 
-def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
+def for_each_tap(windows: Sequence[SpatialWindow], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
     """`work(number of the tap, some images' windows, the cells under them)`, tap after tap; the op's threads share the images.
 
     The tensor `[batch, ...]` says how many images there are, and how much work.
@@ -51,7 +51,7 @@ def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int,
     spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / IMAGES_BYTES)))))
 
 
-def pool_max(tensor: Tensor, pool: Pool) -> Tensor:
+def pool_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
     """The largest cell of each window `[batch, outputs..., channels]`."""
     if is_narrow(tensor.dtype):
         floor = np.float32(lowest(tensor.dtype))
@@ -59,7 +59,7 @@ def pool_max(tensor: Tensor, pool: Pool) -> Tensor:
     return _pool_max(tensor, pool, lowest(tensor.dtype))
 
 
-def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
+def _pool_max(tensor: Tensor, pool: PoolWindows, floor: Any) -> Tensor:
     output = np.full(pool.shape(tensor.shape), floor, tensor.dtype)
     if pool.depth > 1:
         groups = tensor.reshape(*output.shape, pool.depth)
@@ -74,7 +74,7 @@ def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
     return output
 
 
-def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
+def pool_mean(tensor: Tensor, pool: PoolWindows) -> Tensor:
     """The mean of the cells of each window that are not padding, `[batch, outputs..., channels]`."""
     # half precision is added in float32 and rounded once
     output: Tensor = np.zeros(pool.shape(tensor.shape), wide_dtype(tensor.dtype))
@@ -87,7 +87,7 @@ def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
     return output.astype(tensor.dtype, copy=False)
 
 
-def counts(pool: Pool) -> Tensor:
+def counts(pool: PoolWindows) -> Tensor:
     """How many cells of each window are not padding `[outputs..., 1]`."""
     found = np.zeros((*(window.outputs for window in pool.windows), 1), np.int32)
     for _, outputs, _ in covered_tap_slices(pool.windows):
@@ -95,7 +95,7 @@ def counts(pool: Pool) -> Tensor:
     return found
 
 
-def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
+def spread_mean(grads: Tensor, pool: PoolWindows) -> Tensor:
     """The gradient of the input `[batch, inputs..., channels]` of a mean: every cell gets its share of the windows it is in."""
     shape = (len(grads), *(window.input for window in pool.windows), grads.shape[-1])
     output: Tensor = np.zeros(shape, wide_dtype(grads.dtype))
@@ -109,7 +109,7 @@ def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
     return output.astype(grads.dtype, copy=False)
 
 
-def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
+def largest_taps(tensor: Tensor, pool: PoolWindows) -> tuple[Tensor, Tensor]:
     """(the largest cell of each window, the number of its tap), `[batch, outputs..., channels]` both.
 
     The first of equals; a NaN only where it comes first, as nothing is larger than it.
@@ -127,7 +127,7 @@ def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
     return values, taps
 
 
-def flat_places(taps: Tensor, pool: Pool, channels: int) -> Tensor:
+def flat_places(taps: Tensor, pool: PoolWindows, channels: int) -> Tensor:
     """Where in its flattened image each window's tap lies, shaped as `taps`: `[batch, outputs..., channels]`."""
     kernels = [window.kernel for window in pool.windows]
     place = np.zeros(taps.shape, np.int64)
@@ -137,7 +137,7 @@ def flat_places(taps: Tensor, pool: Pool, channels: int) -> Tensor:
     return place * channels + np.arange(channels)
 
 
-def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+def spread_max(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     """The gradient of the input of a maximum, shaped as it: a window's gradient goes to its first largest cell."""
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     has_nan = bool(np.isnan(tensor).any())
@@ -163,7 +163,7 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
     return output
 
 
-def _plain_max(tensor: Tensor, pool: Pool) -> Tensor:
+def _plain_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
     """The largest cell of each window where there is no NaN: -inf is as good as any."""
     dtype = tensor.dtype
     output: Tensor = np.full(pool.shape(tensor.shape), lowest(dtype) if dtype.kind in "iu" else -np.inf, dtype)
@@ -175,7 +175,7 @@ def _plain_max(tensor: Tensor, pool: Pool) -> Tensor:
     return output
 
 
-def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     """The same for three spatial axes: it goes to every cell that is about as large as the largest.
 
     TensorFlow's kernel for volumes compares so (1e-5), and gives a window's gradient to each of several equal cells.
@@ -191,7 +191,7 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
     return output
 
 
-def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     """The gradient of a maximum's gradient `[batch, outputs..., channels]`: what lies where each window's largest cell is."""
     output: Tensor = np.zeros(largest.shape, tensor.dtype)
     is_found: Tensor = np.zeros(largest.shape, bool)

@@ -18,7 +18,7 @@ from placesim.runtime.shapes import Dims, ShapeError, add_dims, divide_dim, form
 UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
 
 
-class Layout(NamedTuple):
+class TensorLayout(NamedTuple):
     """Where a tensor of `rank` axes has its channels and its spatial axes; `vector`: the size of an innermost channel axis."""
 
     rank: int
@@ -31,18 +31,18 @@ class Layout(NamedTuple):
         return tuple(values[axis] for axis in self.spatial)
 
 
-def layout_of(data_format: str, spatial: int = 2) -> Layout:
+def layout_of(data_format: str, spatial: int = 2) -> TensorLayout:
     """The layout that a `data_format` attr names, with so many spatial axes; channels last for a name that is not known."""
     axes = tuple(range(spatial))
     # of bytes: channels in fours, each four an innermost vector
     if data_format == "NCHW_VECT_C":
-        return Layout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
+        return TensorLayout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
     if data_format in ("NCHW", "NCDHW", "CHANNELS_FIRST"):
-        return Layout(spatial + 2, 1, tuple(axis + 2 for axis in axes))
-    return Layout(spatial + 2, spatial + 1, tuple(axis + 1 for axis in axes))
+        return TensorLayout(spatial + 2, 1, tuple(axis + 2 for axis in axes))
+    return TensorLayout(spatial + 2, spatial + 1, tuple(axis + 1 for axis in axes))
 
 
-class Window(NamedTuple):
+class SpatialWindow(NamedTuple):
     """The windows along one spatial axis: `outputs` of them, over `input` cells with `before` and `after` cells of padding.
 
     `after` counts only what the last window needs, and may be negative where no window reaches the end of the input.
@@ -102,7 +102,7 @@ class Window(NamedTuple):
         return cells, slice(start, start + len(range(first, cells.stop, self.stride)))
 
 
-def tap_slices(windows: Sequence[Window]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+def tap_slices(windows: Sequence[SpatialWindow]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """For each tap in order: (the windows where it lies on the input, the cells where it lies), without batch and channels."""
     for taps in itertools.product(*(range(window.kernel) for window in windows)):
         pairs = list(zip(windows, taps, strict=True))
@@ -110,7 +110,7 @@ def tap_slices(windows: Sequence[Window]) -> Iterator[tuple[tuple[slice, ...], t
 
 
 def covered_tap_slices(
-    windows: Sequence[Window],
+    windows: Sequence[SpatialWindow],
 ) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
     """The same with each tap's number before it, without taps that lie on the input nowhere."""
     for taps in itertools.product(*(window.covered_taps() for window in windows)):
@@ -123,7 +123,7 @@ def covered_tap_slices(
 
 def window_of(
     input_size: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)
-) -> Window:
+) -> SpatialWindow:
     """The windows along one axis.
 
     InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or more.
@@ -144,7 +144,7 @@ def window_of(
             f"Computed output size would be negative: {outputs} [input_size: {input_size}, "
             f"effective_filter_size: {effective}, stride: {stride}]"
         )
-    return Window(input_size, kernel, stride, dilation, outputs, before)
+    return SpatialWindow(input_size, kernel, stride, dilation, outputs, before)
 
 
 def _truncated(value: int, divisor: int) -> int:
@@ -159,14 +159,14 @@ def windows_of(
     dilations: Sequence[int],
     padding: str,
     explicit: Sequence[tuple[int, int]] = (),
-) -> tuple[Window, ...]:
+) -> tuple[SpatialWindow, ...]:
     """The windows along every spatial axis, from the shape's, the filter's and the attrs' entries; raises as `window_of`."""
     pairs = explicit or [(0, 0)] * len(sizes)
     rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
     return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)
 
 
-def explicit_pairs(attrs: Attrs, layout: Layout) -> tuple[tuple[int, int], ...]:
+def explicit_pairs(attrs: Attrs, layout: TensorLayout) -> tuple[tuple[int, int], ...]:
     """(before, after) for each spatial axis from the `explicit_paddings` attr; nothing where the padding is another."""
     if attrs["padding"] != "EXPLICIT":
         return ()
@@ -197,14 +197,14 @@ def check_filter(filters: Tensor, rank: int, depth: int) -> None:
         raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
 
 
-def check_padding(attrs: Attrs, layout: Layout) -> None:
+def check_padding(attrs: Attrs, layout: TensorLayout) -> None:
     """InvalidArgumentError where the attrs `padding` and `explicit_paddings` make no sense."""
     problem = _padding_problem(attrs, layout)
     if problem:
         raise InvalidArgumentError(problem)
 
 
-def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
+def _padding_problem(attrs: Attrs, layout: TensorLayout) -> str | None:
     # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
@@ -222,7 +222,7 @@ def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def check_static_padding(attrs: Attrs, layout: Layout) -> None:
+def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
     """ShapeError where the padding attrs make no sense."""
     problem = _padding_problem(attrs, layout)
     if problem:
@@ -249,7 +249,12 @@ def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: s
 
 
 def static_windows(
-    dims: Sequence[int], kernels: Sequence[int], strides: Sequence[int], dilations: Sequence[int], attrs: Attrs, layout: Layout
+    dims: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    attrs: Attrs,
+    layout: TensorLayout,
 ) -> tuple[int, ...]:
     """The number of windows along every spatial axis, with the attrs' padding; ShapeError as `static_outputs`."""
     pairs = explicit_pairs(attrs, layout) or [(0, 0)] * len(dims)
@@ -257,7 +262,7 @@ def static_windows(
     return tuple(static_outputs(dim, kernel, stride, rate, attrs["padding"], pair) for dim, kernel, stride, rate, pair in rows)
 
 
-def arrange(batch: int, spatial: Sequence[int], channels: int, layout: Layout) -> Dims:
+def arrange(batch: int, spatial: Sequence[int], channels: int, layout: TensorLayout) -> Dims:
     """A static shape in the layout's order of axes; `channels` counts those of an innermost vector axis too."""
     if layout.channel == 1:
         inner = (layout.vector,) if layout.vector > 1 else ()

@@ -24,8 +24,8 @@ from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.following import Begin, nothing_follows
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.linalg.products import product
-from placesim.runtime.kernels.nn.patches import Block, padded_region
-from placesim.runtime.kernels.nn.windows import Window
+from placesim.runtime.kernels.nn.patches import WindowBlock, padded_region
+from placesim.runtime.kernels.nn.windows import SpatialWindow
 from placesim.runtime.kernels.parts import parts, shares
 from placesim.runtime.kernels.scratch import scratch
 
@@ -91,7 +91,7 @@ def transforms(tile: int, taps: int) -> Transforms:
     return Transforms(*(np.ascontiguousarray(matrix, np.float32) for matrix in found))
 
 
-def suits(windows: Sequence[Window], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
+def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
     """Whether this way is possible for such a convolution, and the faster one."""
     return (
         len(windows) == 2
@@ -104,7 +104,7 @@ def suits(windows: Sequence[Window], batch: int, depth: int, channels: int, dtyp
     )
 
 
-def chosen_transforms(windows: Sequence[Window], batch: int, depth: int, channels: int) -> Transforms:
+def chosen_transforms(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int) -> Transforms:
     """The ones with the fewest numbers in transformed tiles and filters, which take time as their products do."""
     filter_size = depth * channels / (depth + channels)
 
@@ -116,7 +116,7 @@ def chosen_transforms(windows: Sequence[Window], batch: int, depth: int, channel
 
 
 def correlate_tiles(
-    tensor: Tensor, filters: Tensor, windows: Sequence[Window], begin: Begin = nothing_follows
+    tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
 ) -> tuple[Tensor, bool]:
     """(the convolution, whether it is finite): a tile with a number that is not has it in more outputs than it belongs to."""
     depth, channels = filters.shape[-2:]
@@ -142,14 +142,14 @@ def correlate_tiles(
         finite[number] = _is_finite(found)
         if finite[number]:
             first = block.rows.start * tile
-            finish(Block(block.images, slice(first, first + part.shape[1])).flat(output.shape))
+            finish(WindowBlock(block.images, slice(first, first + part.shape[1])).flat(output.shape))
 
     with np.errstate(invalid="ignore", over="ignore"):
         spread(fill, range(len(blocks)))
     return output, all(finite)
 
 
-def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> tuple[Tensor, bool]:
+def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, bool]:
     """(the gradient of the filter `[taps, taps, inputs, outputs]`, whether it is finite), from input and output gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     chosen = chosen_transforms(windows, len(tensor), depth, channels)
@@ -158,10 +158,12 @@ def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Wind
     rows, columns = (window.outputs // tile for window in tiled)
     sums = np.zeros((factors, depth, channels), tensor.dtype)
     # the gradients as windows of one tile each, with zeros behind the last
-    own = [Window(window.outputs, tile, tile, 1, count, 0) for window, count in zip(windows, (rows, columns), strict=True)]
+    own = [
+        SpatialWindow(window.outputs, tile, tile, 1, count, 0) for window, count in zip(windows, (rows, columns), strict=True)
+    ]
     image_bytes = factors * rows * columns * (depth + channels) * tensor.itemsize
 
-    def fill(block: Block) -> None:
+    def fill(block: WindowBlock) -> None:
         place = (
             slice(None),
             slice(None),
@@ -196,21 +198,21 @@ def _is_finite(tensor: Tensor) -> bool:
     return bool(np.isfinite(flat.dot(flat)))
 
 
-def _tiled(windows: Sequence[Window], tile: int) -> list[Window]:
+def _tiled(windows: Sequence[SpatialWindow], tile: int) -> list[SpatialWindow]:
     """The windows with those that fill the last tile."""
     return [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
 
 
-def blocks_of_tiles(images: int, tiled: Sequence[Window], tile: int, size: int, start: int = 0) -> list[Block]:
+def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size: int, start: int = 0) -> list[WindowBlock]:
     """Blocks of tiles with so many floats each: where there are many, two at least for threads to share."""
     rows, columns = (window.outputs // tile for window in tiled)
     tiles = images * rows * columns
     count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))
-    return Block(slice(start, start + images), slice(0, rows)).cut(shares(count))
+    return WindowBlock(slice(start, start + images), slice(0, rows)).cut(shares(count))
 
 
 def _input_tiles(
-    tensor: Tensor, tiled: Sequence[Window], block: Block, chosen: Transforms, found: Tensor | None = None
+    tensor: Tensor, tiled: Sequence[SpatialWindow], block: WindowBlock, chosen: Transforms, found: Tensor | None = None
 ) -> Tensor:
     """The transformed tiles of a block, `[factors, factors, images, rows, columns, channels]`; else in a buffer."""
     tile, columns = chosen.tile, tiled[1].outputs // chosen.tile

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import check_broadcast
@@ -103,7 +103,7 @@ def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return _with_range((terms[0] + terms[1]).astype(np.int32), (-limit, limit))
 
 
-def _in_sum(value: Tensor, found: Range, source: DType, limit: np.float32, target: DType, is_exact: bool) -> Tensor:
+def _in_sum(value: Tensor, found: Range, source: DataType, limit: np.float32, target: DataType, is_exact: bool) -> Tensor:
     """int64 steps of the sum's range: each by itself, or as far from the step of zero as the first is, times as many."""
 
     def steps(numbers: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
     return len(list(itertools.groupby((a == 1, b == 1) for a, b in pairs if (a, b) != (1, 1))))
 
 
-def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
+def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
     """int64 steps counted from the one that stands for zero."""
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 

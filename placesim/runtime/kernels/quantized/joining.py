@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import QINT32, DType
+from placesim.dtypes import QINT32, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.joining import infer_joined
@@ -81,7 +81,7 @@ def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return np.concatenate(pieces or values, axis), np.asarray(low), np.asarray(high)
 
 
-def _move_range(value: Tensor, old: Range, new: Range, dtype: DType) -> Tensor:
+def _move_range(value: Tensor, old: Range, new: Range, dtype: DataType) -> Tensor:
     return quantize_in_floats(dequantize_in_floats(value, *old, dtype), *new, dtype)
 
 

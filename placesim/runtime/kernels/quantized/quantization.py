@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BFLOAT16, DType
+from placesim.dtypes import BFLOAT16, DataType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
@@ -111,7 +111,7 @@ def _clamp(value: Tensor, low: np.float32, high: np.float32) -> Tensor:
     return clamped
 
 
-def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     lowest, highest = limits_of(dtype)
     scale = np.float32(np.float64(highest - lowest) / np.float64(high - low))
     steps = (_clamp(value, low, high) - low) * scale
@@ -121,7 +121,7 @@ def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: 
     return cast_to_integer(round_away(steps - _half_range(dtype)), dtype)
 
 
-def _half_range(dtype: DType) -> np.float32:
+def _half_range(dtype: DataType) -> np.float32:
     """What is taken off so that the steps of a signed type are centred."""
     lowest, highest = limits_of(dtype)
     return np.float32(0 if lowest == 0 else (highest - lowest + 1) / 2)

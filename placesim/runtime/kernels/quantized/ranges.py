@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InvalidArgumentError
 from placesim.runtime.kernels.kernel import Tensor
 
@@ -16,13 +16,13 @@ LOWEST_FLOAT, HIGHEST_FLOAT = np.float32(-2147483648.0), np.float32(2147483520.0
 """The floats nearest to int32's limits that can be cast back."""
 
 
-def limits_of(dtype: DType) -> tuple[int, int]:
+def limits_of(dtype: DataType) -> tuple[int, int]:
     """The lowest and the highest value of a quantized type."""
     facts = np.iinfo(dtype.numpy)
     return int(facts.min), int(facts.max)
 
 
-def step_count(dtype: DType) -> int:
+def step_count(dtype: DataType) -> int:
     """How many numbers the type's bits tell apart."""
     return 1 << (8 * dtype.size)
 
@@ -35,7 +35,7 @@ def round_away(x: Tensor) -> Tensor:
     return rounded
 
 
-def cast_to_integer(x: Tensor, dtype: DType) -> Tensor:
+def cast_to_integer(x: Tensor, dtype: DataType) -> Tensor:
     """A cast of floats through int32 as the processor does it: what does not fit, and NaN, is int32's lowest value."""
     fits = (x >= LOWEST_FLOAT) & (x < -LOWEST_FLOAT)
     return np.where(fits, x, LOWEST_FLOAT).astype(np.int64).astype(np.int32).astype(dtype.numpy)
@@ -48,7 +48,7 @@ def read_bound(tensor: Tensor, name: str) -> np.float32:
     return np.float32(tensor)
 
 
-def quantize_unclamped(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def quantize_unclamped(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     """int64 steps of a range, of values of any shape; they may lie outside the type's limits."""
     lowest = limits_of(dtype)[0]
     value = np.asarray(value, np.float32).astype(np.float64)
@@ -62,12 +62,12 @@ def quantize_unclamped(value: Tensor | Float, low: np.float32, high: np.float32,
     return rounded.astype(np.int64) + lowest
 
 
-def quantize(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def quantize(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     """Steps of a range in the type, of values of any shape, clamped to its limits."""
     return np.clip(quantize_unclamped(value, low, high, dtype), *limits_of(dtype)).astype(dtype.numpy)
 
 
-def dequantize(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def dequantize(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     """float32 values of steps, shaped as these."""
     value = np.asarray(value)
     if low == high:
@@ -81,7 +81,7 @@ def dequantize(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -
     return (start + offset * scale).astype(np.float32)
 
 
-def quantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def quantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     """`quantize` in float32 arithmetic, as TensorFlow does it for whole tensors; the results may differ by a step."""
     lowest, highest = map(np.float32, limits_of(dtype))
     scale = np.float32(0.0 if low == high else (step_count(dtype) - 1.0) / np.float64(high - low))
@@ -92,20 +92,20 @@ def quantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: 
     return cast_to_integer(steps, dtype)
 
 
-def dequantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
+def dequantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> Tensor:
     """`dequantize` in float32 arithmetic, as TensorFlow does it for whole tensors."""
     scale = np.float32(np.float64(high - low) / (step_count(dtype) - 1.0))
     start = low if low == high else round_away(np.asarray(low / scale)) * scale
     return (start - np.float32(limits_of(dtype)[0]) * scale) + value.astype(np.float32) * scale
 
 
-def step_size(low: np.float32, high: np.float32, dtype: DType) -> np.float32:
+def step_size(low: np.float32, high: np.float32, dtype: DataType) -> np.float32:
     """What one step of a range stands for."""
     lowest, highest = limits_of(dtype)
     return np.float32((high - low) / np.float32(highest - lowest))
 
 
-def product_range(one: np.float32, two: np.float32, dtype: DType) -> tuple[np.float32, np.float32]:
+def product_range(one: np.float32, two: np.float32, dtype: DataType) -> tuple[np.float32, np.float32]:
     """The range of a product in `dtype`, from the step sizes of its factors."""
     lowest, highest = limits_of(dtype)
     step = np.float32(one * two)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import QINT32, QUINT8, DType
+from placesim.dtypes import QINT32, QUINT8, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
@@ -48,7 +48,7 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return output, np.asarray(new_low), np.asarray(new_high)
 
 
-def _change_range(value: Tensor, old: _Range, new: _Range, source: DType, target: DType) -> Tensor:
+def _change_range(value: Tensor, old: _Range, new: _Range, source: DataType, target: DataType) -> Tensor:
     # TensorFlow has a faster way for this pair, with other roundings
     if source is QINT32 and target is QUINT8:
         return _change_range_in_fixed_point(value, old, new)
@@ -101,7 +101,7 @@ def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return output, np.asarray(used[0]), np.asarray(used[1])
 
 
-def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> _Range:
+def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> _Range:
     lowest, highest = limits_of(dtype)
     # no steps at all leave the limits crossed, and so a range from its upper to its lower end
     ends = np.array([value.min(initial=highest), value.max(initial=lowest)])

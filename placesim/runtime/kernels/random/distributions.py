@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placesim.dtypes import DOUBLE, FLOAT, HALF, INT64, UINT64, DType
+from placesim.dtypes import DOUBLE, FLOAT, HALF, INT64, UINT64, DataType
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox
 
-Distribution = Callable[[Philox, int, DType], Tensor]
+Distribution = Callable[[Philox, int, DataType], Tensor]
 
 SMALLEST_UNIFORM = 1e-7
 """Uniforms are raised to this before their logarithm is taken."""
@@ -22,19 +22,19 @@ TRUNCATION = 2.0
 """Truncated normals lie within this many standard deviations."""
 
 
-def values_per_block(dtype: DType) -> int:
+def values_per_block(dtype: DataType) -> int:
     """How many values one block of four words gives."""
     return 2 if dtype in (DOUBLE, INT64, UINT64) else 4
 
 
-def _blocks_for(count: int, dtype: DType) -> int:
+def _blocks_for(count: int, dtype: DataType) -> int:
     return -(-count // values_per_block(dtype))
 
 
 # --- words to values ------------------------------------------------------------------------------------------------
 
 
-def uniform_values(words: Tensor, dtype: DType) -> Tensor:
+def uniform_values(words: Tensor, dtype: DataType) -> Tensor:
     """uint32 words `[..., 4]` -> uniforms in [0, 1), `[..., values per block]`: random mantissas under the exponent of 1."""
     if dtype is DOUBLE:
         upper = (words[..., 0::2] & np.uint32(0xFFFFF)).astype(np.uint64) << np.uint64(32)
@@ -48,7 +48,7 @@ def uniform_values(words: Tensor, dtype: DType) -> Tensor:
     return np.asarray(bits16.view(dtype.numpy) - dtype.numpy.type(1))
 
 
-def normal_values(words: Tensor, dtype: DType) -> Tensor:
+def normal_values(words: Tensor, dtype: DataType) -> Tensor:
     """uint32 words `[..., 4]` -> standard normals, `[..., values per block]`; the 16-bit types are rounded from float."""
     single = dtype is not DOUBLE
     uniforms = uniform_values(words, FLOAT if single else DOUBLE)
@@ -68,7 +68,7 @@ def _rounded(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 
-def integer_words(words: Tensor, dtype: DType) -> Tensor:
+def integer_words(words: Tensor, dtype: DataType) -> Tensor:
     """uint32 words `[..., 4]` -> unsigned integers as wide as `dtype`; of a pair of words the lower half comes first."""
     if dtype.size == 4:
         return words
@@ -78,17 +78,17 @@ def integer_words(words: Tensor, dtype: DType) -> Tensor:
 # --- distributions --------------------------------------------------------------------------------------------------
 
 
-def uniform(generator: Philox, count: int, dtype: DType) -> Tensor:
+def uniform(generator: Philox, count: int, dtype: DataType) -> Tensor:
     """`[count]` uniform numbers in [0, 1)."""
     return uniform_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
-def normal(generator: Philox, count: int, dtype: DType) -> Tensor:
+def normal(generator: Philox, count: int, dtype: DataType) -> Tensor:
     """`[count]` standard normals."""
     return normal_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
-def full_integers(generator: Philox, count: int, dtype: DType) -> Tensor:
+def full_integers(generator: Philox, count: int, dtype: DataType) -> Tensor:
     """`[count]` integers over the whole range of their type."""
     return integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count].view(dtype.numpy)
 
@@ -96,7 +96,7 @@ def full_integers(generator: Philox, count: int, dtype: DType) -> Tensor:
 def integers_between(low: int, high: int) -> Distribution:
     """The distribution of integers in [low, high): the remainder of a full-range one, which favours small ones slightly."""
 
-    def draw(generator: Philox, count: int, dtype: DType) -> Tensor:
+    def draw(generator: Philox, count: int, dtype: DataType) -> Tensor:
         words = integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
         span = words.dtype.type(high - low)
         # unsigned, where adding the lower bound wraps to the signed number that is meant
@@ -105,7 +105,7 @@ def integers_between(low: int, high: int) -> Distribution:
     return draw
 
 
-def truncated_normal(generator: Philox, count: int, dtype: DType) -> Tensor:
+def truncated_normal(generator: Philox, count: int, dtype: DataType) -> Tensor:
     """`[count]` standard normals, each redrawn until it lies within two standard deviations.
 
     Every block of outputs has its own stretch of the generator, so what one rejects does not move the others.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DOUBLE, DType
+from placesim.dtypes import DOUBLE, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
@@ -31,7 +31,7 @@ from placesim.runtime.kernels.random.shapes import (
 )
 from placesim.runtime.kernels.random.stateless import infer_keyed, infer_seeded
 
-Converter = Callable[[Tensor, DType], Tensor]
+Converter = Callable[[Tensor, DataType], Tensor]
 """Words -> values of an element type."""
 Sample = Callable[[Philox, Tensor, int], Tensor]
 """`(generator, parameters [n], samples)` -> float64 `[samples * n]`."""
@@ -94,7 +94,7 @@ def _per_output(parameters: Tensor, samples: int) -> tuple[Tensor, Tensor]:
 
 
 def _sampled(
-    sample: Sample, generator: Philox, parameters: Tensor, samples: int, shape: Sequence[int], dtype: DType
+    sample: Sample, generator: Philox, parameters: Tensor, samples: int, shape: Sequence[int], dtype: DataType
 ) -> Sequence[Tensor]:
     found = sample(generator, np.reshape(parameters, -1).astype(np.float64), samples)
     return (found.astype(dtype.numpy).reshape(tuple(shape)),)
@@ -258,7 +258,9 @@ def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> t
     return dims, elements(tail), elements(dims_before(dims, tail))
 
 
-def sample_binomials(generator: Philox, shape: tuple[int, ...], counts: Tensor, probabilities: Tensor, dtype: DType) -> Tensor:
+def sample_binomials(
+    generator: Philox, shape: tuple[int, ...], counts: Tensor, probabilities: Tensor, dtype: DataType
+) -> Tensor:
     """Binomial counts of a shape that ends with the broadcast shape of counts and probabilities."""
     pairs = np.broadcast_arrays(counts, probabilities)
     batches = pairs[0].size

@@ -30,7 +30,7 @@ from placesim.runtime.kernels.random.shapes import (
     check_philox,
     requested_shape,
 )
-from placesim.runtime.resources import VARIABLE_TYPE, ResourceHandle, Variable
+from placesim.runtime.resources import VARIABLE_TYPE, ResourceHandle, VariableResource
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
 
 STATE_SIZE = 3
@@ -39,9 +39,9 @@ STATE_SIZE = 3
 # --- the state ------------------------------------------------------------------------------------------------------
 
 
-def _state_of(handle: ResourceHandle, context: KernelContext) -> Variable:
+def _state_of(handle: ResourceHandle, context: KernelContext) -> VariableResource:
     """The state variable; its value must be an int64 vector."""
-    variable: Variable = context.resources.lookup(handle, VARIABLE_TYPE)
+    variable: VariableResource = context.resources.lookup(handle, VARIABLE_TYPE)
     if variable.value is None:
         raise NotFoundError(f"Resource {handle.container}/{handle.name}/{handle.type} does not exist.")
     if variable.dtype is not INT64:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.dimensions import shape_text
@@ -44,7 +44,7 @@ Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
 # --- one batch ------------------------------------------------------------------------------------------------------
 
 
-def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DType) -> Tensor:
+def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DataType) -> Tensor:
     """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
 
     Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError where too
@@ -61,7 +61,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
     return np.asarray(_accepted(generator, proposal, blocks, count, failure, limit) * deviation + mean)
 
 
-def _choose(least: Any, most: Any, dtype: DType) -> tuple[Proposal, int, str, int]:
+def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
     """How to propose normals between two bounds: the proposal, its blocks, and what is said after how many rejections."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
@@ -78,7 +78,7 @@ def _choose(least: Any, most: Any, dtype: DType) -> tuple[Proposal, int, str, in
     return _exponential(least, most, dtype), 1, text, MAX_ITERATIONS
 
 
-def _plain(least: Any, most: Any, dtype: DType) -> Proposal:
+def _plain(least: Any, most: Any, dtype: DataType) -> Proposal:
     def propose(words: Tensor) -> tuple[Tensor, Tensor]:
         values = normal_values(words[:, 0], dtype)
         return values, (values >= least) & (values <= most)
@@ -86,7 +86,7 @@ def _plain(least: Any, most: Any, dtype: DType) -> Proposal:
     return propose
 
 
-def _flat(least: Any, most: Any, dtype: DType) -> Proposal:
+def _flat(least: Any, most: Any, dtype: DataType) -> Proposal:
     """Uniforms between the bounds, accepted by the height of the density."""
     kind = dtype.numpy.type
     highest = kind(0) if least < 0 else least * least
@@ -98,7 +98,7 @@ def _flat(least: Any, most: Any, dtype: DType) -> Proposal:
     return propose
 
 
-def _exponential(least: Any, most: Any, dtype: DType) -> Proposal:
+def _exponential(least: Any, most: Any, dtype: DataType) -> Proposal:
     """Exponentials from the lower bound on, as steep as suits the density best."""
     kind = dtype.numpy.type
     alpha = (least + np.sqrt(least * least + kind(4))) / kind(2)

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placesim.dtypes import INT32, INT64, DType
+from placesim.dtypes import INT32, INT64, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import KernelContext, Table, Tensor, WouldWait
+from placesim.runtime.kernels.kernel import KernelContext, KernelWait, Table, Tensor
 from placesim.runtime.kernels.named_resources import (
     build_finder,
     check_signature,
@@ -76,7 +76,7 @@ class Accumulator:
     """An accumulator: the gradients counted since the last take, and the step below which one is stale."""
 
     name: str
-    dtype: DType
+    dtype: DataType
     shape: Dims
     is_mean: bool
     gradients: Gradients
@@ -100,7 +100,7 @@ class Accumulator:
 
 
 @dataclass(slots=True)
-class Taker:
+class TakeAttempt:
     """An op that waits for so many gradients, with its inputs, and what it then gets."""
 
     required: int
@@ -109,11 +109,11 @@ class Taker:
 
 
 @dataclass(slots=True)
-class Takers:
+class TakeQueue:
     """The ops of a step that wait at an accumulator, in the order in which they came, and all that have not ended."""
 
-    line: deque[Taker] = field(default_factory=deque)
-    known: dict[tuple[Any, ...], Taker] = field(default_factory=dict)
+    line: deque[TakeAttempt] = field(default_factory=deque)
+    known: dict[tuple[Any, ...], TakeAttempt] = field(default_factory=dict)
 
 
 find_accumulator: Callable[[Any, KernelContext], Accumulator] = build_finder(RESOURCE_TYPE)
@@ -162,7 +162,7 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: KernelContext) -> Sequence[Any]:
-    """What the second input, a scalar, requires of an accumulator; WouldWait while it is not there.
+    """What the second input, a scalar, requires of an accumulator; KernelWait while it is not there.
 
     InvalidArgumentError for a number that is no scalar or not positive.
     """
@@ -173,12 +173,12 @@ def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: Ke
     key = (context.node, *map(id, inputs))
     if key not in takers.known:
         # the inputs are held, so that no other takes their place in memory
-        takers.known[key] = Taker(int(inputs[1]), tuple(inputs))
+        takers.known[key] = TakeAttempt(int(inputs[1]), tuple(inputs))
         takers.line.append(takers.known[key])
     _serve(accumulator, takers)
     taken = takers.known[key].taken
     if taken is None:
-        raise WouldWait
+        raise KernelWait
     del takers.known[key]
     return taken
 
@@ -188,12 +188,12 @@ def _check_scalar(name: str, tensor: Tensor) -> None:
         raise InvalidArgumentError(f"Argument {name} must be scalar, but had bad shape {shape_text(tensor)}")
 
 
-def _takers_of(accumulator: Accumulator, context: KernelContext) -> Takers:
-    found: Takers = context.step_resources.setdefault(f"takers at {accumulator.name} {id(accumulator)}", Takers())
+def _takers_of(accumulator: Accumulator, context: KernelContext) -> TakeQueue:
+    found: TakeQueue = context.step_resources.setdefault(f"takers at {accumulator.name} {id(accumulator)}", TakeQueue())
     return found
 
 
-def _serve(accumulator: Accumulator, takers: Takers) -> None:
+def _serve(accumulator: Accumulator, takers: TakeQueue) -> None:
     """Let the first of those that wait take, as long as there is enough for it."""
     while takers.line and accumulator.count >= takers.line[0].required:
         takers.line.popleft().taken = accumulator.take()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import INT32, INT64, STRING, DType
+from placesim.dtypes import INT32, INT64, STRING, DataType
 from placesim.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
@@ -30,7 +30,14 @@ from placesim.runtime.kernels.named_resources import (
     strings_of,
     types_text,
 )
-from placesim.runtime.kernels.resources.queue_attempts import UNBOUNDED, ByPriority, Queue, advance_all, cancel_puts, lines_of
+from placesim.runtime.kernels.resources.queue_attempts import (
+    UNBOUNDED,
+    PriorityOrder,
+    Queue,
+    advance_all,
+    cancel_puts,
+    lines_of,
+)
 from placesim.runtime.kernels.resources.queues import check_element, check_timeout, take_batch
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank, with_rank_at_least
@@ -41,7 +48,7 @@ FIRST_INDEX = -(1 << 63)
 
 
 @dataclass(slots=True)
-class Waiting:
+class IncompleteElement:
     """An element that is not complete: its priority, and a value for each component or None."""
 
     index: int
@@ -53,10 +60,10 @@ class Barrier:
     """A barrier; `ready` holds priority, key and values of each complete element."""
 
     name: str
-    dtypes: tuple[DType, ...]
+    dtypes: tuple[DataType, ...]
     shapes: tuple[Dims, ...]
     ready: Queue
-    incomplete: dict[bytes, Waiting] = field(default_factory=dict)
+    incomplete: dict[bytes, IncompleteElement] = field(default_factory=dict)
     next_index: int = FIRST_INDEX
     closed: bool = False
     cancelled: bool = False
@@ -93,9 +100,9 @@ def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return (strings_of(handle),)
 
 
-def _new_barrier(name: str, dtypes: tuple[DType, ...], shapes: tuple[Dims, ...]) -> Barrier:
+def _new_barrier(name: str, dtypes: tuple[DataType, ...], shapes: tuple[Dims, ...]) -> Barrier:
     types, dims = (INT64, STRING, *dtypes), ((), (), *shapes)
-    return Barrier(name, dtypes, shapes, Queue("PriorityQueue", name + "_queue", UNBOUNDED, types, dims, ByPriority()))
+    return Barrier(name, dtypes, shapes, Queue("PriorityQueue", name + "_queue", UNBOUNDED, types, dims, PriorityOrder()))
 
 
 # --- elements -------------------------------------------------------------------------------------------------------
@@ -148,7 +155,7 @@ def _insert_one(barrier: Barrier, component: int, key: bytes, value: Any, positi
             f"Barrier {barrier.name} is closed, but attempted to insert a brand new key: {shown}.  "
             f"{_closing_text(barrier)}.  Insertion index: {position}.  Number of incomplete keys: {len(barrier.incomplete)}."
         )
-    element = barrier.incomplete.setdefault(key, Waiting(barrier.next_index, [None] * len(barrier.dtypes)))
+    element = barrier.incomplete.setdefault(key, IncompleteElement(barrier.next_index, [None] * len(barrier.dtypes)))
     if element.values[component] is not None:
         raise InvalidArgumentError(f"Key {shown} already has a value for component {component} in barrier {barrier.name}")
     element.values[component] = value

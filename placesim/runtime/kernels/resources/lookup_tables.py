@@ -25,7 +25,7 @@ from placesim.runtime.kernels.named_resources import (
     name_resource,
     users,
 )
-from placesim.runtime.kernels.resources.table_storage import ChangingTable, DenseTable, FixedTable, Table
+from placesim.runtime.kernels.resources.table_storage import ChangingTable, DenseTable, FixedTable, LookupTable
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import (
     Dims,
@@ -43,31 +43,31 @@ from placesim.runtime.shapes import (
 RESOURCE_TYPE = "N10tensorflow6lookup15LookupInterfaceE"
 
 
-find_table: Callable[[Any, KernelContext], Table] = build_finder(RESOURCE_TYPE)
+find_table: Callable[[Any, KernelContext], LookupTable] = build_finder(RESOURCE_TYPE)
 
 
-Maker = Callable[[Sequence[Any], Attrs], Table]
+Maker = Callable[[Sequence[Any], Attrs], LookupTable]
 
 
 # --- making ---------------------------------------------------------------------------------------------------------
 
 
-def _fixed(inputs: Sequence[Any], attrs: Attrs) -> Table:
+def _fixed(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
     return FixedTable(attrs["key_dtype"], attrs["value_dtype"])
 
 
-def _changing(inputs: Sequence[Any], attrs: Attrs) -> Table:
+def _changing(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
     return ChangingTable(attrs["key_dtype"], attrs["value_dtype"])
 
 
-def _changing_vectors(inputs: Sequence[Any], attrs: Attrs) -> Table:
+def _changing_vectors(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
     shape = attrs["value_shape"].dims
     if shape is None or len(shape) != 1:
         raise InvalidArgumentError(f"Default value must be a vector, got shape {format_dims(shape)}")
     return ChangingTable(attrs["key_dtype"], attrs["value_dtype"], shape)
 
 
-def _dense(inputs: Sequence[Any], attrs: Attrs) -> Table:
+def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
     load, shape = attrs["max_load_factor"], attrs["value_shape"].dims
     if not 0 < load < 1:
         raise InvalidArgumentError(f"max_load_factor must be between 0 and 1, got: {load:g}")
@@ -119,7 +119,7 @@ def build_anonymous(make: Maker) -> Compute:
 # --- use ------------------------------------------------------------------------------------------------------------
 
 
-def cast_pairs(table: Table, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
+def cast_pairs(table: LookupTable, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
     """Keys and values in the types of the table."""
     return np.asarray(keys, table.key_dtype.numpy), np.asarray(values, table.value_dtype.numpy)
 
@@ -138,7 +138,7 @@ def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     return (table.find(keys, default),)
 
 
-def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple[Table, Tensor, Tensor]:
+def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple[LookupTable, Tensor, Tensor]:
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"], attrs["Tout"]), ()), ((table.key_dtype, table.value_dtype), ()))
     return table, *cast_pairs(table, inputs[1], inputs[2])

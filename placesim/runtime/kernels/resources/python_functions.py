@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, DataType
 from placesim.errors import (
     InvalidArgumentError,
     OutOfRangeError,
@@ -62,7 +62,7 @@ def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         status = next((status for kind, status in _STATUSES if isinstance(error, kind)), UnknownError)
         told = f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[1:])}"
         raise status(told) from error
-    declared: Sequence[DType] = attrs["Tout"]
+    declared: Sequence[DataType] = attrs["Tout"]
     if given is None and not declared:
         return ()
     if len(found) != len(declared):

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
-from placesim.runtime.kernels.kernel import KernelContext, WouldWait
+from placesim.runtime.kernels.kernel import KernelContext, KernelWait
 from placesim.runtime.kernels.named_resources import shape_of
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
 from placesim.runtime.kernels.sketch import Sketch, as_array
@@ -31,7 +31,7 @@ Element = tuple[Any, ...]
 """One value for each component."""
 
 
-class Order(Protocol):
+class QueueOrder(Protocol):
     """Elements in the order in which a kind of queue gives them out."""
 
     def __len__(self) -> int: ...
@@ -45,7 +45,7 @@ class Order(Protocol):
         """Put back what was taken last, in the order in which it was taken."""
 
 
-class FirstInFirstOut:
+class FifoOrder:
     """First in, first out."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FirstInFirstOut:
         self._elements.extendleft(reversed(elements))
 
 
-class Shuffled:
+class ShuffleOrder:
     """Any element, each equally likely: the last one fills the gap of the one taken."""
 
     def __init__(self, seed: int, seed2: int) -> None:
@@ -88,18 +88,18 @@ class Shuffled:
         self._elements.extend(reversed(elements))
 
 
-class Prioritized(tuple[Any, ...]):
+class PriorityElement(tuple[Any, ...]):
     """An element that compares by its first component alone, so that equal ones come as C++'s heap gives them too."""
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
         return bool(self[0] < other[0])
 
 
-class ByPriority:
+class PriorityOrder:
     """The element of the smallest first component."""
 
     def __init__(self) -> None:
-        self._heap: list[Prioritized] = []
+        self._heap: list[PriorityElement] = []
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -108,7 +108,7 @@ class ByPriority:
         if shape_of(element[0]):
             shape = format_dims(shape_of(element[0]))
             raise InvalidArgumentError(f"Expected the priority element to be a scalar, but received shape: {shape}")
-        heapq.heappush(self._heap, Prioritized(element))
+        heapq.heappush(self._heap, PriorityElement(element))
 
     def take(self) -> Element:
         return tuple(heapq.heappop(self._heap))
@@ -128,9 +128,9 @@ class Queue:
     kind: str
     name: str
     capacity: int
-    dtypes: tuple[DType, ...]
+    dtypes: tuple[DataType, ...]
     shapes: tuple[Dims, ...]
-    elements: Order
+    elements: QueueOrder
     min_after_dequeue: int = 0
     closed: bool = False
     seeds: tuple[int, int] = (0, 0)
@@ -139,7 +139,7 @@ class Queue:
 # --- attempts -------------------------------------------------------------------------------------------------------
 
 
-class Progress(Enum):
+class AttemptProgress(Enum):
     """How far an attempt came: nowhere, somewhere, or to its end."""
 
     NONE = 0
@@ -155,13 +155,13 @@ class Attempt:
         self.error: OpError | None = None
         self.taken: list[Element] = []
 
-    def advance(self, queue: Queue, lines: Lines) -> Progress:
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         """Do what can be done now."""
         raise NotImplementedError
 
 
 @dataclass(slots=True)
-class Lines:
+class AttemptLines:
     """The attempts of a step at one queue: both lines, and every one that its op has not learnt the end of."""
 
     putting: deque[Attempt] = field(default_factory=deque)
@@ -169,31 +169,31 @@ class Lines:
     known: dict[tuple[Any, ...], tuple[Attempt, Any]] = field(default_factory=dict)
 
 
-class Enqueue(Attempt):
+class EnqueueAttempt(Attempt):
     """Put elements in, one after the other, while there is room."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         super().__init__()
         self._waiting = deque(elements)
 
-    def advance(self, queue: Queue, lines: Lines) -> Progress:
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         if queue.closed:
             self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
-            return Progress.DONE
-        progress = Progress.NONE
+            return AttemptProgress.DONE
+        progress = AttemptProgress.NONE
         while len(queue.elements) < queue.capacity:
             try:
                 queue.elements.put(self._waiting.popleft())
             except InvalidArgumentError as error:
                 self.error = error
-                return Progress.DONE
+                return AttemptProgress.DONE
             if not self._waiting:
-                return Progress.DONE
-            progress = Progress.SOME
+                return AttemptProgress.DONE
+            progress = AttemptProgress.SOME
         return progress
 
 
-class Dequeue(Attempt):
+class DequeueAttempt(Attempt):
     """Take `count` elements out, one after the other; of a closed queue fewer, where `allow_fewer`."""
 
     def __init__(self, count: int, allow_fewer: bool = False) -> None:
@@ -201,7 +201,7 @@ class Dequeue(Attempt):
         self._remaining = count
         self._allow_fewer = allow_fewer
 
-    def advance(self, queue: Queue, lines: Lines) -> Progress:
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         available = len(queue.elements)
         if queue.closed and available < self._remaining:
             error = OutOfRangeError(
@@ -215,40 +215,40 @@ class Dequeue(Attempt):
             if not self._allow_fewer or not available:
                 # it yields to those who wait to put something in, as TensorFlow does
                 if self._allow_fewer and lines.putting:
-                    return Progress.SOME
+                    return AttemptProgress.SOME
                 self.error = error
-                return Progress.DONE
+                return AttemptProgress.DONE
             self._remaining = available
         if not queue.closed:
             available -= queue.min_after_dequeue
         return self._take(queue, available)
 
-    def _take(self, queue: Queue, available: int) -> Progress:
+    def _take(self, queue: Queue, available: int) -> AttemptProgress:
         for _ in range(min(available, self._remaining)):
             self.taken.append(queue.elements.take())
             self._remaining -= 1
         if not self._remaining:
-            return Progress.DONE
-        return Progress.SOME if available > 0 else Progress.NONE
+            return AttemptProgress.DONE
+        return AttemptProgress.SOME if available > 0 else AttemptProgress.NONE
 
 
-class Close(Attempt):
+class CloseAttempt(Attempt):
     """Close the queue once those who came before have put in what they have."""
 
-    def advance(self, queue: Queue, lines: Lines) -> Progress:
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         if queue.closed:
             self.error = CancelledError(f"Queue '{queue.name}' is already closed.")
         queue.closed = True
-        return Progress.DONE
+        return AttemptProgress.DONE
 
 
-def lines_of(queue: Queue, context: KernelContext) -> Lines:
+def lines_of(queue: Queue, context: KernelContext) -> AttemptLines:
     """The lines at a queue in this step."""
-    found: Lines = context.step_resources.setdefault(f"attempts at {queue.name} {id(queue)}", Lines())
+    found: AttemptLines = context.step_resources.setdefault(f"attempts at {queue.name} {id(queue)}", AttemptLines())
     return found
 
 
-def _advance_first(queue: Queue, lines: Lines, line: deque[Attempt]) -> bool:
+def _advance_first(queue: Queue, lines: AttemptLines, line: deque[Attempt]) -> bool:
     """Let the first attempts of a line act until one has to wait; whether anything came of it."""
     progressed = False
     while line:
@@ -256,14 +256,14 @@ def _advance_first(queue: Queue, lines: Lines, line: deque[Attempt]) -> bool:
             line.popleft()
             continue
         progress = line[0].advance(queue, lines)
-        progressed |= progress is not Progress.NONE
-        if progress is not Progress.DONE:
+        progressed |= progress is not AttemptProgress.NONE
+        if progress is not AttemptProgress.DONE:
             break
         line.popleft().done = True
     return progressed
 
 
-def advance_all(queue: Queue, lines: Lines) -> None:
+def advance_all(queue: Queue, lines: AttemptLines) -> None:
     """Let the attempts at a queue act until none of them can."""
     changed = True
     while changed:
@@ -272,7 +272,7 @@ def advance_all(queue: Queue, lines: Lines) -> None:
 
 
 def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: Callable[[], Attempt]) -> list[Element]:
-    """Come to the end of this op's attempt at a queue, and give what it took; WouldWait where it cannot end yet.
+    """Come to the end of this op's attempt at a queue, and give what it took; KernelWait where it cannot end yet.
 
     The attempt is made when the op first comes; it is known by its node and inputs when the op comes again.
     """
@@ -281,18 +281,18 @@ def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: C
     if key not in lines.known:
         made = make()
         lines.known[key] = (made, tuple(inputs))  # the inputs are held, so that no other takes their place in memory
-        (lines.taking if isinstance(made, Dequeue) else lines.putting).append(made)
+        (lines.taking if isinstance(made, DequeueAttempt) else lines.putting).append(made)
     advance_all(queue, lines)
     mine = lines.known[key][0]
     if not mine.done:
-        raise WouldWait
+        raise KernelWait
     del lines.known[key]
     if mine.error is not None:
         raise mine.error
     return mine.taken
 
 
-def cancel_puts(queue: Queue, lines: Lines) -> None:
+def cancel_puts(queue: Queue, lines: AttemptLines) -> None:
     """Close a queue at once: who still waits to put something in is cancelled."""
     queue.closed = True
     for waiting in lines.putting:
@@ -301,7 +301,7 @@ def cancel_puts(queue: Queue, lines: Lines) -> None:
     advance_all(queue, lines)
 
 
-def pad_stack(values: Sequence[Any], dtype: DType, dims: tuple[int, ...]) -> Any:
+def pad_stack(values: Sequence[Any], dtype: DataType, dims: tuple[int, ...]) -> Any:
     """Values of one rank as one tensor with a new first axis: unknown ones of `dims` grow to the largest, filled with zeros."""
     arrays = [as_array(value, dtype) for value in values]
     shape = [max(array.shape[axis] for array in arrays) if dim < 0 else dim for axis, dim in enumerate(dims)]

@@ -1,6 +1,6 @@
 """Queues: tensors that outlive a step, put in by some ops and taken out by others.
 
-An op that finds no room or no elements raises `WouldWait` and is tried again.  Source: TensorFlow's `queue_op.cc`,
+An op that finds no room or no elements raises `KernelWait` and is tried again.  Source: TensorFlow's `queue_op.cc`,
 `queue_base.cc` and the four kinds of queue.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import INT32, INT64, DType
+from placesim.dtypes import INT32, INT64, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
@@ -37,15 +37,15 @@ from placesim.runtime.kernels.named_resources import (
 from placesim.runtime.kernels.partial_shapes import is_compatible
 from placesim.runtime.kernels.resources.queue_attempts import (
     UNBOUNDED,
-    ByPriority,
-    Close,
-    Dequeue,
+    CloseAttempt,
+    DequeueAttempt,
     Element,
-    Enqueue,
-    FirstInFirstOut,
-    Order,
+    EnqueueAttempt,
+    FifoOrder,
+    PriorityOrder,
     Queue,
-    Shuffled,
+    QueueOrder,
+    ShuffleOrder,
     attempt,
     cancel_puts,
     lines_of,
@@ -67,7 +67,7 @@ def _capacity(attrs: Attrs) -> int:
     return attrs["capacity"] if attrs["capacity"] >= 0 else UNBOUNDED
 
 
-def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DType, ...], tuple[Dims, ...]]:
+def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Dims, ...]]:
     """The types and shapes of a queue's components; a priority queue's first is the priority."""
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if kind == "PriorityQueue":
@@ -75,15 +75,15 @@ def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DType, ...], tuple[Dims, 
     return dtypes, shapes
 
 
-def _order(kind: str, attrs: Attrs) -> Order:
+def _order(kind: str, attrs: Attrs) -> QueueOrder:
     if kind == "PriorityQueue":
-        return ByPriority()
+        return PriorityOrder()
     if kind != "RandomShuffleQueue":
-        return FirstInFirstOut()
+        return FifoOrder()
     seed, seed2 = attrs["seed"], attrs["seed2"]
     if not seed and not seed2:
         seed, seed2 = secrets.randbits(64), secrets.randbits(64)
-    return Shuffled(seed, seed2)
+    return ShuffleOrder(seed, seed2)
 
 
 def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
@@ -217,7 +217,7 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
     check_element(queue, tuple(inputs[1:]))
-    attempt(queue, context, inputs, lambda: Enqueue([tuple(inputs[1:])]))
+    attempt(queue, context, inputs, lambda: EnqueueAttempt([tuple(inputs[1:])]))
     return ()
 
 
@@ -231,7 +231,7 @@ def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
     # no elements are no attempt, so that even a closed queue takes them
     if _check_batch(queue, inputs[1:]):
-        attempt(queue, context, inputs, lambda: Enqueue(slice_batch(queue, inputs[1:])))
+        attempt(queue, context, inputs, lambda: EnqueueAttempt(slice_batch(queue, inputs[1:])))
     return ()
 
 
@@ -248,7 +248,7 @@ def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], ((), attrs["component_types"]), ((), queue.dtypes))
-    return attempt(queue, context, inputs, lambda: Dequeue(1))[0]
+    return attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
 
 
 def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
@@ -277,7 +277,7 @@ def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], coun
     if not queue.shapes:
         ops = "DequeueMany requires" if queue.kind == "PriorityQueue" else "DequeueMany and DequeueUpTo require"
         raise InvalidArgumentError(f"{queue.kind}'s {ops} the components to have specified shapes.")
-    taken = attempt(queue, context, inputs, lambda: Dequeue(count, allow_fewer)) if count else []
+    taken = attempt(queue, context, inputs, lambda: DequeueAttempt(count, allow_fewer)) if count else []
     return [_batch(queue, index, [element[index] for element in taken]) for index in range(len(queue.dtypes))]
 
 
@@ -299,7 +299,7 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
     if attrs["cancel_pending_enqueues"]:
         cancel_puts(queue, lines_of(queue, context))
     else:
-        attempt(queue, context, inputs, Close)
+        attempt(queue, context, inputs, CloseAttempt)
     return ()
 
 

@@ -28,7 +28,7 @@ from placesim.runtime.kernels.resources.file_access import (
     text_lines,
     tf_records,
 )
-from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
+from placesim.runtime.kernels.resources.queue_attempts import DequeueAttempt, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
@@ -149,7 +149,7 @@ def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
 
 def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
     queue = find_queue(inputs[1], context)
-    taken = attempt(queue, context, inputs, lambda: Dequeue(1))[0]
+    taken = attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
     if len(taken) != 1:
         raise InvalidArgumentError("Expected single component queue")
     if queue.dtypes[0] is not STRING:

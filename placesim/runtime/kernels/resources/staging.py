@@ -1,6 +1,6 @@
 """Staging areas: tuples of tensors handed from one part of a graph to another, in order or by key.
 
-An op that finds no room or nothing to take raises `WouldWait` and is tried again.  Source: TensorFlow's `stage_op.cc` and
+An op that finds no room or nothing to take raises `KernelWait` and is tried again.  Source: TensorFlow's `stage_op.cc` and
 `map_stage_op.cc`.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, WouldWait
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, KernelWait, Table
 from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory
 from placesim.runtime.kernels.named_resources import infer_unknown_outputs, name_resource, shape_of
 from placesim.runtime.kernels.sketch import Sketch
@@ -40,7 +40,7 @@ def bytes_of(values: Sequence[Any]) -> int:
 
 
 @dataclass(slots=True)
-class Buffer:
+class StagingBuffer:
     """Tuples in the order in which they came; a limit of 0 is none."""
 
     capacity: int
@@ -54,22 +54,24 @@ class Buffer:
         return not self.memory_limit_bytes or sum(map(bytes_of, (*self.tuples, values))) <= self.memory_limit_bytes
 
 
-def _buffer(attrs: Attrs, context: KernelContext) -> Buffer:
+def _buffer(attrs: Attrs, context: KernelContext) -> StagingBuffer:
     handle = name_resource(attrs, context, BUFFER_TYPE, by_node=True)
     # who comes first decides on the limits
-    found: Buffer = context.resources.lookup_or_create(handle, lambda: Buffer(attrs["capacity"], attrs["memory_limit"]))
+    found: StagingBuffer = context.resources.lookup_or_create(
+        handle, lambda: StagingBuffer(attrs["capacity"], attrs["memory_limit"])
+    )
     return found
 
 
 def stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Put a tuple, values of any shapes, at the end.
 
-    WouldWait until there is room; ResourceExhaustedError where it could never fit.
+    KernelWait until there is room; ResourceExhaustedError where it could never fit.
     """
     buffer, values = _buffer(attrs, context), tuple(inputs)
     _check_memory(bytes_of(values), buffer.memory_limit_bytes)
     if not buffer.has_room(values):
-        raise WouldWait
+        raise KernelWait
     buffer.tuples.append(values)
     return ()
 
@@ -83,15 +85,15 @@ def _check_memory(size_bytes: int, limit_bytes: int) -> None:
 
 
 def unstage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take the first tuple; WouldWait until there is one, InvalidArgumentError for another number of values than `dtypes`."""
+    """Take the first tuple; KernelWait until there is one, InvalidArgumentError for another number of values than `dtypes`."""
     buffer = _buffer(attrs, context)
     if not buffer.tuples:
-        raise WouldWait
+        raise KernelWait
     return _checked_count(buffer.tuples.pop(0), attrs)
 
 
 def peek_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tuple at an index, a scalar, which stays; WouldWait until there is one, InvalidArgumentError for no scalar.
+    """The tuple at an index, a scalar, which stays; KernelWait until there is one, InvalidArgumentError for no scalar.
 
     Raises as `unstage` for another number of values.
     """
@@ -99,7 +101,7 @@ def peek_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     if shape_of(inputs[0]):
         raise InvalidArgumentError("index must be scalar")
     if not 0 <= int(inputs[0]) < len(buffer.tuples):
-        raise WouldWait
+        raise KernelWait
     return _checked_count(buffer.tuples[int(inputs[0])], attrs)
 
 
@@ -158,7 +160,7 @@ def _put(staging: StagingMap, key: int, indices: list[int], values: Sequence[Any
     is_whole = len(indices) == staging.count
     _check_memory(size_bytes, staging.memory_limit_bytes)
     if staging.would_exceed(size_bytes) or (is_whole and 0 < staging.capacity <= len(staging.complete)):
-        raise WouldWait
+        raise KernelWait
     # C++'s `insert`: a tuple that the key has already stays
     if is_whole:
         staging.complete.setdefault(key, list(values))
@@ -211,7 +213,7 @@ def _single_key(value: Any) -> int:
 def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
 
-    WouldWait until there is room; ResourceExhaustedError where they could never fit; InvalidArgumentError for no key, for
+    KernelWait until there is room; ResourceExhaustedError where they could never fit; InvalidArgumentError for no key, for
     indices that do not rise or are out of bounds, and for a component that is there already.
     """
     key = _single_key(inputs[0])
@@ -222,24 +224,24 @@ def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind
 def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str, stays: bool = False) -> Sequence[Any]:
     """(key, indices `[n]`) -> n components of its tuple, taken out unless it `stays`.
 
-    WouldWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
+    KernelWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
     bounds, and for a component that was taken already.
     """
     key, indices = _single_key(inputs[0]), _indices(inputs[1])
     staging = _staging_map(kind, attrs, context)
     if key not in staging.complete:
-        raise WouldWait
+        raise KernelWait
     return _take(staging, key, indices, stays)
 
 
 def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(indices `[n]`) -> a key and n components: of an ordered map the smallest one, else the one that was complete first.
 
-    WouldWait until there is one; InvalidArgumentError as of `take_from_map`.
+    KernelWait until there is one; InvalidArgumentError as of `take_from_map`.
     """
     staging, indices = _staging_map(kind, attrs, context), _indices(inputs[0])
     if not staging.complete:
-        raise WouldWait
+        raise KernelWait
     key = min(staging.complete) if kind == "OrderedMap" else next(iter(staging.complete))
     return np.int64(key), *_take(staging, key, indices)
 

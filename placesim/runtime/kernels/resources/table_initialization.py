@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DOUBLE, FLOAT, INT32, INT64, STRING, DType
+from placesim.dtypes import DOUBLE, FLOAT, INT32, INT64, STRING, DataType
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import KernelContext
@@ -23,7 +23,7 @@ from placesim.runtime.kernels.named_resources import (
 )
 from placesim.runtime.kernels.resources.file_access import file_name, read_bytes, text_lines
 from placesim.runtime.kernels.resources.lookup_tables import RESOURCE_TYPE, cast_pairs, check_scalar_handle, find_table
-from placesim.runtime.kernels.resources.table_storage import FixedTable, Table
+from placesim.runtime.kernels.resources.table_storage import FixedTable, LookupTable
 from placesim.runtime.kernels.string_tensors import flat_strings, raw
 from placesim.runtime.process_memory import check_elements
 from placesim.runtime.shapes import (
@@ -100,14 +100,14 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     return ()
 
 
-def _check_column(dtype: DType, column: int, side: str, what: str, whole: str) -> None:
+def _check_column(dtype: DataType, column: int, side: str, what: str, whole: str) -> None:
     if column == LINE_NUMBER and dtype is not INT64:
         raise InvalidArgumentError(f"{side} index for line number requires table {what} dtype of int64, got {dtype}")
     if column == WHOLE_LINE and not dtype.is_integer and dtype is not STRING:
         raise InvalidArgumentError(f"{side} index for whole line requires {whole}, got {dtype}")
 
 
-def _columns(table: Table, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
+def _columns(table: LookupTable, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
     columns, size = (attrs["key_index"], attrs["value_index"]), attrs["vocab_size"]
     position = 0
     # the position that is told is behind the line and its end
@@ -138,7 +138,7 @@ def _split(line: bytes, delimiter: bytes, least: int, name: str, number: int) ->
     return fields
 
 
-def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype: DType, offset: int) -> Any:
+def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype: DataType, offset: int) -> Any:
     if column == LINE_NUMBER:
         return number + offset
     token = line if column == WHOLE_LINE else fields[column]

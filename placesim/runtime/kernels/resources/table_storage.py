@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import STRING, DataType
 from placesim.errors import (
     AbortedError,
     FailedPreconditionError,
@@ -29,13 +29,13 @@ Exported = tuple[Tensor, Tensor]
 MASK_64 = (1 << 64) - 1
 
 
-class Table:
+class LookupTable:
     """What all tables share: types, the shapes of one key and one value, and the checks of what comes in."""
 
     is_initializable = False
 
     def __init__(
-        self, key_dtype: DType, value_dtype: DType, value_shape: tuple[int, ...] = (), key_shape: tuple[int, ...] = ()
+        self, key_dtype: DataType, value_dtype: DataType, value_shape: tuple[int, ...] = (), key_shape: tuple[int, ...] = ()
     ) -> None:
         self.key_dtype = key_dtype
         self.value_dtype = value_dtype
@@ -109,19 +109,19 @@ def _scalars(tensor: Tensor) -> list[Any]:
     return found
 
 
-def _tensor(values: Iterable[Any], dtype: DType, shape: Sequence[int]) -> Tensor:
+def _tensor(values: Iterable[Any], dtype: DataType, shape: Sequence[int]) -> Tensor:
     found = np.empty(elements(tuple(shape)), dtype.numpy)
     for index, value in enumerate(values):
         found[index] = value
     return found.reshape(tuple(shape))
 
 
-class FixedTable(Table):
+class FixedTable(LookupTable):
     """Filled once, and never changed again."""
 
     is_initializable = True
 
-    def __init__(self, key_dtype: DType, value_dtype: DType) -> None:
+    def __init__(self, key_dtype: DataType, value_dtype: DataType) -> None:
         super().__init__(key_dtype, value_dtype)
         self._values: dict[Any, Any] = {}
         self.is_initialized = False
@@ -181,10 +181,10 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)
 
 
-class ChangingTable(Table):
+class ChangingTable(LookupTable):
     """Filled and emptied at will; a value is a scalar or a vector."""
 
-    def __init__(self, key_dtype: DType, value_dtype: DType, value_shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, key_dtype: DataType, value_dtype: DataType, value_shape: tuple[int, ...] = ()) -> None:
         super().__init__(key_dtype, value_dtype, value_shape)
         self._values: dict[Any, Any] = {}
 
@@ -223,7 +223,7 @@ class ChangingTable(Table):
         return keys, np.array(rows, self.value_dtype.numpy).reshape(size, *self.value_shape)
 
 
-class DenseTable(Table):
+class DenseTable(LookupTable):
     """Open buckets probed at growing distances; two keys that are never used mark empty and deleted buckets.
 
     The buckets are what an export gives, so their order is TensorFlow's.
@@ -231,7 +231,7 @@ class DenseTable(Table):
 
     def __init__(
         self,
-        dtypes: tuple[DType, DType],
+        dtypes: tuple[DataType, DataType],
         value_shape: tuple[int, ...],
         empty: Tensor,
         deleted: Tensor,

@@ -19,7 +19,7 @@ _Reduce = Callable[..., Any]
 """A ufunc's `reduceat`."""
 
 
-class _Reduced(NamedTuple):
+class _GroupReduction(NamedTuple):
     """The kept coordinates of each group, its value, the axes that are kept, and the shape of the result."""
 
     rows: Tensor
@@ -31,7 +31,7 @@ class _Reduced(NamedTuple):
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _Reduced:
+def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _GroupReduction:
     indices, values, dims, axes = inputs
     _check_axes(dims, axes)
     tensor = make_sparse_tensor(indices, values, dims)
@@ -48,7 +48,7 @@ def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) ->
         shape = tuple(1 if axis in reduced else dim for axis, dim in enumerate(tensor.shape))
     else:
         shape = tuple(tensor.shape[axis] for axis in kept)
-    return _Reduced(rows[starts], found, kept, shape)
+    return _GroupReduction(rows[starts], found, kept, shape)
 
 
 def _check_axes(dims: Tensor, axes: Tensor) -> None:

@@ -12,7 +12,7 @@ from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.sparse.tensors import (
-    SparseTensor,
+    SparseArray,
     check_indices,
     dense_shape,
     groups,
@@ -46,7 +46,7 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
+def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseArray:
     """A sparse tensor of its indices, values and shape, which has groups."""
     indices, values, dims = parts
     if dims.ndim != 1:
@@ -60,7 +60,7 @@ def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
     return tensor
 
 
-def _members(group: SparseTensor) -> set[Any]:
+def _members(group: SparseArray) -> set[Any]:
     """The set of one group's entries; InternalError for an index that is too large."""
     for axis, dim in enumerate(group.shape):
         if dim == 0:

@@ -18,7 +18,7 @@ _OUT_OF_ORDER = """out of order. Many sparse ops require sorted indices.
 """
 
 
-class SparseTensor(NamedTuple):
+class SparseArray(NamedTuple):
     """`indices` `[entries, rank]`, `values` `[entries]`, and the dense shape."""
 
     indices: Tensor
@@ -45,7 +45,7 @@ def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseTensor:
+def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseArray:
     """The parts `[entries, rank]`, `[entries]` and `[rank]` as one value; InvalidArgumentError where they do not fit."""
     shape = dense_shape(dims.tolist())
     check_rank(values, 1, "vals must be a vec, but got: ")
@@ -57,7 +57,7 @@ def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseT
     check_rank(indices, 2, "indices must be a matrix, but got: ")
     if indices.shape[1] != len(shape):
         raise InvalidArgumentError("Order length must be SparseTensor rank.")
-    return SparseTensor(indices, values, shape)
+    return SparseArray(indices, values, shape)
 
 
 def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
@@ -122,12 +122,12 @@ def group_starts(indices: Tensor) -> Tensor:
     return np.concatenate(([0], np.flatnonzero(compare_neighbours(indices)) + 1))
 
 
-def groups(tensor: SparseTensor) -> Iterator[tuple[tuple[int, ...], SparseTensor]]:
+def groups(tensor: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray]]:
     """Runs of entries that share all coordinates but the last: these coordinates, and the entries."""
     prefixes = tensor.indices[:, :-1]
     starts = group_starts(prefixes)
     for start, end in zip(starts, np.append(starts, len(prefixes))[1:], strict=True):
-        yield tuple(prefixes[start].tolist()), SparseTensor(tensor.indices[start:end], tensor.values[start:end], tensor.shape)
+        yield tuple(prefixes[start].tolist()), SparseArray(tensor.indices[start:end], tensor.values[start:end], tensor.shape)
 
 
 def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.state import update_rules
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, value_of
 from placesim.runtime.overwriting import may_overwrite
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, VariableResource
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 
 PART_BYTES = 1 << 19
@@ -149,7 +149,7 @@ def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -
     return dict(zip(rule.inputs, [*values, *inputs[rule.variables :]], strict=True))
 
 
-def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Tensor], context: KernelContext) -> None:
+def set_values(holders: Sequence[VariableResource | ResourceHandle], values: Sequence[Tensor], context: KernelContext) -> None:
     """Give each ref or resource variable its new value, of the variable's own shape."""
     for holder, value in zip(holders, values, strict=True):
         find_variable(holder, context).value = value
@@ -170,7 +170,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     return apply
 
 
-def _overwritable(holders: Sequence[Variable | ResourceHandle], context: KernelContext) -> list[bool]:
+def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context: KernelContext) -> list[bool]:
     """For each variable whether its memory may take its new value; what is wrong with a holder is said later."""
     try:
         found = [find_variable(holder, context) for holder in holders]

@@ -15,7 +15,7 @@ from placesim.checkpoints.checkpoint import Checkpoint
 from placesim.checkpoints.merging import merge_bundles
 from placesim.checkpoints.slices import SliceSpec, bounds, parse_slice_spec
 from placesim.checkpoints.writing import SavedTensor, write_bundle
-from placesim.dtypes import DType
+from placesim.dtypes import DataType
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
@@ -65,7 +65,7 @@ def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     return ()
 
 
-def _to_save(name: str, text: str, dtype: DType, value: Any) -> SavedTensor:
+def _to_save(name: str, text: str, dtype: DataType, value: Any) -> SavedTensor:
     array = np.asarray(value, dtype.numpy)
     spec = parse_slice_spec(text)
     if spec is None:
@@ -101,7 +101,7 @@ def restore(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
         raise file_error(error.filename or prefix, error) from None
 
 
-def _check_types(checkpoint: Checkpoint, names: Sequence[str], dtypes: Sequence[DType]) -> None:
+def _check_types(checkpoint: Checkpoint, names: Sequence[str], dtypes: Sequence[DataType]) -> None:
     # TensorFlow goes through a checkpoint in the order of its names
     rows = sorted(zip(names, dtypes, strict=True), key=lambda row: row[0].encode())
     problems = [

@@ -16,7 +16,7 @@ from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine, first_
 from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
 from placesim.runtime.kernels.memory_rules import touches_rows
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
-from placesim.runtime.resources import Variable
+from placesim.runtime.resources import VariableResource
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -34,9 +34,9 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
         variable = find_variable(inputs[0], context)
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
         params = np.array(value_of(variable, context))
-        _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], Variable))
+        _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], VariableResource))
         # a ref op divides by 0 as the processor does
-        if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], Variable) and (updates == 0).any():
+        if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], VariableResource) and (updates == 0).any():
             raise InvalidArgumentError("updates must not contain 0")
         # a resource op has compared ranks so far, and compares the leading dimensions only where there are indices
         if indices.size and updates.ndim and updates.shape[: indices.ndim] != indices.shape:

@@ -1,8 +1,8 @@
 """Variables of both kinds: made, read, assigned, counted and forgotten.
 
-A ref input arrives as the `Variable` itself, a resource input as its `ResourceHandle`; `find_variable` gives the variable of
-either, so that a ref op and its resource twin are one function.  A kernel never writes into a variable's array, it replaces
-the array: whoever read the old value keeps it.
+A ref input arrives as the `VariableResource` itself, a resource input as its `ResourceHandle`; `find_variable` gives the
+variable of either, so that a ref op and its resource twin are one function.  A kernel never writes into a variable's array, it
+replaces the array: whoever read the old value keeps it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
 from placesim.runtime.kernels.sketch import own_copy
 from placesim.runtime.overwriting import may_overwrite
-from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_kind
+from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
 from placesim.runtime.shapes import (
     Dims,
     HandleShape,
@@ -37,18 +37,18 @@ from placesim.runtime.shapes import (
 DEFAULT_CONTAINER = "localhost"
 
 
-def find_variable(holder: Variable | ResourceHandle, context: KernelContext) -> Variable:
+def find_variable(holder: VariableResource | ResourceHandle, context: KernelContext) -> VariableResource:
     """The variable of a ref or resource input.
 
     NotFoundError where a handle's variable was never written, InvalidArgumentError for a handle of something else.
     """
-    if isinstance(holder, Variable):
+    if isinstance(holder, VariableResource):
         return holder
-    found: Variable = context.resources.lookup(holder, VARIABLE_TYPE)
+    found: VariableResource = context.resources.lookup(holder, VARIABLE_TYPE)
     return found
 
 
-def value_of(holder: Variable | ResourceHandle, context: KernelContext) -> Tensor:
+def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) -> Tensor:
     """The value of a ref or resource input; FailedPreconditionError where a ref was never written (12.3.1)."""
     variable = find_variable(holder, context)
     if variable.value is None:
@@ -56,9 +56,9 @@ def value_of(holder: Variable | ResourceHandle, context: KernelContext) -> Tenso
     return np.asarray(variable.value)
 
 
-def ref_output(holder: Variable | ResourceHandle) -> tuple[Variable, ...]:
+def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
     """What an op that updates a variable returns: the ref itself, or nothing for a resource."""
-    return (holder,) if isinstance(holder, Variable) else ()
+    return (holder,) if isinstance(holder, VariableResource) else ()
 
 
 # --- making ---------------------------------------------------------------------------------------------------------
@@ -72,13 +72,13 @@ def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
     return (context.resources.lookup_or_create(handle, lambda: _new_variable(handle.name, attrs)),)
 
 
-def _new_variable(name: str, attrs: Attrs) -> Variable:
+def _new_variable(name: str, attrs: Attrs) -> VariableResource:
     # a tensor without elements needs no memory, so that TensorFlow takes it as initialized
     if "shape" not in attrs:  # which an importer lets pass: recorded graphs have none
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     dims = attrs["shape"].dims
     empty = dims is not None and 0 in dims and min(dims) >= 0
-    return Variable(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
+    return VariableResource(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -91,7 +91,7 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
     dims = attrs["shape"].dims or ()
     if -1 in dims:
         raise InvalidArgumentError(f"Shape {format_dims(dims)} is not fully defined")
-    variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
+    variable = VariableResource(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)
 
@@ -146,7 +146,7 @@ def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return (variable.value,)
 
 
-def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variable:
+def _readable_variable(handle: ResourceHandle, context: KernelContext) -> VariableResource:
     try:
         return find_variable(handle, context)
     except (InvalidArgumentError, NotFoundError) as error:
@@ -174,7 +174,7 @@ def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     return [find_variable(handle, context).value for handle in inputs]
 
 
-def is_written(holder: Variable | ResourceHandle, context: KernelContext) -> bool:
+def is_written(holder: VariableResource | ResourceHandle, context: KernelContext) -> bool:
     """Whether a variable has a value."""
     try:
         return find_variable(holder, context).value is not None
@@ -221,7 +221,7 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     handle, value = inputs
     check_kind(handle, VARIABLE_TYPE)
     dtype = attrs["dtype"]
-    variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
+    variable = context.resources.lookup_or_create(handle, lambda: VariableResource(handle.name, dtype))
     if variable.dtype is not dtype:
         raise InvalidArgumentError(
             f"Trying to assign variable with wrong dtype. Expected {variable.dtype.name} got {dtype.name}"
@@ -236,7 +236,7 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return ()
 
 
-def _change(ufunc: np.ufunc, variable: Variable, update: Tensor) -> None:
+def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None:
     """Put `ufunc(value, update)` in a variable's place, or into its memory where only it has that."""
     if may_overwrite(variable):
         ufunc(variable.value, update, out=variable.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, STRING, DType
+from placesim.dtypes import BOOL, STRING, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
@@ -19,7 +19,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, concatenate,
 # --- packed numbers -------------------------------------------------------------------------------------------------
 
 
-def _numbers(data: bytes, dtype: DType, little_endian: bool) -> Tensor:
+def _numbers(data: bytes, dtype: DataType, little_endian: bool) -> Tensor:
     """Bytes as numbers; of complex numbers each half is turned round by itself."""
     if dtype is BOOL:
         return np.asarray(np.frombuffer(data, np.uint8) != 0)
@@ -145,7 +145,7 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
     return found
 
 
-def _csv_value(field: bytes, place: tuple[int, int], dtype: DType, default: Any, na_value: bytes) -> Any:
+def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: Any, na_value: bytes) -> Any:
     """One field's value; `place` is the number of the record and of the field.
 
     InvalidArgumentError for a field that is missing without a default, or is no number.

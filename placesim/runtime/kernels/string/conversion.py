@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, COMPLEX64, COMPLEX128, DOUBLE, RESOURCE, STRING, VARIANT, DType
+from placesim.dtypes import BOOL, COMPLEX64, COMPLEX128, DOUBLE, RESOURCE, STRING, VARIANT, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
@@ -32,7 +32,7 @@ URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 INT32_MAX = (1 << 31) - 1
 
 
-def _takes_precision(dtype: DType) -> bool:
+def _takes_precision(dtype: DataType) -> bool:
     return dtype.is_floating or dtype.is_complex or dtype is STRING
 
 
@@ -100,7 +100,7 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 # --- strings to numbers ---------------------------------------------------------------------------------------------
 
 
-def parse_number(text: bytes, dtype: DType) -> int | float | None:
+def parse_number(text: bytes, dtype: DataType) -> int | float | None:
     """The number that a string spells, None where it spells none that the type holds; floats may overflow to infinity."""
     stripped = text.strip()
     if dtype.is_integer:
@@ -159,7 +159,7 @@ def _handle_text(handle: ResourceHandle) -> str:
     return f'<ResourceHandle({place}, type="{spell_type(handle.type)}", dtype and shapes : "[{known}]")>'
 
 
-def _element_text(dtype: DType) -> Callable[[Any], str]:
+def _element_text(dtype: DataType) -> Callable[[Any], str]:
     if dtype is STRING:
         return lambda text: f'"{c_escape(text)}"'
     if dtype is RESOURCE:
@@ -175,7 +175,7 @@ def _element_text(dtype: DType) -> Callable[[Any], str]:
     return (lambda value: f"({number(value.real)},{number(value.imag)})") if dtype.is_complex else number
 
 
-def summarize(value: Tensor, dtype: DType, ends: int) -> str:
+def summarize(value: Tensor, dtype: DataType, ends: int) -> str:
     """A tensor as `tf.print` shows it: the first and last `ends` rows of each axis, all of them where it is negative."""
     ends = value.size if ends < 0 else min(ends, value.size)
     check_elements(math.prod(min(dim, 2 * ends) for dim in value.shape))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, INT64, STRING, DType
+from placesim.dtypes import FLOAT, INT64, STRING, DataType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
@@ -48,7 +48,7 @@ class DenseKey(NamedTuple):
     """A feature that has a shape in every example; of one of variable length the first dimension is -1."""
 
     key: bytes
-    dtype: DType
+    dtype: DataType
     shape: tuple[int, ...]
     default: Tensor
 
@@ -66,8 +66,8 @@ class ListKey(NamedTuple):
     """A feature of any length: sparse, or ragged with splits of a type."""
 
     key: bytes
-    dtype: DType
-    split_dtype: DType | None = None
+    dtype: DataType
+    split_dtype: DataType | None = None
 
 
 class Keys(NamedTuple):
@@ -81,7 +81,7 @@ class Keys(NamedTuple):
         return (*self.dense, *self.sparse, *self.ragged)
 
 
-class Place(NamedTuple):
+class ExamplePlace(NamedTuple):
     """Which example of a batch, for an error's text; of one that is alone neither is known."""
 
     name: str | None = None
@@ -139,7 +139,7 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def feature_type(feature: bytes) -> DType | None:
+def feature_type(feature: bytes) -> DataType | None:
     """The type of a feature's list, None where it has none; InvalidArgumentError for a field that is no list."""
     if not feature:
         return None
@@ -148,7 +148,7 @@ def feature_type(feature: bytes) -> DType | None:
     return LIST_TAGS[feature[0]]
 
 
-def read_list(feature: bytes, dtype: DType) -> Values:
+def read_list(feature: bytes, dtype: DataType) -> Values:
     """The elements of a feature's first list; ValueError where it is no list of this type."""
     content = _bytes(next(_fields(feature))[1])
     if dtype is STRING:
@@ -169,7 +169,7 @@ def read_list(feature: bytes, dtype: DType) -> Values:
     return [value for _, value in fields]
 
 
-def _unpack(data: bytes, dtype: DType) -> Values:
+def _unpack(data: bytes, dtype: DataType) -> Values:
     if dtype is FLOAT:
         numbers: Values = np.frombuffer(data[: len(data) // 4 * 4], "<f4").tolist()
         return numbers
@@ -179,7 +179,7 @@ def _unpack(data: bytes, dtype: DType) -> Values:
         raise ValueError(str(error)) from None
 
 
-def _tensor(values: Values, dtype: DType, shape: Sequence[int]) -> Tensor:
+def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
     if dtype is STRING:
         return string_array(values, shape)
     array = np.array(values, np.uint64).view(np.int64) if dtype is INT64 else np.array(values, np.float32)
@@ -189,7 +189,7 @@ def _tensor(values: Values, dtype: DType, shape: Sequence[int]) -> Tensor:
 # --- one example ------------------------------------------------------------------------------------------------------
 
 
-def read_features(serialized: bytes, keys: Keys, place: Place) -> list[Values]:
+def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Values]:
     """For each of the keys, dense ones first, what an example has of it.
 
     InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
@@ -212,7 +212,7 @@ def _findable_features(serialized: bytes, keys: Sequence[bytes]) -> dict[bytes, 
     return features if len(set(keys)) == len(keys) else {}
 
 
-def _feature_values(feature: bytes, key: DenseKey | ListKey, place: Place) -> Values | None:
+def _feature_values(feature: bytes, key: DenseKey | ListKey, place: ExamplePlace) -> Values | None:
     dtype = feature_type(feature)
     if dtype is None:
         return None
@@ -232,12 +232,12 @@ def _feature_values(feature: bytes, key: DenseKey | ListKey, place: Place) -> Va
     return values
 
 
-def _unreadable_text(key: DenseKey | ListKey, place: Place) -> str:
+def _unreadable_text(key: DenseKey | ListKey, place: ExamplePlace) -> str:
     detail = f": Parsing {LIST_NAMES[key.dtype]}_list failed" if place.name is None else ""
     return place.say(key.key, f"Can't parse serialized Example{detail}.")
 
 
-def _check_count(count: int, key: DenseKey, place: Place) -> None:
+def _check_count(count: int, key: DenseKey, place: ExamplePlace) -> None:
     name = LIST_NAMES[key.dtype]
     if key.is_variable and count % max(key.stride, 1):
         raise InvalidArgumentError(
@@ -265,7 +265,7 @@ def _check_count(count: int, key: DenseKey, place: Place) -> None:
     )
 
 
-def _missing_values(key: DenseKey | ListKey, place: Place) -> Values:
+def _missing_values(key: DenseKey | ListKey, place: ExamplePlace) -> Values:
     if isinstance(key, ListKey) or key.is_variable:
         return []
     if not key.default.size:
@@ -276,7 +276,7 @@ def _missing_values(key: DenseKey | ListKey, place: Place) -> Values:
     return _tensor_values(key.default, key.dtype)
 
 
-def _tensor_values(tensor: Tensor, dtype: DType) -> Values:
+def _tensor_values(tensor: Tensor, dtype: DataType) -> Values:
     """Elements as a message holds them: integers without a sign."""
     flat: Values = (tensor.view(np.uint64) if dtype is INT64 else tensor).reshape(-1).tolist()
     return flat
@@ -289,7 +289,8 @@ def parse_batch(serialized: Sequence[bytes], names: Sequence[bytes], keys: Keys)
     """The outputs of a vector of Examples: sparse indices, values and shapes, dense ones, ragged values and splits."""
     shown = [name.decode(errors="replace") for name in names] or ["<unknown>"] * len(serialized)
     rows = [
-        read_features(data, keys, Place(name, index)) for index, (data, name) in enumerate(zip(serialized, shown, strict=True))
+        read_features(data, keys, ExamplePlace(name, index))
+        for index, (data, name) in enumerate(zip(serialized, shown, strict=True))
     ]
     dense, sparse, ragged = _split_columns([[row[number] for row in rows] for number in range(len(keys.all()))], keys)
     return (
@@ -336,7 +337,7 @@ def _ragged_batch(key: ListKey, column: Sequence[Values]) -> tuple[Tensor, Tenso
 
 def parse_one(serialized: bytes, keys: Keys) -> Sequence[Tensor]:
     """The outputs of an Example that is alone: as of a batch, without its dimension; of ragged ones the values alone."""
-    dense, sparse, ragged = _split_columns(list(read_features(serialized, keys, Place())), keys)
+    dense, sparse, ragged = _split_columns(list(read_features(serialized, keys, ExamplePlace())), keys)
     return (
         *(np.arange(len(values), dtype=np.int64).reshape(-1, 1) for values in sparse),
         *(_tensor(values, key.dtype, (-1,)) for key, values in zip(keys.sparse, sparse, strict=True)),
@@ -427,7 +428,7 @@ def _check_names(serialized: Tensor, names: Tensor) -> None:
         )
 
 
-def _list_keys(keys: Sequence[bytes], types: Sequence[DType]) -> tuple[ListKey, ...]:
+def _list_keys(keys: Sequence[bytes], types: Sequence[DataType]) -> tuple[ListKey, ...]:
     return tuple(map(ListKey, keys, types))
 
 
