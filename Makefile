@@ -8,7 +8,7 @@ BROWSED = $(if $(BROWSER),,-m "not browser")
 SAY_BROWSER = $(if $(BROWSER),,@echo "no Chromium on this machine: the tests that drive one are left out (apt-get install chromium)")
 SECONDS ?= 60
 TENSORFLOW_PYTHON ?= .venv/tensorflow/bin/python
-CORPUS := $(wildcard tests/*/test_*corpus*.py)
+CORPUS := $(shell find tests -name 'test_*corpus*.py')
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -31,8 +31,8 @@ test-corpus: .venv/dev ## what TensorFlow itself did, case by case
 
 recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS="FILE ..." OPS="FILE ..." MEMORY="FILE ..." FLOWS="FILE ..."
 	$(if $(PLACEMENTS),$(BIN)/python -m tests.placement.corpus $(PLACEMENTS))
-	$(if $(OPS),$(BIN)/python -m tests.runtime.op_cases $(OPS))
-	$(if $(MEMORY),$(BIN)/python -m tests.memory.compare $(MEMORY))
+	$(if $(OPS),$(BIN)/python -m tests.ops.kernels.op_cases $(OPS))
+	$(if $(MEMORY),$(BIN)/python -m tests.runtime.accounting.compare $(MEMORY))
 	$(if $(FLOWS),$(BIN)/python -m tests.prediction.compare_flows $(FLOWS))
 
 check: .venv/dev ## formatting, lint, types, all tests
@@ -50,10 +50,10 @@ golden: .venv/dev ## write the golden outputs of graphs/ anew; read the differen
 	$(BIN)/python -m tests.test_golden
 
 tables: .venv/dev ## write what is generated: tables of ops, kernel families, the manual's pages of ops and of functions
-	$(BIN)/python -m placesim.ops.compile
-	$(BIN)/python -m placesim.runtime.kernels.op_families_text
+	$(BIN)/python -m placesim.ops.compile_tables
+	$(BIN)/python -m placesim.ops.kernels.op_families_text
 	$(BIN)/python -m placesim.report.ops_page
-	$(BIN)/python -m placesim.tf1.functions_page
+	$(BIN)/python -m placesim.tf1.importing.functions_page
 
 bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done

@@ -3,19 +3,19 @@
     report = placesim.run("graph.yaml", gpu=2)
     print(report.text(), report.results["MatMul:0"])
 
-`placesim.devices(cpu=3, gpu=2)` and `placesim.memory("graph.yaml")` are functions, although packages of these names hold the
-rules for devices and for their memory: `placesim.simulation.calls` loads those packages first, so that the functions are what
-stays bound here.
+`placesim.machine(gpu=2)` is a function, although the package of this name holds the rules for machines: that package is loaded
+before the function takes its name here.
 """
 
-from placesim.interrupts import end_on_interrupt, is_own_process
+from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 
 if is_own_process():  # from the first import on
     end_on_interrupt()
 
-from placesim.building import GraphBuilder
-from placesim.devices.gpu_memory import GpuProcess
-from placesim.errors import (
+from placesim.api.forecasts import plan, simulate, sweep
+from placesim.api.inspections import check, convert, diff, explain, show
+from placesim.api.runs import devices, memory, place, run
+from placesim.core.errors import (
     AbortedError,
     AlreadyExistsError,
     CancelledError,
@@ -39,12 +39,13 @@ from placesim.errors import (
     UnknownError,
     UsageError,
 )
-from placesim.forecasts import plan, simulate, sweep
-from placesim.inspections import check, convert, diff, explain, show
-from placesim.machines import machine
-from placesim.simulation.calls import devices, memory, place, run
+from placesim.formats.sources.graph_builder import GraphBuilder
+from placesim.machine.gpu_memory import GpuProcess
+from placesim.machine.program_machine import machine
+from placesim.version import __version__ as __version__
 
-__version__ = "1.0.0"
+__path__.append(f"{__path__[0]}/api")  # users import `placesim.testing`
+
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",

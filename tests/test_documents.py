@@ -14,7 +14,7 @@ from markdown_it.token import Token
 import placesim
 from placesim.cli.group import COMMANDS, LazyGroup
 from placesim.cli.group import placesim as group
-from placesim.manual.pages import find_sections, read_page, topics
+from placesim.cli.manual_pages import find_sections, read_page, topics
 from tests.documents import DOCUMENTS, blocks, commands, files, is_same, make_place, run
 from tests.processes import ROOT
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from placesim.cli.reports import write_report
-from placesim.loading import load
-from placesim.options import SimulationOptions
+from placesim.cli.report_output import write_report
+from placesim.formats.sources.loading import load
+from placesim.machine.options import SimulationOptions
 from placesim.report.report import Report
-from placesim.simulation.simulating import SimulationStage, simulate
+from placesim.studies.simulation.simulation import SimulationStage, simulate
 from tests.documents import is_same
 from tests.processes import ROOT, set_surroundings
 

@@ -6,7 +6,14 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from placesim.interrupts import INTERRUPTED, end_on_interrupt, interrupt_commands, is_own_process, leave, was_interrupted
+from placesim.core.process.interrupts import (
+    INTERRUPTED,
+    end_on_interrupt,
+    interrupt_commands,
+    is_own_process,
+    leave,
+    was_interrupted,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_on_interrupt()
     if was_interrupted():
         leave(INTERRUPTED)
-    from placesim.deadlines import has_abandoned_work
+    from placesim.core.process.deadlines import has_abandoned_work
 
     if has_abandoned_work():
         leave(code)
@@ -33,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        from placesim.cli.shell import run_shell
+        from placesim.cli.error_exit import run_shell
 
         return run_shell(arguments)
     except KeyboardInterrupt:

@@ -8,8 +8,8 @@ import click
 
 from placesim.cli.command import CLUSTER, Word, option
 from placesim.cli.options import Command
-from placesim.cluster.connection import CONNECT_SECONDS, PER, Connection, Tls
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
+from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls
 
 _TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
 _SCHEDULER = (

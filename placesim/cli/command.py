@@ -102,7 +102,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word.  Raises click.BadParameter, with the nearest, for any other."""
         if value not in self.words:
-            from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+            from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
             near = did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)
             self.fail(f"got '{value}', expected {' or '.join(self.words)}{near}", param, ctx)
@@ -176,8 +176,8 @@ class Command(click.Command):
 
     def _tell_unknown(self, sentences: Iterable[str]) -> None:
         for sentence in sentences:
-            from placesim.cli.streams import write_complaint
-            from placesim.escapes import escape
+            from placesim.cli.standard_streams import write_complaint
+            from placesim.core.escaping import escape
 
             write_complaint(escape(f"Warning: {sentence}\n"))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import click
 
 from placesim.cli.command import CHECKPOINTS, FILE_ACCESS, Option
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 
 PREFIX = "PLACESIM_"
 CONFIG = "PLACESIM_CONFIG"
@@ -237,7 +237,7 @@ def unknown_variables(command: click.Command, name: str, commands: Sequence[str]
             continue
         known = _variables_of_all(variable, commands)
         if variable not in known:
-            from placesim.suggestions import did_you_mean
+            from placesim.core.suggestions import did_you_mean
 
             near = did_you_mean(variable, sorted(known))
             yield f"the variable {variable} sets nothing: got no option of this name, expected {PREFIX}OPTION{near}"
@@ -290,7 +290,7 @@ def _line_of(text: str, keys: Sequence[str]) -> int | None:
 
 
 def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what: str) -> UsageError:
-    from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+    from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
     *tables, key = keys
     near = did_you_mean(key.replace("_", "-"), known, SIMILAR_AMONG_FEW)

@@ -9,19 +9,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from placesim.subjects import NO_WISHES, DryRunNeeds, may_be_report
+from placesim.studies.snapshots import NO_WISHES, DryRunNeeds, may_be_report
 
 if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
     from placesim.inspection.snapshot import Snapshot
-    from placesim.loading import LoadedGraph
-    from placesim.options import SimulationOptions
+    from placesim.machine.options import SimulationOptions
 
 
 def load_graph(graph: str, options: SimulationOptions) -> LoadedGraph:
     """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
     from placesim.cli.progress import show_stages
-    from placesim.errors import PlacesimError
-    from placesim.loading import LoadedGraph, load
+    from placesim.core.errors import PlacesimError
+    from placesim.formats.sources.loading import LoadedGraph, load
 
     if graph == "-":
         return load(sys.stdin.buffer, "<stdin>", options)
@@ -43,7 +43,7 @@ def _built(graph: str, options: SimulationOptions) -> bytes | None:
     if not is_script(graph):
         return None
     from placesim.cli.output import complain
-    from placesim.loading import run_script
+    from placesim.formats.sources.loading import run_script
 
     known = _scripts.get(graph)
     if known is None or known[0] != options:
@@ -53,8 +53,8 @@ def _built(graph: str, options: SimulationOptions) -> bytes | None:
 
 def read_once(graph: str, options: SimulationOptions) -> bytes | None:
     """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
-    from placesim.files.reading import is_stream
-    from placesim.loading import read_bytes, read_stream
+    from placesim.core.files.reader import is_stream
+    from placesim.formats.sources.loading import read_bytes, read_stream
 
     if graph == "-":
         data: bytes = read_stream(sys.stdin.buffer, graph_name(graph))
@@ -69,7 +69,7 @@ def graph_name(graph: str) -> str:
 
 def graph_loader(graph: str, options: SimulationOptions) -> Callable[[], LoadedGraph]:
     """Reads the graph, as often as it is asked; a stream once, and a script is run once."""
-    from placesim.loading import load
+    from placesim.formats.sources.loading import load
 
     name = graph_name(graph)
     data = read_once(graph, options)
@@ -80,7 +80,7 @@ def graph_loader(graph: str, options: SimulationOptions) -> Callable[[], LoadedG
 
 def load_graphs(graphs: Sequence[str], options: SimulationOptions) -> Iterator[tuple[str, LoadedGraph]]:
     """Each graph with its name; a `.jsonl` file holds one a line."""
-    from placesim.loading import read_lines
+    from placesim.formats.sources.loading import read_lines
 
     for graph in graphs:
         if graph.endswith(".jsonl"):
@@ -100,9 +100,9 @@ def open_subject(
     """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
     from placesim.cli.options import shell_environment
     from placesim.cli.progress import show_stages
-    from placesim.loading import load, read_bytes
-    from placesim.options import make_options
-    from placesim.subjects import open_snapshot
+    from placesim.formats.sources.loading import load, read_bytes
+    from placesim.machine.options import make_options
+    from placesim.studies.snapshots import open_snapshot
 
     name = graph_name(graph)
     options = make_options({"environment": shell_environment(), **values})
@@ -125,10 +125,10 @@ def subjects_in(
     if not graph.endswith(".jsonl"):
         return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
     from placesim.cli.options import shell_environment
-    from placesim.errors import PlacesimError
-    from placesim.loading import load_line, named_lines
-    from placesim.options import make_options
-    from placesim.subjects import open_snapshot
+    from placesim.core.errors import PlacesimError
+    from placesim.formats.sources.loading import load_line, named_lines
+    from placesim.machine.options import make_options
+    from placesim.studies.snapshots import open_snapshot
 
     options = make_options({"environment": shell_environment(), **values})
 

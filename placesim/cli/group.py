@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from placesim.cli.command import EXITS, Command
-from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 COMMANDS = {
     "run": "Load a graph, place it, execute it with numpy, print the results.",
@@ -61,13 +61,13 @@ class LazyGroup(Command, click.Group):
 
 def command_named(name: str) -> click.Command:
     """The command of that name, one of `COMMANDS`, imported."""
-    command: click.Command = getattr(import_module(f"placesim.cli.{name}"), f"{name}_command")
+    command: click.Command = getattr(import_module(f"placesim.cli.commands.{name}"), f"{name}_command")
     return command
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        from placesim import __version__
+        from placesim.version import __version__
 
         click.echo(f"placesim {__version__}")
         ctx.exit()

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, current_settings, option
-from placesim.cli.forms import ROW_FORMS
-from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
-from placesim.options import UNTIL
-from placesim.releases import RELEASES
+from placesim.cli.output_forms import ROW_FORMS
+from placesim.core.releases import RELEASES
+from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
+from placesim.machine.options import UNTIL
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

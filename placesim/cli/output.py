@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from placesim.cli.command import current_settings
-from placesim.cli.streams import write_complaint, write_result
-from placesim.errors import PlacesimError, UsageError
-from placesim.escapes import escape, escape_line
-from placesim.files.writing import WholeFiles, join_pieces
-from placesim.marked import StyledText
+from placesim.cli.standard_streams import write_complaint, write_result
+from placesim.core.errors import PlacesimError, UsageError
+from placesim.core.escaping import escape, escape_line
+from placesim.core.files.writer import WholeFiles, join_pieces
+from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
@@ -101,7 +101,7 @@ class _WriteTrialEnd(Exception):
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
     """A trace into a file.  Raises UsageError where it can't be written."""
-    from placesim.report.trace import trace_text
+    from placesim.report.trace_json import trace_text
 
     write_files({path: (text.encode() for text in join_pieces(trace_text(events)))})
 
@@ -111,7 +111,7 @@ def write_styled(text: str | Iterator[str]) -> None:
     if not isinstance(text, str):
         write_pieces(text)
     elif isinstance(text, StyledText) and is_terminal(sys.stdout):
-        from placesim.report.terminal import styled
+        from placesim.report.terminal.output import styled
 
         write(styled(text, sys.stdout, is_fitted=True), is_styled=True)
     else:
@@ -138,7 +138,7 @@ def write_rows(
 
         write(markdown_table(columns, (list(row.values()) for row in rows)))
     elif is_terminal(sys.stdout):
-        from placesim.report.terminal import table
+        from placesim.report.terminal.output import table
 
         write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
     else:
@@ -176,7 +176,7 @@ def write_error_text(text: StyledText) -> None:
     """An error's lines, on a terminal with colour."""
     if is_terminal(sys.stderr):
         from placesim.cli.progress import write_beside_bar
-        from placesim.report.terminal import styled
+        from placesim.report.terminal.output import styled
 
         with write_beside_bar():
             write_complaint(styled(text, sys.stderr))

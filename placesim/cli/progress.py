@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cli.command import current_settings
-from placesim.watching import ProgressWatcher, report_stage, watch_progress
+from placesim.core.process.progress import ProgressWatcher, report_stage, watch_progress
 
 if TYPE_CHECKING:
     from threading import Event, RLock
 
     from rich.progress import Progress
 
-    from placesim.report.terminal_progress import TimesColumn
+    from placesim.report.terminal.progress_bar import TimesColumn
 
 PATIENCE_SECONDS = 0.5
 TICK_SECONDS = 0.2
@@ -137,7 +137,7 @@ class TerminalProgress:
 
     def _put_up(self) -> None:
         if self._bar is None:
-            from placesim.report.terminal_progress import progress_bar
+            from placesim.report.terminal.progress_bar import progress_bar
 
             self._bar, self._times = progress_bar(sys.stderr, self._since)
             for what, (_, total) in self._counts.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.formats.problems import FileProblems, key_position, part_position
 from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue

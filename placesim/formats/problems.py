@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from placesim.errors import GraphFileError, Location, PlacesimError, Problem
-from placesim.escapes import escape_line
-from placesim.formats.graph_file.yaml_tree import key_position, own_position, value_position
+from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem
+from placesim.core.escaping import escape_line
+from placesim.core.suggestions import did_you_mean
+from placesim.formats.graph_file.parsing.yaml_tree import key_position, own_position, value_position
 from placesim.graph.graph import COLUMNS
-from placesim.suggestions import did_you_mean
 
 WRONG: Any = object()
 """Stands for a value that is not what it should be, which has been reported."""

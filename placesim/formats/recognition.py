@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.checkpoints.table import TABLE_MAGIC
-from placesim.wire import BYTES, VARINT, WireError, field_at, fields, last_message
+from placesim.core.checkpoints.table import TABLE_MAGIC
+from placesim.core.protobuf_wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
 SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
 """What the bytes begin with that hold what a script built."""

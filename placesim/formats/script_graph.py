@@ -12,12 +12,12 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
-from placesim.devices.inventory import TaskInventory
-from placesim.devices.links import NO_LINKS, MachineLinks
-from placesim.errors import GraphFileError, Location, Problem
+from placesim.core.errors import GraphFileError, Location, Problem
 from placesim.formats.recognition import SCRIPT_MAGIC
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
-from placesim.graph.steps import Config, GraphFile, GraphStep
+from placesim.graph.session_steps import Config, GraphFile, GraphStep
+from placesim.machine.inventory import TaskInventory
+from placesim.machine.links import NO_LINKS, MachineLinks
 from placesim.ops.registry import Registry
 
 
@@ -37,7 +37,7 @@ class _RecordedParts:
     links: MachineLinks
 
 
-_OWN_ROOMS = ("placesim.graph.", "placesim.devices.", "placesim.formats.script_graph", "placesim.errors")
+_OWN_ROOMS = ("placesim.graph.", "placesim.devices.", "placesim.formats.script_graph", "placesim.core.errors")
 _OTHERS = {
     ("array", "array"),
     ("array", "_array_reconstructor"),

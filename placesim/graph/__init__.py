@@ -1,0 +1,1 @@
+"""The graph: nodes, edges, functions, and the builder that makes them."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from placesim.devices.names import ANY, DeviceName, enclose, format_spec, parse_python_spec
-from placesim.dtypes import DataType
-from placesim.errors import GraphBuildError
-from placesim.graph.binding import OpBinding, Operand, VariableNodes, bind
+from placesim.core.dtypes import DataType
+from placesim.core.errors import GraphBuildError
+from placesim.graph.argument_binding import OpBinding, Operand, VariableNodes, bind
 from placesim.graph.constants import make_constant
 from placesim.graph.functions import result_types
 from placesim.graph.graph import Graph, LibraryFunction, Node, Signature, TensorRef
+from placesim.machine.device_names import ANY, DeviceName, enclose, format_spec, parse_python_spec
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry, describe_other_releases

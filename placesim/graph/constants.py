@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, COMPLEX128, DTYPES, FLOAT, INT32, STRING, DataType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import BOOL, COMPLEX128, FLOAT, INT32, STRING, DataType, dtype_of
+from placesim.core.errors import GraphBuildError
 from placesim.ops.attributes import TensorValue
 
 MAX_BYTES = 2 << 30
@@ -54,22 +54,6 @@ def check_size(shape: Sequence[int], dtype: DataType) -> None:
         raise GraphBuildError(
             f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)"
         )
-
-
-@cache
-def _by_numpy_name() -> dict[str, DataType]:
-    """By name, so that the packages of rare types are not imported; a quantized type is never meant by its integers."""
-    return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
-
-
-def dtype_of(array: np.ndarray[Any, Any]) -> DataType:
-    """TensorFlow's type of a numpy array; texts are strings.  Raises GraphBuildError for a type that it does not have."""
-    if array.dtype.kind in "USO":
-        return STRING
-    found = _by_numpy_name().get(array.dtype.name) if array.dtype.isnative else None
-    if found is None:
-        raise GraphBuildError(f"no such element type: got numpy's {array.dtype}, expected one that TensorFlow has")
-    return found
 
 
 def _convert_array(array: np.ndarray[Any, Any], dtype: DataType | None) -> np.ndarray[Any, Any]:

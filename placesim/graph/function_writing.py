@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from placesim.dtypes import DataType, OpenType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import DataType, OpenType
+from placesim.core.errors import GraphBuildError
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, TensorRef
 from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 

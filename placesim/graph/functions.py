@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DataType, OpenType
-from placesim.errors import InvalidArgumentError
+from placesim.core.dtypes import DataType, OpenType
+from placesim.core.errors import InvalidArgumentError
 from placesim.graph.graph import (
     MAX_SLOT_DIGITS,
     FunctionArg,

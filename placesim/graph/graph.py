@@ -13,13 +13,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from placesim.dtypes import RESOURCE, DataType
-from placesim.errors import Location
+from placesim.core.dtypes import RESOURCE, DataType
+from placesim.core.errors import Location
+from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
-from placesim.releases import CURRENT
 
 COLUMNS = 4096
 """A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from placesim.errors import InvalidArgumentError, OpError
+from placesim.core.errors import InvalidArgumentError, OpError
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Attrs, format_attr_value
 

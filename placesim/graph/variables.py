@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from placesim.dtypes import BOOL, INT32, STRING, DataType
-from placesim.errors import GraphBuildError
-from placesim.graph.binding import VariableNodes
+from placesim.core.dtypes import BOOL, INT32, STRING, DataType
+from placesim.core.errors import GraphBuildError
+from placesim.graph.argument_binding import VariableNodes
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Node, TensorRef

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.inspection.amounts import Amount
-from placesim.inspection.device_names import short_device
+from placesim.core.styled_text import StyledText, fill_template
+from placesim.inspection.byte_amounts import Amount
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError, Snapshot
 from placesim.inspection.summary import transfers_by_pair
-from placesim.marked import StyledText, fill_template
 
 if TYPE_CHECKING:
     from placesim.inspection.time_difference import StepDifference

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placesim.dtypes import DTYPES, NAMES, DataType, parse_dtype
-from placesim.graph.patterns import matcher
+from placesim.core.dtypes import DTYPES, NAMES, DataType, parse_dtype
+from placesim.graph.node_patterns import matcher
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef
-from placesim.ops.kernels import COMPILE_ONLY
+from placesim.ops.kernel_lookup import COMPILE_ONLY
+from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.ops.registry import Registry, describe_other_releases, load_registry
-from placesim.runtime.kernels.op_families import OP_FAMILIES
 
 __all__ = [
     "DEVICE_TYPES",
@@ -49,7 +49,7 @@ class OpFacts(NamedTuple):
     @property
     def file(self) -> str | None:
         """Where the numpy kernel is written."""
-        return None if self.family is None else f"placesim/runtime/kernels/{self.family.replace('.', '/')}.py"
+        return None if self.family is None else f"placesim/ops/kernels/{self.family.replace('.', '/')}.py"
 
 
 class OpFilter(NamedTuple):

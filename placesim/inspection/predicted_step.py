@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from placesim.errors import GraphFileError, Location, Problem
-from placesim.inspection.written import (
+from placesim.core.errors import GraphFileError, Location, Problem
+from placesim.inspection.written_reports import (
     AMOUNT,
     DEVICE,
     SECONDS,
@@ -18,7 +18,7 @@ from placesim.inspection.written import (
     checked_rows,
     read_document,
 )
-from placesim.prediction.study import PathPart, TimeStudy, path_by_scope
+from placesim.prediction.time_breakdown import PathPart, TimeStudy, path_by_scope
 
 _KEYS = ("critical_path", "seconds", "low", "high", "devices", "links", "nodes", "transfers")
 _STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}

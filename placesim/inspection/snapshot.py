@@ -9,22 +9,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.devices.inventory import Device
-from placesim.errors import Location, PlacesimError
+from placesim.core.errors import Location, PlacesimError
+from placesim.core.styled_text import Role, StyledText, quote
 from placesim.graph.graph import Graph
+from placesim.graph.node_patterns import matcher
 from placesim.graph.node_text import replace_tags
-from placesim.graph.patterns import matcher
-from placesim.graph.steps import GraphFile
-from placesim.marked import Role, StyledText, quote
-from placesim.placement.bodies import NO_BODIES, Bodies, CalledBody, bodies_of, logged_nodes
+from placesim.graph.session_steps import GraphFile
+from placesim.machine.inventory import Device
+from placesim.placement.function_bodies import NO_BODIES, Bodies, CalledBody, bodies_of, logged_nodes
 from placesim.placement.placer import Placement
-from placesim.runtime.outcome import Outcome, TransferRow
-from placesim.runtime.prepared import PreparedStep
+from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.sessions.outcome import Outcome, TransferRow
 
 if TYPE_CHECKING:
     from placesim.inspection.predicted_step import PredictedStep
     from placesim.prediction.node_costs import NodeCosts
-    from placesim.prediction.study import TimeStudy
+    from placesim.prediction.time_breakdown import TimeStudy
     from placesim.runtime.accounting.usage import DeviceUsage
 
 

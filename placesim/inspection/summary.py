@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.devices.inventory import Device
 from placesim.graph.graph import Node, TensorRef
-from placesim.inspection.amounts import Amount, amounts_by
+from placesim.inspection.byte_amounts import Amount, amounts_by
+from placesim.machine.inventory import Device
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.categories import VARIABLES
 from placesim.placement.placer import Placement
-from placesim.runtime.outcome import Outcome, TransferRow
-from placesim.runtime.transfer_kinds import TransferKind
+from placesim.runtime.partitioning.transfer_kinds import TransferKind
+from placesim.runtime.sessions.outcome import Outcome, TransferRow
 
 
 class DeviceSummary(NamedTuple):
@@ -122,9 +122,9 @@ def held_bytes(node: Node) -> int | None:
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
     """The floating point operations of each device's nodes, and how many nodes have a number that is not known."""
-    from placesim.runtime.costs import node_cost
-    from placesim.runtime.graph_shapes import GraphShapes
-    from placesim.runtime.kernels import load_kernels
+    from placesim.ops.kernels import load_kernels
+    from placesim.runtime.shapes.graph_shapes import GraphShapes
+    from placesim.runtime.shapes.node_costs import node_cost
 
     graph, kernels = placement.graph, load_kernels()
     shapes = GraphShapes(graph)

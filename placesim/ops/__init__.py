@@ -1,0 +1,1 @@
+"""TensorFlow's ops: definitions, kernel registrations, and kernels that compute them."""

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.dtypes import BOOL, DOUBLE, STRING, DataType, parse_dtype
+from placesim.core.dtypes import BOOL, DOUBLE, STRING, DataType, parse_dtype
 from placesim.ops.farmhash import fingerprint64
 
 if TYPE_CHECKING:

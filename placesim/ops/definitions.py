@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
 
 

@@ -6,9 +6,9 @@ more full stop.
 
 from __future__ import annotations
 
-from placesim.errors import UnimplementedError
+from placesim.core.errors import UnimplementedError
+from placesim.core.releases import CURRENT
 from placesim.ops.definitions import OpDef
-from placesim.releases import CURRENT
 
 _WORD2VEC = "Moving word2vec into tensorflow_models/tutorials and deprecating its ops here as a result"
 _EXPLANATIONS = {

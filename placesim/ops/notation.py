@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 

@@ -1,8 +1,8 @@
 """Op definitions, and which kernels exist for which device type and element types.
 
 A registry is a value that is passed, never a global that is looked up.  The facts of one TensorFlow release lie beside this
-module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile.py` makes
-the file from a readable source.
+module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile_tables.py`
+makes the file from a readable source.
 Source: the op and kernel registries of TensorFlow 2.21 (CUDA-capable build).
 """
 
@@ -16,10 +16,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from placesim.dtypes import parse_dtype
+from placesim.core.dtypes import parse_dtype
+from placesim.core.releases import CURRENT, RELEASES, Release
 from placesim.ops.attributes import decode_attr_value, type_values
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
-from placesim.releases import CURRENT, RELEASES, Release
 
 
 class Registry:

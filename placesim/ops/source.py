@@ -19,11 +19,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DTYPES
-from placesim.errors import GraphFileError
+from placesim.core.dtypes import DTYPES
+from placesim.core.errors import GraphFileError
 from placesim.ops.notation import FLAGS, as_single, format_op
 from placesim.ops.registry import Registry
-from placesim.ops.source_lines import SourceLine, SourceProblems, paragraphs
+from placesim.ops.source_tokens import SourceLine, SourceProblems, paragraphs
 
 Facts = dict[str, Any]
 _ATTR_TYPES = ("string", "int", "float", "bool", "type", "shape", "tensor", "func")

@@ -1,0 +1,1 @@
+"""Placement: rewrites, colocation groups, constraints, the placer's choice and its reasons."""

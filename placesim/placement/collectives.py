@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.devices.inventory import Device
-from placesim.dtypes import INT32
-from placesim.errors import InvalidArgumentError
+from placesim.core.dtypes import INT32
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.inventory import Device
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.placement.editable_graph import EditableGraph, EditableNode
 from placesim.placement.placer import PlacedGraph, Placement

@@ -11,11 +11,11 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import ANY, DeviceName, MergeConflict, merge_specs
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import colocation_tag
-from placesim.placement.candidates import CandidateSearch
+from placesim.machine.device_names import ANY, DeviceName, MergeConflict, merge_specs
+from placesim.machine.inventory import Device, DeviceSet
+from placesim.placement.candidate_devices import CandidateSearch
 from placesim.placement.constraints import (
     Constraints,
     SoftStep,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from placesim.devices.inventory import Device
-from placesim.devices.names import ANY, DeviceName, merge_specs
+from placesim.machine.device_names import ANY, DeviceName, merge_specs
+from placesim.machine.inventory import Device
 
 SupportedTypes = tuple[tuple[str, int], ...]
 """Device types with the priority of their kernel, the preferred one first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from placesim.dtypes import VARIANT
+from placesim.core.dtypes import VARIANT
 from placesim.ops.definitions import OpDef
 
 _DATASET_NAME = re.compile(r"DatasetFromGraph|.*Dataset(V[0-9]+)?", re.DOTALL)

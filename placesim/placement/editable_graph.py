@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from placesim.dtypes import DataType
-from placesim.errors import Location
+from placesim.core.dtypes import DataType
+from placesim.core.errors import Location
 from placesim.graph.graph import Graph, Origin, Signature
 from placesim.ops.attributes import Attrs
 from placesim.placement.input_checks import check_edges, check_new_inputs

@@ -5,11 +5,11 @@ Each function gives a sentence or an error for the caller to raise; none raises.
 
 from __future__ import annotations
 
-from placesim.devices.names import parse_runtime_name
-from placesim.errors import InvalidArgumentError, OpError
+from placesim.core.errors import InvalidArgumentError, OpError
 from placesim.graph.graph import Node
 from placesim.graph.node_text import colocation_tag, format_attrs, node_error, node_tag
-from placesim.ops.kernels import format_registered_kernels
+from placesim.machine.device_names import parse_runtime_name
+from placesim.ops.kernel_lookup import format_registered_kernels
 from placesim.placement.colocation import ColocationGraph, GroupConflict, MovedGroup, Note, OverriddenRequest
 from placesim.placement.constraints import Constraints, TieConflict
 

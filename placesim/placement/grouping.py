@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from placesim.placement.call_constraints import CallFrame, find_deep_calls, join_deep_calls
 from placesim.placement.colocation import ColocationGraph
-from placesim.placement.deep_calls import CallFrame, find_deep_calls, join_deep_calls
-from placesim.placement.edges import join_edges
+from placesim.placement.colocation_labels import join_labels
+from placesim.placement.edge_constraints import join_edges
 from placesim.placement.host_variants import keep_variants_on_host
-from placesim.placement.labels import join_labels
 from placesim.placement.xla_types import exclude_xla_types
 
 

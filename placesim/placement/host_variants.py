@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.devices.names import ANY
-from placesim.dtypes import RESOURCE, STRING, VARIANT, DataType
+from placesim.core.dtypes import RESOURCE, STRING, VARIANT, DataType
 from placesim.graph.graph import Graph, Node
+from placesim.machine.device_names import ANY
 from placesim.ops.categories import KEEPING_FULL_TYPE, TENSOR_LISTS, WITHOUT_HOST_MEMORY
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.dataset_ops import is_dataset_op

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from placesim.dtypes import DataType
-from placesim.errors import InvalidArgumentError, OutOfRangeError
+from placesim.core.dtypes import DataType
+from placesim.core.errors import InvalidArgumentError, OutOfRangeError
 from placesim.graph.functions import find_function, function_definition
 from placesim.graph.graph import Graph, Signature
 from placesim.graph.node_text import node_tag

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import BOOL, INT32, RESOURCE
-from placesim.errors import InvalidArgumentError, OpError
+from placesim.core.dtypes import BOOL, INT32, RESOURCE
+from placesim.core.errors import InvalidArgumentError, OpError
 from placesim.graph.functions import FunctionBody, find_function, instantiate, path_of_body
 from placesim.graph.graph import Node, Origin
 from placesim.graph.node_text import node_tag
+from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
 from placesim.placement.editable_graph import EditableGraph, EditableNode

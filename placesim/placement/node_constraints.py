@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import ANY, DeviceName, parse_runtime_name
-from placesim.errors import InternalError
+from placesim.core.errors import InternalError
 from placesim.graph.graph import Graph, Node, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
+from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
+from placesim.machine.inventory import DeviceSet
 from placesim.ops.attributes import Attrs
 from placesim.ops.definitions import OpDef, attr_problem, missing_attrs, missing_problem
-from placesim.ops.kernels import COMPILE_ONLY, find_kernel, no_kernel_message
+from placesim.ops.kernel_lookup import COMPILE_ONLY, find_kernel, no_kernel_message
 from placesim.placement.constraints import COMPOSITE, Constraints, SupportedTypes
 
 

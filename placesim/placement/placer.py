@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from placesim.collector import collector_paused
-from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import parse_runtime_name
-from placesim.errors import FailedPreconditionError, OpError
+from placesim.core.errors import FailedPreconditionError, OpError
+from placesim.core.process.gc_pause import collector_paused
+from placesim.core.process.progress import report_stage
 from placesim.graph.graph import Graph, Node, Signature
+from placesim.machine.device_names import parse_runtime_name
+from placesim.machine.inventory import Device, DeviceSet
 from placesim.ops.categories import IDENTITIES, SHAPE_READERS
 from placesim.placement.colocation import ColocationGraph, NoCandidates
 from placesim.placement.constraints import Constraints
 from placesim.placement.group_messages import log_lines, no_candidates
 from placesim.placement.grouping import build_groups
 from placesim.placement.reasons import DeviceChoice, Reason, Reasons
-from placesim.watching import report_stage
 
 
 @dataclass(frozen=True, slots=True)

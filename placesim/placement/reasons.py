@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-from placesim.devices.inventory import Device
-from placesim.devices.names import ANY, DeviceName, parse_runtime_name
 from placesim.graph.graph import Node
+from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
+from placesim.machine.inventory import Device
 from placesim.placement.colocation import ColocationGraph, IgnoredLabel, OverriddenRequest, Union
 from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
 

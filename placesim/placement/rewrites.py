@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.dtypes import INT32, RESOURCE
+from placesim.core.dtypes import INT32, RESOURCE
 from placesim.graph.functions import find_function
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape, TensorValue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from placesim.devices.inventory import DeviceSet
 from placesim.graph.graph import Graph
+from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import rewrite
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from placesim.machine.timelines.workload import Cores
 from placesim.planning.peaks import least_peak
 from placesim.planning.problem import Objective, PlanningProblem
 from placesim.planning.schedules import heads, tails
-from placesim.planning.windows import MAX_TASKS as MAX_WINDOWS
-from placesim.planning.windows import Windows
-from placesim.timelines.workload import Cores
+from placesim.planning.time_windows import MAX_TASKS as MAX_WINDOWS
+from placesim.planning.time_windows import Windows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

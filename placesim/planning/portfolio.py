@@ -13,21 +13,21 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
 
-from placesim.errors import UnavailableError, UsageError
+from placesim.core.errors import UnavailableError, UsageError
+from placesim.core.process.workers import DONE, Process, Worker
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.methods.calling import anneal_calls
+from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
-from placesim.planning.methods.dispatching import dispatch_ready
+from placesim.planning.methods.dispatch_simulation import dispatch_ready
 from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
-from placesim.planning.methods.moving import anneal_moves
-from placesim.planning.methods.peaking import anneal
+from placesim.planning.methods.local_search import anneal_moves
+from placesim.planning.methods.peak_annealing import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, PlanningProblem, are_apart
-from placesim.planning.search import Method, Search
-from placesim.processes import DONE, Process, Worker
-from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.planning.search_budget import Method, Search
 
 AUTO = "auto"
 """The method that is all of them side by side."""

@@ -13,9 +13,9 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from placesim.errors import UsageError
-from placesim.timelines.links import Link
-from placesim.timelines.workload import Resource
+from placesim.core.errors import UsageError
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.workload import Resource
 
 MAX_NAMED = 5
 

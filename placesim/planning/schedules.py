@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from placesim.machine.timelines.compiled_workload import WorkloadPlan as SimulatedPlan
+from placesim.machine.timelines.compiled_workload import make_plan
+from placesim.machine.timelines.event_simulation import plan_seconds, simulate_plan
+from placesim.machine.timelines.workload import LinkTransfer
+from placesim.machine.timelines.workload import Task as SimulatedTask
 from placesim.planning.problem import Plan, PlanningProblem
-from placesim.timelines.events import plan_seconds, simulate_plan
-from placesim.timelines.plan import WorkloadPlan as SimulatedPlan
-from placesim.timelines.plan import make_plan
-from placesim.timelines.workload import LinkTransfer
-from placesim.timelines.workload import Task as SimulatedTask
 
 
 def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:

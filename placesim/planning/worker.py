@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from placesim.processes import DONE, serve
+from placesim.core.process.workers import DONE, serve
 
 
 def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from placesim.devices.host_models import HostProfile, MeasuredFigure
-from placesim.prediction.costs import Prediction
+from placesim.machine.host_models import HostProfile, MeasuredFigure
+from placesim.prediction.cost_formulas import Prediction
 from placesim.prediction.host_loads.load import Amounts, Load
 
 _TRAFFIC = ("far", "distant")

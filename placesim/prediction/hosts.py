@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from placesim.devices.host_models import HostModel
+from placesim.machine.host_models import HostModel
 from placesim.prediction.processors import Arithmetic, Processor
 
 HOST_CORES = 8

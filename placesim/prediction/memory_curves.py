@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from placesim.machine.timelines.timeline import WorkloadTimeline
 from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
-from placesim.timelines.timeline import WorkloadTimeline
 
 
 class MemoryCurve(NamedTuple):

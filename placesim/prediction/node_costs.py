@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.devices.inventory import Device
-from placesim.errors import PlacesimError
-from placesim.prediction.costs import machine_of, start_seconds, work_family
-from placesim.prediction.machines import DevicePlace, SimulatedMachine
-from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
-from placesim.prediction.work import Product
-from placesim.runtime.accounting.sites import Site
-from placesim.runtime.memory_types import MemoryTypes, memory_types
-from placesim.runtime.recording import Execution
+from placesim.core.errors import PlacesimError
+from placesim.machine.inventory import Device
+from placesim.prediction.cost_formulas import machine_of, start_seconds, work_family
+from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
+from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
+from placesim.prediction.work_amounts import Product
+from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
+from placesim.runtime.recording.recorder import Execution
 
 if TYPE_CHECKING:
     from placesim.graph.graph import Node
     from placesim.prediction.node_work import NodeShapes
-    from placesim.runtime.prepared import PreparedStep
-    from placesim.runtime.pruning import ClientGraph
+    from placesim.runtime.partitioning.prepared_step import PreparedStep
+    from placesim.runtime.partitioning.pruning import ClientGraph
 
 COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
-from placesim.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
+from placesim.core.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import (
     CONTROL_FLOW,
@@ -18,9 +18,18 @@ from placesim.ops.categories import (
     SHAPE_READERS,
     VARIABLES,
 )
+from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.processors import Arithmetic, Processor
-from placesim.prediction.work import Convolution, Direction, Product, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
-from placesim.runtime.kernels.nn.windows import layout_of
+from placesim.prediction.work_amounts import (
+    Convolution,
+    Direction,
+    Product,
+    RecurrentLayer,
+    Rows,
+    StreamedBytes,
+    Work,
+    matrix_product,
+)
 
 DISPATCHED = frozenset(
     (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from placesim.devices.catalogue import GpuModel
-from placesim.errors import InvalidArgumentError, UsageError
+from placesim.core.errors import InvalidArgumentError, UsageError
+from placesim.machine.gpu_models import GpuModel
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from placesim.devices.links import Vertex
-from placesim.timelines.links import Link
+from placesim.machine.links import Vertex
+from placesim.machine.timelines.bandwidth_sharing import Link
 
 _NO_LINK = -1
 

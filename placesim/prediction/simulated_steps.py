@@ -6,13 +6,18 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from placesim.errors import PlacesimError
-from placesim.prediction.helps import find_speedups
-from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
+from placesim.core.errors import PlacesimError
+from placesim.machine.timelines.compiled_workload import make_plan
+from placesim.machine.timelines.event_simulation import plan_seconds, simulate_plan
+from placesim.machine.timelines.lower_bounds import plan_bounds
+from placesim.machine.timelines.timeline import PathStep, critical_path
+from placesim.machine.timelines.workload import NOWHERE
+from placesim.prediction.bottlenecks import find_speedups
+from placesim.prediction.machine_resources import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
+from placesim.prediction.step_tasks import ExecutionCost, StepCosts, transfer_ends, transfer_key, workload
 from placesim.prediction.step_trace import StepTrace
-from placesim.prediction.steps import ExecutionCost, StepCosts, transfer_ends, transfer_key, workload
-from placesim.prediction.study import (
+from placesim.prediction.time_breakdown import (
     COMPUTE,
     LAUNCH,
     TRANSFER,
@@ -26,12 +31,7 @@ from placesim.prediction.study import (
     TimeStudy,
     TransferRun,
 )
-from placesim.runtime.recording import Execution
-from placesim.timelines.bounds import plan_bounds
-from placesim.timelines.events import plan_seconds, simulate_plan
-from placesim.timelines.plan import make_plan
-from placesim.timelines.timeline import PathStep, critical_path
-from placesim.timelines.workload import NOWHERE
+from placesim.runtime.recording.recorder import Execution
 
 
 class DryRunStep(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST, SimulatedMachine
+from placesim.machine.timelines.timeline import WorkloadTimeline
+from placesim.machine.timelines.workload import NOWHERE
+from placesim.prediction.machine_resources import BETWEEN_GPUS, FROM_HOST, TO_HOST, SimulatedMachine
+from placesim.prediction.step_tasks import ExecutionCost, transfer_ends
 from placesim.prediction.step_trace import StepTrace
-from placesim.prediction.steps import ExecutionCost, transfer_ends
-from placesim.runtime.recording import Execution, TypedShape
-from placesim.timelines.timeline import WorkloadTimeline
-from placesim.timelines.workload import NOWHERE
+from placesim.runtime.recording.recorder import Execution, TypedShape
 
 
 class StepLane(NamedTuple):

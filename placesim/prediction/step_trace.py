@@ -11,13 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from placesim.prediction.machines import DevicePlace, SimulatedMachine
-from placesim.prediction.memory_curves import MemoryCurve
-from placesim.prediction.steps import ExecutionCost, transfer_ends
-from placesim.runtime.recording import Execution
-from placesim.timelines.timeline import PathStep, WorkloadTimeline
-from placesim.timelines.workload import NOWHERE, Cores, host_of
-from placesim.traces import (
+from placesim.machine.timelines.timeline import PathStep, WorkloadTimeline
+from placesim.machine.timelines.trace_events import (
     STEPS,
     Arrow,
     Count,
@@ -30,6 +25,11 @@ from placesim.traces import (
     nanoseconds,
     node_args,
 )
+from placesim.machine.timelines.workload import NOWHERE, Cores, host_of
+from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
+from placesim.prediction.memory_curves import MemoryCurve
+from placesim.prediction.step_tasks import ExecutionCost, transfer_ends
+from placesim.runtime.recording.recorder import Execution
 
 LINKS = "Links"
 UNDER_WAY = "transfers under way"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from placesim.devices.inventory import Device
-from placesim.errors import PlacesimError, shown_type
-from placesim.escapes import escape_json
+from placesim.core.errors import PlacesimError, shown_type
+from placesim.core.escaping import escape_json
+from placesim.machine.inventory import Device
 from placesim.report.results import Result
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.core.styled_text import StyledText, join_texts
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, select_nodes
 from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
-from placesim.marked import StyledText, join_texts
 from placesim.report.document import json_text
-from placesim.report.reading import Reading, counted, to_plain
+from placesim.report.readings import Reading, counted, to_plain
 from placesim.report.text.explanation import (
     explained_document,
     format_brief,

@@ -9,7 +9,7 @@ from placesim.inspection.checking.findings import Finding
 from placesim.inspection.checking.rules import RuleUse
 from placesim.inspection.difference import Difference
 from placesim.inspection.picturing.picture import Picture
-from placesim.report.reading import Reading, counted, to_plain
+from placesim.report.readings import Reading, counted, to_plain
 from placesim.report.text.difference import difference_document, format_difference
 from placesim.report.text.findings import findings_document, format_findings, format_github
 from placesim.report.text.sarif import sarif_document

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from placesim.inspection.op_facts import OpFacts, load_registry, matching_ops
 from placesim.ops.notation import format_signature
-from placesim.report.op_text import fact_lines
+from placesim.report.text.ops import fact_lines
 
 PATH = Path(__file__).parent.parent / "manual" / "ops.md"
 _HEAD = """# Ops: inputs, attrs, kernels by device, and where the numpy kernel is
@@ -28,7 +28,7 @@ many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  Then, 
   without a default must be given, unless it follows from the inputs
 - `kernel`: a device type, the values of attrs that the kernel takes, `host` for the arguments that it keeps in host memory,
   and the priority and the label where it has them.  `DEFAULT` serves every device type that has no such kernel of its own
-- `numpy`: the family of the numpy kernel, and its file in `placesim/runtime/kernels/`
+- `numpy`: the family of the numpy kernel, and its file in `placesim/ops/kernels/`
 """
 
 

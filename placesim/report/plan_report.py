@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placesim.graph_plans.study import PlanMove, PlanStudy, SimulatedPlacement
 from placesim.planning.bounds import Bound
-from placesim.report.reading import Reading
+from placesim.planning.graphs.plan_comparison import PlanMove, PlanStudy, SimulatedPlacement
+from placesim.report.readings import Reading
 from placesim.report.text.planning import format_lines, plan_document
 from placesim.report.time_report import TimeReport
 
@@ -110,6 +110,6 @@ class PlanReport(Reading):
 
         Raises UsageError for another ending, and OSError where the file can't be written.
         """
-        from placesim.files.writing import write_whole
+        from placesim.core.files.writer import write_whole
 
         write_whole(Path(path), b"".join(self._content(Path(path))))

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.marked import StyledText
-from placesim.placement.bodies import logged_nodes
+from placesim.core.releases import CURRENT
+from placesim.core.styled_text import StyledText
+from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
-from placesim.releases import CURRENT
 from placesim.report.document import device_document, error_document, result_document
-from placesim.report.reading import Reading, counted
+from placesim.report.readings import Reading, counted
 from placesim.report.results import Results, format_results
 from placesim.report.text.complaint import find_locations, format_classic_error, format_error
 from placesim.report.text.log import (
@@ -26,10 +26,10 @@ from placesim.report.text.log import (
     mark_lines,
     modern_lines,
 )
-from placesim.runtime.outcome import Outcome
+from placesim.runtime.sessions.outcome import Outcome
 
 if TYPE_CHECKING:
-    from placesim.graph.steps import GraphFile
+    from placesim.graph.session_steps import GraphFile
     from placesim.inspection.snapshot import Snapshot
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.dtypes import DataType
-from placesim.escapes import escape_line
+from placesim.core.dtypes import DataType
+from placesim.core.escaping import escape_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ class Result(NamedTuple):
     @property
     def array(self) -> np.ndarray[Any, Any]:
         """The value as an array of its type, of whatever shape it has."""
-        from placesim.runtime.printing import as_array
+        from placesim.runtime.sessions.printed_values import as_array
 
         return as_array(self.value, self.dtype)
 
@@ -73,7 +73,7 @@ def format_results(results: Results, classic: bool = False) -> str:
 
 def format_step(rows: Sequence[Result], classic: bool = False) -> Iterator[str]:
     """The values of one step, one after the other."""
-    from placesim.runtime.printing import format_array
+    from placesim.runtime.sessions.printed_values import format_array
 
     for row in rows:
         if len(rows) > 1:

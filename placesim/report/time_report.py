@@ -5,11 +5,20 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from placesim.errors import PlacesimError
-from placesim.prediction.study import DeviceTime, LinkTime, NodeRun, PathPart, StepBound, StepTime, TimeStudy, TransferRun
-from placesim.report.reading import Reading
+from placesim.core.errors import PlacesimError
+from placesim.prediction.time_breakdown import (
+    DeviceTime,
+    LinkTime,
+    NodeRun,
+    PathPart,
+    StepBound,
+    StepTime,
+    TimeStudy,
+    TransferRun,
+)
+from placesim.report.readings import Reading
 from placesim.report.text.timing import device_labels, format_lines, time_document
-from placesim.report.trace import Event, trace_events
+from placesim.report.trace_json import Event, trace_events
 
 TOP = 10
 """How many rows of the critical path, of nodes and of transfers the text has unless told otherwise."""

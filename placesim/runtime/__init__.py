@@ -1,0 +1,1 @@
+"""Sessions and steps of a placed graph."""

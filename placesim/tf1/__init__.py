@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from placesim.tf1.namespaces import Namespace, find, is_function, is_package, public_names
+from placesim.tf1.importing.namespaces import Namespace, find, is_function, is_package, public_names
 
 newaxis = None
 
@@ -54,4 +54,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *public_names("")})
 
 
-from placesim.tf1 import operators as _operators  # noqa: E402, F401 - its imports find names of the API as said above
+from placesim.tf1.ops import operators as _operators  # noqa: E402, F401 - its imports find names of the API as said above

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
@@ -60,7 +60,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """`tf.global_norm`: None among the tensors is left out."""
     from placesim.tf1.array.shaping import stack
-    from placesim.tf1.graph import get_default_graph
+    from placesim.tf1.graphs.graph import get_default_graph
     from placesim.tf1.math.reductions import reduce_sum
 
     if not isinstance(t_list, list | tuple):
@@ -81,7 +81,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
     """`tf.clip_by_global_norm`: the clipped tensors and the norm."""
-    from placesim.tf1.graph import get_default_graph
+    from placesim.tf1.graphs.graph import get_default_graph
 
     if not isinstance(t_list, list | tuple):
         raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")

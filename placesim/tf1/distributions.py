@@ -13,8 +13,8 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
-from placesim.tf1.generated import gen
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types.shapes import TensorShape
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 

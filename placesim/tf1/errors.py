@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import placesim.errors as own
+import placesim.core.errors as own
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 OK = 0
 CANCELLED = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 def quantize(

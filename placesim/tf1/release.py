@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from placesim.core.releases import CURRENT, Release
 from placesim.ops.registry import Registry, load_registry
-from placesim.releases import CURRENT, Release
 
 VERSION = __version__ = CURRENT.version
 GIT_VERSION = "placesim"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
+from placesim.tf1.types import dtypes
 
 _ELEMENTS = tuple(getattr(dtypes, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "string"))
 """The types that sets may have."""

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
 from placesim.tf1.array.creation import range
 from placesim.tf1.array.shaping import rank
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.missing import not_there
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 
 
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:

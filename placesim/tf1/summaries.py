@@ -9,9 +9,9 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
-from placesim.tf1.generated import gen
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.generated_functions import gen
 
 _NOT_IN_TAGS = re.compile(r"[^-/\w\.]")
 

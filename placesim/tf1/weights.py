@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.generated_functions import gen
 
 _PREFIX = "weights can not be broadcast to values."
 

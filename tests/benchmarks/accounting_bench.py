@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, GraphStep
-from placesim.runtime.accounting.building import build_ledger
-from placesim.runtime.session import GraphSession
+from placesim.graph.session_steps import Feed, Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.runtime.accounting.ledger_setup import build_ledger
+from placesim.runtime.sessions.session import GraphSession
 from tests.benchmarks.executor_bench import NODES
 from tests.benchmarks.models_bench import Model, alexnet, lstm, transformer
 

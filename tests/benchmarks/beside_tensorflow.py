@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.formats.tensorflow.graph_def import write_graph_def
-from placesim.graph.steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.ops.attributes import TensorValue
-from placesim.runtime.session import GraphSession
+from placesim.runtime.sessions.session import GraphSession
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, scalar_adds, transformer
 from tests.benchmarks.reading_bench import graph_text
 from tests.benchmarks.tensorflow_side import THREADS

@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 import yaml
 
-from placesim.calibration.calibrating import calibrate
-from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file.hosts import host_text
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, GraphStep
-from placesim.loading import load
-from placesim.options import SimulationOptions
-from placesim.prediction.study import TimeStudy
-from placesim.runtime.executor import Executor
-from placesim.runtime.session import GraphSession
-from placesim.runtime.threads import ThreadPools
-from placesim.timing import study_time
+from placesim.formats.graph_file.sections.hosts import host_text
+from placesim.formats.sources.loading import load
+from placesim.graph.session_steps import Feed, Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.machine.options import SimulationOptions
+from placesim.prediction.time_breakdown import TimeStudy
+from placesim.runtime.executors.ordered_executor import Executor
+from placesim.runtime.executors.thread_pools import ThreadPools
+from placesim.runtime.sessions.session import GraphSession
+from placesim.studies.calibration.host_profile import calibrate
+from placesim.studies.time_study import study_time
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, resnet50, transformer
 
 FEWEST, SECONDS = 5, 3.0

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from placesim.cluster.connection import Connection
-from placesim.cluster.opening import Cluster, open_cluster
-from placesim.devices.inventory import Device, TaskInventory, build_devices
-from placesim.engine.session import DaskSession
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Feed, Fetch, GeneratedFeed, GraphFile, GraphStep
-from placesim.runtime.measuring import Measurements, rows
-from placesim.runtime.session import GraphSession
+from placesim.graph.session_steps import Config, Feed, Fetch, GeneratedFeed, GraphFile, GraphStep
+from placesim.machine.inventory import Device, TaskInventory, build_devices
+from placesim.runtime.cluster.cluster_setup import Cluster, open_cluster
+from placesim.runtime.cluster.connection_settings import Connection
+from placesim.runtime.dask.session import DaskSession
+from placesim.runtime.recording.kernel_timing import Measurements, rows
+from placesim.runtime.sessions.session import GraphSession
 
 GRAPHS = Path(__file__).parent.parent.parent / "graphs"
 ONE_THREAD = Config(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.devices.links import LATENCIES, PCIE_BYTES_PER_LANE
-from placesim.timelines.events import simulate
-from placesim.timelines.links import Link
-from placesim.timelines.workload import LinkTransfer, Task
+from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.event_simulation import simulate
+from placesim.machine.timelines.workload import LinkTransfer, Task
 from tests.benchmarks.scaling import PCIE_SHARE
 from tests.benchmarks.timing_rows import read_table
 

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import FLOAT
-from placesim.graph.steps import Config
-from placesim.runtime.denormals import flushing_denormals
-from placesim.runtime.kernels import load_kernels
-from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
-from placesim.runtime.kernels.nn.windows import windows_of
-from placesim.runtime.threads import PROCESS_POOLS
+from placesim.core.dtypes import FLOAT
+from placesim.graph.session_steps import Config
+from placesim.ops.kernels import load_kernels
+from placesim.ops.kernels.nn.correlation import correlate, correlate_back, correlate_filter
+from placesim.ops.kernels.nn.windows import windows_of
+from placesim.ops.process.denormals import flushing_denormals
+from placesim.runtime.executors.thread_pools import PROCESS_POOLS
 
 LIMITS = {"forward": 1.4, "input": 2.0, "filter": 2.0}
 """How many times the product's time a convolution and its gradients may take."""

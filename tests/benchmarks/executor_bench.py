@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Config, Fetch, GraphStep
-from placesim.runtime.session import GraphSession
+from placesim.graph.session_steps import Config, Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.runtime.sessions.session import GraphSession
 from tests.benchmarks.models_bench import open_model, scalar_adds
 
 NODES = 100_000
@@ -53,8 +53,8 @@ def measure_threads(size: int = 2048) -> None:
         {"op": "Placeholder", "name": "x", "dtype": "float32"},
         *({"op": "MatMul", "name": name, "inputs": ["x", "x"]} for name in ("a", "b")),
     ]
-    from placesim.graph.steps import Feed
-    from placesim.runtime.threads import ThreadPools
+    from placesim.graph.session_steps import Feed
+    from placesim.runtime.executors.thread_pools import ThreadPools
 
     x = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
     seconds = {}

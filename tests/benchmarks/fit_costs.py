@@ -1,8 +1,8 @@
 """The constants of placesim's cost formulas from published measurements: `python -m tests.benchmarks.fit_costs [--write]`.
 
 Prints errors where each fifth of the sizes, and then each device, was no part of the fit; `--write` writes the constants of all
-rows to `placesim/prediction/fitted.py`.  Least squares of the logarithms, with a loss that lets outliers be, on at most some
-thousand rows a family.
+rows to `placesim/prediction/fitted_constants.py`.  Least squares of the logarithms, with a loss that lets outliers be, on at
+most some thousand rows a family.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from placesim.prediction import costs
-from placesim.prediction.constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
-from placesim.prediction.work import Product, RecurrentLayer, Rows, Work
+from placesim.prediction import cost_formulas
+from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
+from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Work
 from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
 
 FOLDS = 5
@@ -30,7 +30,7 @@ STRAY = 0.1
 PULL = 0.02
 """How strongly constants that the rows say nothing of stay where they start."""
 FEWEST_ROWS = 20
-TARGET = Path(costs.__file__).with_name("fitted.py")
+TARGET = Path(cost_formulas.__file__).with_name("fitted_constants.py")
 _HEADER = """Fitted constants, written by `python -m tests.benchmarks.fit_costs --write`; do not edit.
 
 Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
@@ -63,18 +63,18 @@ def shape_of(family: str) -> Shape:
         no_winograd = family.startswith(("tensor", "cpu", "int8"))
         fixed = frozenset(("far_cost", "winograd_gain", "winograd_traffic") if no_winograd else ("far_cost",))
         plain = _TILED._replace(winograd_gain=1, winograd_traffic=1) if no_winograd else _TILED
-        return Shape(costs.tiled_seconds, TiledConstants, plain, fixed)
+        return Shape(cost_formulas.tiled_seconds, TiledConstants, plain, fixed)
     if "product" in family:
         far = 1.0 if family == "product" else 0.0
         plain = _TILED._replace(winograd_gain=1, winograd_traffic=1, direct_efficiency=0, far_cost=far)
         fixed = _PLAIN if far else _PLAIN | {"far_cost"}
-        return Shape(costs.tiled_seconds, TiledConstants, plain, fixed)
+        return Shape(cost_formulas.tiled_seconds, TiledConstants, plain, fixed)
     if family.startswith("recurrent"):
-        return Shape(costs.steps_seconds, StepsConstants, (1e-5, 1e-5, 0.6, 16, 30, 1.2, 2), frozenset())
+        return Shape(cost_formulas.steps_seconds, StepsConstants, (1e-5, 1e-5, 0.6, 16, 30, 1.2, 2), frozenset())
     if family in {"softmax", "layer normalization"}:
-        return Shape(costs.rows_seconds, RowsConstants, (1e-5, 1.1, 0.7, 8), frozenset())
+        return Shape(cost_formulas.rows_seconds, RowsConstants, (1e-5, 1.1, 0.7, 8), frozenset())
     fixed = frozenset(("passes",) if family == "elementwise" else ())
-    return Shape(costs.stream_seconds, StreamConstants, (1e-5, 1.0), fixed)
+    return Shape(cost_formulas.stream_seconds, StreamConstants, (1e-5, 1.0), fixed)
 
 
 class Columns(NamedTuple):
@@ -131,14 +131,14 @@ def by_family(rows: Sequence[Measurement]) -> dict[str, Columns]:
     found: dict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         if len(row.work) == 1:
-            found[costs.work_family(row.work[0], row.processor)].append(row)
+            found[cost_formulas.work_family(row.work[0], row.processor)].append(row)
     return {family: _columns(rows) for family, rows in sorted(found.items())}
 
 
 def _columns(rows: Sequence[Measurement]) -> Columns:
     figures = [
         (
-            costs.peak_rate(row.work[0], row.processor),
+            cost_formulas.peak_rate(row.work[0], row.processor),
             row.processor.rate("float32"),
             row.processor.watts,
             row.processor.process_nm,
@@ -170,11 +170,11 @@ def _load(work: Work) -> tuple[float, ...]:
 def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: SharedConstants) -> Column:
     """Seconds of each row."""
     board: tuple[Any, Any, Any] = columns.float32, columns.watts, columns.process_nm
-    slowdown = costs.power_slowdown(*board, shared.sustained)
+    slowdown = cost_formulas.power_slowdown(*board, shared.sustained)
     share = np.select([columns.memory == kind for kind in _MEMORIES], shared[1:5], shared.processor)
     rate, clock = columns.rate / slowdown, columns.clock_hz / slowdown
     figures: list[Any] = [rate, columns.bandwidth * share, columns.units, clock, columns.cache_bytes, columns.has_short_reach]
-    machine = costs.ProcessorFigures._make(figures)
+    machine = cost_formulas.ProcessorFigures._make(figures)
     found: Column = columns.launch_seconds + formula(constants, machine, *columns.loads)
     return found
 
@@ -296,7 +296,7 @@ def source_text(model: Model, spread: Mapping[str, tuple[float, float]], counts:
         "STEPS": StepsConstants,
     }
     names = ", ".join(sorted(record.__name__ for record in (*records.values(), Spread)))
-    lines.append(f"from placesim.prediction.constants import {names}\n")
+    lines.append(f"from placesim.prediction.cost_constants import {names}\n")
     lines.append(f"SUSTAINED_OPERATIONS_PER_JOULE_NM = {model.shared.sustained:.4g}".replace("e+", "e"))
     lines.append('"""Float32 operations per joule that boards short of power reach, times the nanometres of their process."""')
     shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in (*_MEMORIES, "processor"))

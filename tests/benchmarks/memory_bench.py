@@ -10,9 +10,9 @@ import heapq
 import random
 from collections.abc import Sequence
 
-from placesim.memory.allocator import BfcAllocator
-from placesim.memory.pool import Chunk
-from placesim.memory.sub_allocator import gpu_memory
+from placesim.machine.memory.allocator import BfcAllocator
+from placesim.machine.memory.allocator_state import Chunk
+from placesim.machine.memory.sub_allocator import gpu_memory
 from tests.benchmarks.executor_bench import best_of
 
 LIVE = (10, 1_000, 100_000)

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Feed, Fetch, GraphStep
-from placesim.runtime.executor import Executor
-from placesim.runtime.program import Instruction
-from placesim.runtime.session import GraphSession
+from placesim.graph.session_steps import Feed, Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.runtime.executors.ordered_executor import Executor
+from placesim.runtime.executors.program import Instruction
+from placesim.runtime.sessions.session import GraphSession
 
 DATA = Path(__file__).parent.parent / "data" / "placement-models.jsonl.gz"
 Mapping = dict[str, Any]

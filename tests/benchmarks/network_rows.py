@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.devices.catalogue import GPU_MODELS, GpuFigures, GpuModel
+from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from tests.benchmarks.network_tape import Layout, Numerics
 from tests.benchmarks.networks import architecture
 from tests.benchmarks.timing_rows import SAME_BOARD, read_table

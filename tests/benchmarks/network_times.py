@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from placesim.devices.catalogue import GpuModel
-from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.prediction.machines import SimulatedMachine, Threads
+from placesim.formats.sources.loading import load
+from placesim.machine.gpu_models import GpuModel
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.machine.options import make_options
+from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.simulated_steps import SimulatedStep
-from placesim.prediction.steps import ExecutionCost, StepCosts
-from placesim.runtime.recording import Execution, ExecutionRecorder
-from placesim.simulation.simulating import SimulationStage
-from placesim.simulation.simulating import simulate as walk
+from placesim.prediction.step_tasks import ExecutionCost, StepCosts
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+from placesim.studies.simulation.simulation import SimulationStage
+from placesim.studies.simulation.simulation import simulate as walk
 from tests.benchmarks.network_rows import NetworkRow, NetworkRun, ScaledRow
 from tests.benchmarks.networks import build
 from tests.benchmarks.scaling import Sharing, TrainingStep, scale_of, step_seconds, training_step

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from placesim.loading import load
+from placesim.formats.sources.loading import load
 from tests.formats.onnx.models import info, model, node, tensor
 
 WEIGHTS, WIDTH = 25, 1000

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.dtypes import FLOAT
+from placesim.core.dtypes import FLOAT
 from placesim.graph.graph import Graph
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import Shape
 from placesim.ops.registry import load_registry
 from placesim.placement.placer import place_graph

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from placesim.errors import PlacesimError
+from placesim.core.errors import PlacesimError
 from placesim.planning.portfolio import Effort, PlanResult, plan_problem
 from tests.benchmarks.planning_instances import (
     DATA,

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "planning"

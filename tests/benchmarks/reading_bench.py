@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import yaml
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import read_graph_file
+from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.report.text.log import format_placements
-from placesim.runtime.session import GraphSession
+from placesim.runtime.sessions.session import GraphSession
 
 SIZES = (10_000, 100_000, 1_000_000)
 MAX_RATIO = 4.0

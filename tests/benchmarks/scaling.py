@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.prediction.machines import SimulatedMachine
-from placesim.prediction.steps import ExecutionCost
-from placesim.runtime.recording import Execution
-from placesim.timelines.events import simulate
-from placesim.timelines.links import Link
-from placesim.timelines.workload import LinkTransfer, Resource, SerialStream, Task
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.event_simulation import simulate
+from placesim.machine.timelines.workload import LinkTransfer, Resource, SerialStream, Task
+from placesim.prediction.machine_resources import SimulatedMachine
+from placesim.prediction.step_tasks import ExecutionCost
+from placesim.runtime.recording.recorder import Execution
 
 Sharing = Literal["ps on cpu", "ps on gpu", "replicated", "nccl", "distributed"]
 PCIE_SHARE = 0.77

@@ -21,17 +21,17 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from placesim.collector import collector_paused
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.prediction.machines import SimulatedMachine
+from placesim.core.process.gc_pause import collector_paused
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.machine.timelines.bandwidth_sharing import Flow, Link, transfer_ends
+from placesim.machine.timelines.event_simulation import simulate
+from placesim.machine.timelines.workload import Cores, Resource, SerialStream, Task
+from placesim.prediction.machine_resources import SimulatedMachine
 from placesim.prediction.simulated_steps import DryRunStep, study_steps
-from placesim.runtime.recording import Execution, ExecutionRecorder
-from placesim.simulation.simulating import SimulationStage
-from placesim.simulation.simulating import simulate as walk
-from placesim.timelines.events import simulate
-from placesim.timelines.links import Flow, Link, transfer_ends
-from placesim.timelines.workload import Cores, Resource, SerialStream, Task
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+from placesim.studies.simulation.simulation import SimulationStage
+from placesim.studies.simulation.simulation import simulate as walk
 from tests.benchmarks.graph_def_bench import best_of
 
 SIZES = (10_000, 100_000)

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple, Protocol
 
-from placesim.prediction.costs import predict, work_family
+from placesim.prediction.cost_formulas import predict, work_family
 from placesim.prediction.processors import Processor
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks

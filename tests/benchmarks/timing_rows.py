@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.devices.catalogue import GPU_MODELS
+from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.processors import Arithmetic, Memory, Processor, gpu_processor
-from placesim.prediction.work import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
+from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "timing"
 WHERE = """no timing data at {}: the published tables are NeuSight's and DeepBench's kernels, PipeDream's layer profiles and

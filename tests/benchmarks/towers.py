@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import yaml
 
 import placesim
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.prediction.study import TimeStudy
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.text.amounts import readable_seconds
-from placesim.timing import study_time
+from placesim.studies.time_study import study_time
 
 FILE = Path(placesim.__file__).parent.parent / "graphs" / "cifar10-towers.yaml"
 FILE_TOWERS, FILE_IMAGES = 2, 8

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from placesim.calibration import calibrating
-from placesim.devices.host_models import SECONDS, SHARES, HostModel
-from placesim.formats.graph_file.hosts import host_text
-from placesim.formats.graph_file.overrides import read_inventory
+from placesim.formats.graph_file.sections.hosts import host_text
+from placesim.formats.graph_file.sections.overrides import read_inventory
+from placesim.machine.host_models import SECONDS, SHARES, HostModel
+from placesim.studies.calibration import host_profile
 from tests.cli.shell import Shell, rows
 
 GRAPH = """
@@ -27,7 +27,7 @@ fetch: [b]
 def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     measured: list[HostModel] = []
-    calibrate = calibrating.calibrate
+    calibrate = host_profile.calibrate
 
     def watched(progress: Callable[[int, int], None], *, is_quick: bool) -> HostModel:
         def tell(done: int, total: int) -> None:
@@ -37,7 +37,7 @@ def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path
         measured.append(calibrate(tell, is_quick=is_quick))
         return measured[-1]
 
-    monkeypatch.setattr(calibrating, "calibrate", watched)
+    monkeypatch.setattr(host_profile, "calibrate", watched)
     graph, profile = shell.write("g.yaml", GRAPH), str(tmp_path / "here.yaml")
     ended = shell("calibrate", "--quick", "--output", profile)
     assert (ended.code, ended.output, ended.complaint) == (0, "", "")

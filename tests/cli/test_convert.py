@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from placesim.formats.sources.loading import load
 from placesim.formats.tensorflow.messages import Message, parse, parse_text
-from placesim.loading import load
 from tests.cli.shell import ROOT, Shell
 
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))

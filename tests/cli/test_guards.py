@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from placesim.cli.group import placesim as group
-from placesim.manual.pages import read_page
+from placesim.cli.manual_pages import read_page
 from tests.cli.shell import ROOT
 from tests.documents import blocks
 from tests.processes import CommandResult, run_process

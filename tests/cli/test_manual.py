@@ -9,7 +9,7 @@ import sys
 import pytest
 from rich.cells import cell_len
 
-from placesim.manual.pages import find_sections, read_page, topics
+from placesim.cli.manual_pages import find_sections, read_page, topics
 from tests.cli.shell import ROOT, Shell
 from tests.cli.test_process import ESCAPE, on_a_terminal
 from tests.processes import run_process, run_shell

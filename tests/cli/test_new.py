@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placesim import examples
+from placesim.formats.sources import examples
 from tests.cli.shell import ROOT, Shell
 
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
@@ -53,5 +53,5 @@ def test_an_installation_has_them_where_they_are_looked_for(monkeypatch: pytest.
     installed = tmp_path / folder
     installed.mkdir(parents=True)
     (installed / "one.yaml").write_text("# One thing.  And another.\nnodes: []\n")
-    monkeypatch.setattr(examples, "__file__", str(tmp_path / "placesim" / "examples.py"))
+    monkeypatch.setattr(examples, "__file__", str(tmp_path / "placesim" / "formats" / "sources" / "examples.py"))
     assert examples.titles() == {"one": "One thing."}

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from placesim.inspection.op_facts import DEVICE_TYPES
+from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.ops.registry import load_registry
-from placesim.runtime.kernels.op_families import OP_FAMILIES
 from tests.cli.shell import Shell
 from tests.processes import run_process
 
@@ -25,7 +25,7 @@ MatMul(a: T, b: T) -> (product: T)
   attr grad_b: bool = false
   kernel CPU: T in {int64, int32, int16, double, float, bfloat16, half, complex128, complex64}
   kernel GPU: T in {double, float, bfloat16, half, complex128, complex64}
-  numpy linalg.matmul (placesim/runtime/kernels/linalg/matmul.py)
+  numpy linalg.matmul (placesim/ops/kernels/linalg/matmul.py)
 """
 
 
@@ -201,7 +201,7 @@ def test_the_nearest_name_is_told(shell: Shell) -> None:
     assert "; did you mean 'MatMul'?\n  `placesim ops` lists them all\n" in shell("ops", "matmul").complaint
 
 
-@pytest.mark.parametrize("module", ["numpy", "rich", "scipy", "placesim.runtime.kernels.linalg.matmul"])
+@pytest.mark.parametrize("module", ["numpy", "rich", "scipy", "placesim.ops.kernels.linalg.matmul"])
 def test_an_op_is_told_without(module: str) -> None:
     code = f"import sys; from placesim.cli import main; main(['ops', 'MatMul']); print({module!r} in sys.modules)"
     assert run_process((sys.executable, "-c", code), check=True).output == f"{MATMUL}False\n"

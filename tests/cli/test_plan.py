@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placesim.cli.plan import _BestPlanLine
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.planned import study_plan
+from placesim.cli.commands.plan import _BestPlanLine
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
 from placesim.planning.bounds import Bound
 from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import Effort, PlanResult
 from placesim.planning.problem import Plan
-from placesim.report.terminal_planning import styled_plan
+from placesim.report.terminal.planning import styled_plan
+from placesim.studies.plan_study import study_plan
 from tests.cli.shell import ROOT, Shell, rows, start
 from tests.processes import interrupt, until
 

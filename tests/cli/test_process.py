@@ -210,7 +210,7 @@ def test_interrupts_are_taken_before_anything_that_takes_its_time() -> None:
     command = [sys.executable, "-S", "-X", "importtime", "-m", "placesim", "--version"]
     ended = run_process(command)
     imported = [line.rpartition("|")[2].strip() for line in ended.complaint.splitlines() if line.startswith("import time:")]
-    assert not {"typing", "enum", "signal", "re"} & set(imported[: imported.index("placesim.interrupts")])
+    assert not {"typing", "enum", "signal", "re"} & set(imported[: imported.index("placesim.core.process.interrupts")])
     assert "typing" in imported
 
 
@@ -287,7 +287,7 @@ def test_run_in_a_pipe_starts_without_what_it_does_not_need() -> None:
     code = (
         "import sys; from placesim.cli import main; main(['run', 'graphs/logging.yaml'])\n"
         "print(sorted({'rich', 'scipy', 'ml_dtypes', 'google.protobuf'} & set(sys.modules)))\n"
-        "print(sum(name.startswith('placesim.runtime.kernels.') for name in sys.modules) < 20)"
+        "print(sum(name.startswith('placesim.ops.kernels.') for name in sys.modules) < 20)"
     )
     ended = run_process((sys.executable, "-c", code), check=True)
     assert ended.output.splitlines()[-2:] == ["[]", "True"]

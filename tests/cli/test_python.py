@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.options import SimulationOptions
+from placesim.machine.options import SimulationOptions
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "towers.yaml")
@@ -236,7 +236,7 @@ def test_a_function_tells_its_options(name: str) -> None:
 
 
 def test_every_parameter_is_in_the_manual() -> None:
-    from placesim.manual.pages import read_page
+    from placesim.cli.manual_pages import read_page
 
     page = read_page("python")
     documented = {

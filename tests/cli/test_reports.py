@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.cli import output, reports
-from placesim.dtypes import parse_dtype
-from placesim.files.writing import PIECE_LETTERS
+from placesim.cli import output, report_output
+from placesim.core.dtypes import parse_dtype
+from placesim.core.files.writer import PIECE_LETTERS
 from placesim.report import document
 from placesim.report.document import json_line, json_text, result_document, result_pieces
 from placesim.report.results import Result
@@ -88,8 +88,8 @@ def test_pieces_are_the_whole(value: Any, dtype: str, few: int, monkeypatch: pyt
 def test_what_is_streamed_is_what_a_whole_report_says(
     shell: Shell, graph: Any, waiting: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "PIECE_LETTERS", 7)
-    monkeypatch.setattr(reports, "MAX_WAITING", waiting)
+    monkeypatch.setattr(report_output, "PIECE_LETTERS", 7)
+    monkeypatch.setattr(report_output, "MAX_WAITING", waiting)
     name = shell.write("graph.json", json.dumps(graph))
     printed = shell("run", name, *options)
     whole = placesim.run(graph, log_placement=options != ())

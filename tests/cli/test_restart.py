@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.checkpoints.checkpoint import Checkpoint
-from placesim.checkpoints.state import latest_checkpoint, listed_checkpoints
+from placesim.core.checkpoints.checkpoint import Checkpoint
+from placesim.core.checkpoints.checkpoint_state import latest_checkpoint, listed_checkpoints
 from tests.cli.shell import Shell, start
 from tests.runtime.saving.graphs import write_training
 
@@ -193,7 +193,7 @@ def test_another_graph(nodes: str, complaint: str, place: str, shell: Shell, mon
 
 def test_a_checkpoint_of_somebody_else(shell: Shell) -> None:
     graph = write_training(shell.directory)
-    from placesim.checkpoints.writing import write_bundle
+    from placesim.core.checkpoints.writer import write_bundle
 
     write_bundle(f"{prefix_of(shell)}-2", ())
     cut(shell, 2)

@@ -72,7 +72,7 @@ def test_ctrl_c_between_short_steps_closes_the_json(form: str, tmp_path: Path) -
 
 
 def test_a_python_caller_gets_its_own_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    from placesim.runtime.session import GraphSession
+    from placesim.runtime.sessions.session import GraphSession
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from placesim.sweeping import processes
-from placesim.sweeping.simulating import RowOutcome, simulate_row
+from placesim.studies.sweeping import processes
+from placesim.studies.sweeping.row_simulation import RowOutcome, simulate_row
 from tests.cli.shell import Shell, rows, start
 from tests.processes import interrupt, read_until, until
 

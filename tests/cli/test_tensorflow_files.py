@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.simulation.calls import run
+from placesim.api.runs import run
 from tests.cli.shell import ROOT, Shell
 from tests.processes import PLACESIM, run_process
 

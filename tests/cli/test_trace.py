@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli.shell import ROOT, Shell
 from tests.processes import interrupt, read_until, start_process
-from tests.runtime.test_dataflow import loop
-from tests.trace_reader import Trace, read_trace
+from tests.report.trace_reader import Trace, read_trace
+from tests.runtime.executors.test_dataflow import loop
 
 TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
 TASK = "/job:localhost/replica:0/task:0"

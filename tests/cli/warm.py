@@ -77,15 +77,15 @@ class _ForkedScript(subprocess.Popen[bytes]):
 def _serve() -> None:
     import placesim.formats.script_graph
     import placesim.tf1.graph_defs.protos
-    import placesim.tf1.importing
+    import placesim.tf1.graphs.default_graph_scopes
+    import placesim.tf1.graphs.placeholders
+    import placesim.tf1.importing.import_hook
     import placesim.tf1.math.casting
     import placesim.tf1.math.products
-    import placesim.tf1.placeholders
     import placesim.tf1.running.children
     import placesim.tf1.running.failures
     import placesim.tf1.running.live
-    import placesim.tf1.running.recorder
-    import placesim.tf1.scopes  # noqa: F401
+    import placesim.tf1.running.recorder  # noqa: F401
     from placesim.cli import main
 
     graph = str(ROOT / "graphs" / "logging.yaml")
@@ -101,15 +101,15 @@ def _serve() -> None:
 
 
 def _run_command(folder: str, words: Sequence[str], streams: Sequence[str], environment: dict[str, str]) -> int:
-    from placesim import scripts
     from placesim.cli import main
-    from placesim.tf1 import sources
+    from placesim.formats.sources import scripts
+    from placesim.tf1.running import code_origin
 
     _redirect(os.devnull, os.O_RDONLY, 0)
     for number, path in enumerate(streams, 1):
         _redirect(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, number)
     os.chdir(folder)
-    sources._HOME = folder  # as if imported here
+    code_origin._HOME = folder  # as if imported here
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [str(ROOT / "placesim" / "__main__.py"), *words]
@@ -134,7 +134,8 @@ def _replace(program: str, command: Sequence[str]) -> NoReturn:
 
 
 def _run_script(command: Sequence[str]) -> None:
-    """Run a script as a command of `placesim.scripts.script_command` does, whose words from the fifth on its code takes."""
+    """Run a script as a command of `placesim.formats.sources.scripts.script_command` does, whose words from the fifth on its
+    code takes."""
     from placesim.tf1.running import process
 
     sys.argv = ["-c", *command[5:]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import AttrValue, Shape, TensorValue
 

@@ -10,15 +10,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.dtypes import BOOL, FLOAT, INT32, STRING
-from placesim.errors import GraphFileError
+from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
+from placesim.core.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.writer import graph_file_document
+from placesim.formats.graph_file.writing.raw_writer import graph_file_document
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.messages import message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.graph.graph import Graph, LibraryFunction, NodeDef
-from placesim.graph.steps import GraphFile
+from placesim.graph.session_steps import GraphFile
 from placesim.ops.attributes import AttrValue, FunctionName, Placeholder, Shape
 from placesim.ops.registry import load_registry
 from tests.formats.readings import exact

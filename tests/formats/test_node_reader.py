@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.dtypes import FLOAT as FLOAT32
+from placesim.core.dtypes import FLOAT as FLOAT32
+from placesim.core.protobuf_wire import BYTES, WireError, message_field, number_field
 from placesim.formats.tensorflow.messages import message_class
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import TensorValue
-from placesim.wire import BYTES, WireError, message_field, number_field
 
 FLOAT, DOUBLE, INT32 = 1, 2, 3
 SPECIAL = [0.0, -0.0, 1.5, float("nan"), float("inf"), 1e-40]

@@ -115,7 +115,7 @@ def _first_cause(text: str) -> str:
 
 
 def _innermost(text: str, *, first: bool = False) -> str:
-    """`placesim/cli/run.py:12 in run`: our last frame of a traceback, or the first of a dumped stack."""
+    """`placesim/cli/commands/run.py:12 in run`: our last frame of a traceback, or the first of a dumped stack."""
     frames = [frame for frame in _FRAME.findall(text) if not frame[0].startswith("tests/fuzz/worker")]
     if not frames:
         return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from placesim.dtypes import NAMES
+from placesim.core.dtypes import NAMES
 
 _INTS = (0, 1, -1, 2, 3, 7, 127, 128, 255, 65536, 2**31 - 1, 2**31, -(2**31), 2**32, 2**63 - 1, 2**63, -(2**63), 2**64)
 _FLOATS = (0.0, -0.0, 0.5, 1.0, -1.5, 1e-45, 1e38, 1e308, -1e308, math.nan, math.inf, -math.inf)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from placesim.loading import load
+from placesim.formats.sources.loading import load
 from placesim.ops.registry import load_registry
 from tests.fuzz.campaign import SURFACES, Campaign
 from tests.fuzz.corpus import tensorflow_files

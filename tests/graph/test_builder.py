@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.devices.names import DeviceName
-from placesim.dtypes import FLOAT, INT64
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import FLOAT, INT64
+from placesim.core.errors import GraphBuildError
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.variables import InitializerSpec, add_global_initializer, add_variable, glorot_limit
+from placesim.machine.device_names import DeviceName
 from placesim.ops.registry import load_registry
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from placesim.dtypes import COMPLEX64, FLOAT, DataType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import COMPLEX64, FLOAT, DataType
+from placesim.core.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 
 WRONG: list[tuple[Any, DataType, str]] = [

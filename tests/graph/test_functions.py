@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.dtypes import FLOAT, INT32, DataType
-from placesim.errors import InvalidArgumentError
+from placesim.core.dtypes import FLOAT, INT32, DataType
+from placesim.core.errors import InvalidArgumentError
 from placesim.graph.functions import find_function, instantiate
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, NodeDef
 from placesim.ops.attributes import Placeholder

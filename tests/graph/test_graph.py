@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.dtypes import FLOAT, INT32, RESOURCE
+from placesim.core.dtypes import FLOAT, INT32, RESOURCE
 from placesim.graph.graph import Graph, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.node_text import colocation_tag, format_attrs, format_node, function_tag, node_tag, node_tail, replace_tags
 from placesim.ops.attributes import AttrValue, FunctionName, TensorValue

@@ -5,11 +5,11 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
+from placesim.formats.sources.loading import load
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.snapshot import Snapshot, snapshot_of
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.simulation.simulating import SimulationStage, simulate
+from placesim.machine.options import make_options
+from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 
 def towers_text(towers: int, layers: int) -> str:

@@ -8,11 +8,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from placesim.formats.sources.loading import load
 from placesim.inspection.explaining.inquiry import Inquiry, inquire
 from placesim.inspection.snapshot import Snapshot, snapshot_of
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.simulation.simulating import SimulationStage, simulate
+from placesim.machine.options import make_options
+from placesim.studies.simulation.simulation import SimulationStage, simulate
 from tests.placement.corpus import read_cases
 
 ROOT = Path(__file__).parent.parent.parent

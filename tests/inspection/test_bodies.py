@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 from tests.placement.test_bodies import NEGATIVE, SQUARE, F, call, choose, function, graph
 
 DEEP = function("deep", call("inner", called="g"), {**SQUARE, "inputs": ["inner:output:0"]}, result="sq:y:0")
@@ -46,7 +46,7 @@ def test_a_runs_rows_are_those_of_a_placement() -> None:
 
 
 def test_a_filter_takes_paths() -> None:
-    from placesim.report.filtering import filter_log, find_unmatched_patterns
+    from placesim.report.log_filter import filter_log, find_unmatched_patterns
 
     report = placesim.place(GRAPH)
     patterns = ("call/f/", "if/f/*", "nothing/*")
@@ -184,7 +184,7 @@ def test_a_difference_has_the_moves_in_bodies() -> None:
 def test_a_report_that_was_written_has_bodies_too() -> None:
     written = json.dumps(placesim.place(GRAPH).document())
     assert not placesim.diff(placesim.place(GRAPH), GRAPH).difference
-    from placesim.inspection.baseline import read_baseline
+    from placesim.inspection.written_placement import read_baseline
 
     snapshot = read_baseline(written.encode(), "report.json")
     assert snapshot is not None

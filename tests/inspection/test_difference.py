@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.inspection.amounts import Amount
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.difference import ScopeMove, compare, enclosing_scopes
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, snapshot

@@ -7,11 +7,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.lanes import PictureLanes, arrange_lanes, columns_of
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.picturing.scopes import Scope, page_tree
+from placesim.inspection.written_placement import baseline_snapshot
 from tests.inspection.pictures import picture, snapshot, towers_text
 
 TOWERS = towers_text(2, 2)

@@ -13,7 +13,7 @@ from placesim.inspection.picturing.details import allowed_devices, attr_texts, d
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import InputSource, PictureNode, picture_of
 from placesim.inspection.picturing.scopes import Scope, scope_tree
-from placesim.subjects import DryRunNeed, DryRunNeeds
+from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, towers_text
 
 CIFAR = Path(__file__).parent.parent.parent / "graphs" / "cifar10-towers.yaml"

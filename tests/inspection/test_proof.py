@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 from placesim.inspection.explaining.inquiry import Inquiry, inquire, select_nodes
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, corpus_snapshots, inquiry, snapshot
 

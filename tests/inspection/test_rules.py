@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from placesim.errors import GraphFileError, UsageError
-from placesim.inspection.baseline import read_baseline
+from placesim.api.runs import place
+from placesim.core.errors import GraphFileError, UsageError
 from placesim.inspection.checking.findings import Finding
 from placesim.inspection.checking.policy import describe_rules, read_policy, read_rule
 from placesim.inspection.checking.rules import RULES, check_snapshot
 from placesim.inspection.snapshot import Snapshot
+from placesim.inspection.written_placement import read_baseline
 from placesim.report.document import json_line
-from placesim.simulation.calls import place
 from tests.inspection.subjects import ROOT, snapshot
 
 TOWERS = ROOT / "graphs" / "towers.yaml"

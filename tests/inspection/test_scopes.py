@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.inspection.amounts import Amount
-from placesim.inspection.device_names import short_names
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.picturing.drawing import copies_by_edge, draw
 from placesim.inspection.picturing.picture import InputSource, PictureNode
 from placesim.inspection.picturing.scopes import FOLD_LIMIT, Scope, find_open_scopes, scope_tree, unfold
+from placesim.inspection.short_device_names import short_names
 from tests.inspection.pictures import picture, towers_text
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from placesim.api.runs import place
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.graph.patterns import matcher
-from placesim.inspection.amounts import Amount
+from placesim.graph.node_patterns import matcher
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.summary import held_bytes, operations, summarise_outcome
-from placesim.simulation.calls import place
 from tests.inspection.subjects import CPU, GPU, ROOT, snapshot
 
 

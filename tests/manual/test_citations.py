@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from placesim.manual.pages import plain_number, read_page, read_parts, topics
+from placesim.cli.manual_pages import plain_number, read_page, read_parts, topics
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted([*(ROOT / "placesim").rglob("*.py"), *(ROOT / "tests").rglob("*.py")])

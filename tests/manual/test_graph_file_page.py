@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.manual.pages import find_sections, read_page
+from placesim.cli.manual_pages import find_sections, read_page
 
 NODES: dict[str, Any] = {"nodes": [{"op": "Placeholder", "name": "x", "dtype": "float32"}]}
 FUNCTION = {"name": "f", "inputs": [], "outputs": [], "nodes": []}

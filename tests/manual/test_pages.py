@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
+from placesim.cli.manual_pages import find_sections, plain_number, read_page, read_parts, topics
 
 PAGE = """# A page: of a test
 

@@ -30,7 +30,7 @@ from tests.mutation.reach import DIRECTORY, SETTINGS, TEST
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning", "graph_plans")]
-LEFT_OUT = ["placesim/runtime/kernels"]
+LEFT_OUT = ["placesim/ops/kernels"]
 FIRST_TESTS = 40
 HARNESS_FAILED = 99
 BYTES = 8 << 30

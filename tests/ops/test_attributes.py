@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.dtypes import COMPLEX64, DOUBLE, DTYPES, FLOAT, INT32, INT64, QINT32, QUINT8, STRING, DataType
+from placesim.core.dtypes import COMPLEX64, DOUBLE, DTYPES, FLOAT, INT32, INT64, QINT32, QUINT8, STRING, DataType
 from placesim.ops.attributes import (
     UNKNOWN_RANK,
     AttrValue,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.dtypes import FLOAT, HALF, INT32, STRING
-from placesim.errors import InvalidArgumentError
+from placesim.core.dtypes import FLOAT, HALF, INT32, STRING
+from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import AttrValue
 from placesim.ops.definitions import KernelDef, OpDef
-from placesim.ops.kernels import find_kernel, format_kernel, format_registered_kernels, no_kernel_message
+from placesim.ops.kernel_lookup import find_kernel, format_kernel, format_registered_kernels, no_kernel_message
 from placesim.ops.registry import Registry
 
 

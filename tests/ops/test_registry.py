@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, DataType
-from placesim.errors import UnimplementedError
+from placesim.core.dtypes import DTYPES, FLOAT, INT32, STRING, DataType
+from placesim.core.errors import UnimplementedError
+from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Shape
 from placesim.ops.definitions import ArgDef, KernelDef, OpDef, format_op_def
 from placesim.ops.deprecation import check_not_removed
 from placesim.ops.registry import Registry, load_registry
-from placesim.releases import CURRENT
 
 REGISTRY = load_registry()
 ATTR_TYPES = {

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.dtypes import DTYPES, FLOAT, INT32, STRING
-from placesim.errors import GraphFileError
-from placesim.ops import compile as compiler
+from placesim.core.dtypes import DTYPES, FLOAT, INT32, STRING
+from placesim.core.errors import GraphFileError
+from placesim.core.releases import RELEASES
+from placesim.ops import compile_tables as compiler
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape
-from placesim.ops.compile import FOLDER, compile_table, compress, table_lines, table_of
+from placesim.ops.compile_tables import FOLDER, compile_table, compress, table_lines, table_of
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 from placesim.ops.notation import as_single, format_op
 from placesim.ops.registry import Registry, load_registry
 from placesim.ops.source import format_source, read_source
-from placesim.releases import RELEASES
 
 SOURCES = sorted(FOLDER.glob("tensorflow-*.ops"))
 HEAD = "tensorflow 1.0\n\n"

@@ -27,18 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from placesim.devices.gpu_options import DeviceOptions
-from placesim.devices.inventory import DeviceSet, build_devices
-from placesim.devices.names import parse_runtime_name
-from placesim.errors import OpError
+from placesim.core.errors import OpError
+from placesim.core.releases import CURRENT, RELEASES, Release
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
-from placesim.graph.steps import GraphFile
+from placesim.graph.session_steps import GraphFile
+from placesim.machine.device_names import parse_runtime_name
+from placesim.machine.gpu_options import DeviceOptions
+from placesim.machine.inventory import DeviceSet, build_devices
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import rewrite
-from placesim.releases import CURRENT, RELEASES, Release
-from placesim.runtime.partition import Partitions, partition
-from placesim.runtime.pruning import ClientGraph, prune
+from placesim.runtime.partitioning.partition import Partitions, partition
+from placesim.runtime.partitioning.pruning import ClientGraph, prune
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions", "rare")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.placement.bodies import MAX_DEPTH, Bodies, Instantiation, bodies_of, device_at
+from placesim.placement.function_bodies import MAX_DEPTH, Bodies, Instantiation, bodies_of, device_at
 
 FLOAT = {"T": "float"}
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.core.dtypes import FLOAT
+from placesim.core.errors import InvalidArgumentError, NotFoundError
 from placesim.graph.graph import Graph, NodeDef
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import Shape
 from placesim.ops.registry import load_registry
 from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement, place_graph
-from placesim.runtime.pruning import prune
+from placesim.runtime.partitioning.pruning import prune
 
 DEVICES = build_devices([TaskInventory(gpu=3)])
 _T = {"T": FLOAT}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.dtypes import FLOAT, INT32, INT64, RESOURCE, STRING, VARIANT, DataType
+from placesim.core.dtypes import FLOAT, INT32, INT64, RESOURCE, STRING, VARIANT, DataType
 from placesim.graph.graph import Graph, NodeDef
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.ops.registry import load_registry
 from placesim.placement.constraints import SupportedTypes, intersect_types

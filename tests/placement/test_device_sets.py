@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.devices.gpu_options import DeviceOptions, GpuOptions
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.devices.names import DeviceName, parse_runtime_name
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.core.errors import InvalidArgumentError, NotFoundError
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.machine.gpu_options import DeviceOptions, GpuOptions
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 
 CLUSTER = (TaskInventory(job="ps", tasks=2), TaskInventory(cpu=2, gpu=2, xla_cpu=1, job="worker", tasks=2))
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import FLOAT, INT32, DataType
+from placesim.core.dtypes import FLOAT, INT32, DataType
 from placesim.graph.graph import Graph, NodeDef
+from placesim.machine.device_names import parse_runtime_name
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import Shape, TensorValue
-from placesim.ops.kernels import find_kernel
+from placesim.ops.kernel_lookup import find_kernel
 from placesim.ops.registry import load_registry
 from placesim.placement.placer import Placement, place_graph
-from placesim.runtime.partition import Partitions, partition
-from placesim.runtime.pruning import ClientGraph, prune
+from placesim.runtime.partitioning.partition import Partitions, partition
+from placesim.runtime.partitioning.pruning import ClientGraph, prune
 from tests.processes import run_process
 
 ROOT = Path(__file__).parent.parent.parent

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from placesim.api.runs import place
 from placesim.graph.graph import Node
-from placesim.placement import deep_calls
+from placesim.placement import call_constraints
 from placesim.placement.colocation import ColocationGraph
-from placesim.simulation.calls import place
 
 CALL = "PartitionedCall"
 
@@ -39,13 +39,13 @@ def graph(depth: int, **attrs: object) -> dict[str, Any]:
 
 def test_a_function_is_grouped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    body_of = deep_calls._group_body
+    body_of = call_constraints._group_body
 
-    def counted(groups: ColocationGraph, node: Node, *rest: Any) -> deep_calls.GroupedBody:
+    def counted(groups: ColocationGraph, node: Node, *rest: Any) -> call_constraints.GroupedBody:
         seen.append(node.name)
         return body_of(groups, node, *rest)
 
-    monkeypatch.setattr(deep_calls, "_group_body", counted)
+    monkeypatch.setattr(call_constraints, "_group_body", counted)
     place(graph(22), gpu=1)
     assert len(seen) == 23
 

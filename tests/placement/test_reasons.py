@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.devices.names import ANY, DeviceName
+from placesim.machine.device_names import ANY, DeviceName
 from placesim.placement.colocation import Cause
 from placesim.placement.constraints import SoftStep
 from placesim.placement.placer import Placement, place_graph

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
-from placesim.dtypes import FLOAT, parse_dtype
+from placesim.core.dtypes import FLOAT, parse_dtype
 from placesim.graph.graph import Graph, NodeDef
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.registry import load_registry
 from placesim.placement.placer import Placement, place_graph
 from tests.placement.corpus import DATA, SUBSET, agreement, settled

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.devices.catalogue import GPU_MODELS, MIB
-from placesim.devices.gpu_memory import reserved_memory
-from placesim.errors import GraphFileError, OpError, UsageError
+from placesim.core.errors import GraphFileError, OpError, UsageError
+from placesim.core.releases import CURRENT, RELEASES, find_release
+from placesim.machine.gpu_memory import reserved_memory
+from placesim.machine.gpu_models import GPU_MODELS, MIB
 from placesim.ops.registry import load_registry
-from placesim.releases import CURRENT, RELEASES, find_release
 
 TASK = "/job:localhost/replica:0/task:0/device:"
 CONST = {"op": "Const", "name": "k", "value": 1.0}

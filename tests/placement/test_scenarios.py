@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from placesim.devices.inventory import DeviceSet
-from placesim.errors import FailedPreconditionError, InternalError, InvalidArgumentError, OpError, UnimplementedError
+from placesim.core.errors import FailedPreconditionError, InternalError, InvalidArgumentError, OpError, UnimplementedError
+from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import isolate_calls_in
 from tests.placement.toy import SHORT, device_set, fixture_devices, toy_graph

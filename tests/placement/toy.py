@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import ANY, parse_runtime_name
-from placesim.dtypes import FLOAT, RESOURCE, DataType, parse_dtype
+from placesim.core.dtypes import FLOAT, RESOURCE, DataType, parse_dtype
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, NodeDef
+from placesim.machine.device_names import ANY, parse_runtime_name
+from placesim.machine.inventory import Device, DeviceSet
 from placesim.ops.attributes import FunctionName
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 from placesim.ops.registry import Registry

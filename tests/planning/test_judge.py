@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.workload import Cores, Resource, SerialStream
 from placesim.planning.bounds import lower_bounds
-from placesim.planning.measuring import measure
 from placesim.planning.methods.exact import has_solver, solve
+from placesim.planning.objectives import measure
 from placesim.planning.portfolio import Effort, plan_problem
 from placesim.planning.problem import (
     DeviceLink,
@@ -23,9 +25,7 @@ from placesim.planning.problem import (
     ProblemTask,
     ProblemTensor,
 )
-from placesim.planning.search import Search
-from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, Resource, SerialStream
+from placesim.planning.search_budget import Search
 from tests.examples import examples
 from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
 

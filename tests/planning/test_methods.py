@@ -13,20 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.workload import Cores, SerialStream
 from placesim.planning import bounds
 from placesim.planning.bounds import best_bound, lower_bounds
-from placesim.planning.calls import ALONE, Calls
+from placesim.planning.call_latency import ALONE, Calls
 from placesim.planning.coarsening import coarsen, coarsen_levels
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.annealing import anneal_loads
-from placesim.planning.methods.calling import anneal_calls
+from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import group_order, split_order, split_orders
-from placesim.planning.methods.dispatching import Dispatcher, Weights, dispatch_ready
+from placesim.planning.methods.dispatch_simulation import Dispatcher, Weights, dispatch_ready
 from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
-from placesim.planning.methods.moving import anneal_moves
+from placesim.planning.methods.local_search import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import (
     DeviceLink,
@@ -40,9 +42,7 @@ from placesim.planning.problem import (
     find_overfull_devices,
 )
 from placesim.planning.schedules import FirstComeSchedule, PrioritySchedules, SimulatedSchedule
-from placesim.planning.search import Method, Search
-from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, SerialStream
+from placesim.planning.search_budget import Method, Search
 from tests.examples import examples
 from tests.planning.problems import (
     assignments,

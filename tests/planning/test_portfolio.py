@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
+from placesim.core.process.workers import Worker
 from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import AUTO, Effort, PlanResult, SearchLane, find_methods, open_here, plan_problem
 from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask, ProblemTensor
-from placesim.planning.spreading import SpareProcesses
-from placesim.processes import Worker
+from placesim.planning.search_processes import SpareProcesses
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_what_goes_wrong_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyP
 def test_a_process_that_is_ended_leaves_the_best_so_far() -> None:
     problem = pipeline(12, 4)
     start = plan_problem(problem, Effort(evaluations=200, jobs=1)).plan
-    effort = Effort(evaluations=200, jobs=2, open=lambda: Worker("placesim.suggestions"))
+    effort = Effort(evaluations=200, jobs=2, open=lambda: Worker("placesim.core.suggestions"))
     assert plan_problem(problem, effort, start=start).plan == start
 
 

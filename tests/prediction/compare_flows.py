@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from placesim.errors import PlacesimError
-from placesim.timelines.links import Flow, Link, transfer_ends
+from placesim.core.errors import PlacesimError
+from placesim.machine.timelines.bandwidth_sharing import Flow, Link, transfer_ends
 
 RELATIVE = 1e-9
 KEYS = {"id", "links", "flows", "end"}

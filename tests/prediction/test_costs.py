@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.errors import InvalidArgumentError
-from placesim.prediction.constants import StreamConstants
-from placesim.prediction.costs import (
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.prediction.cost_constants import StreamConstants
+from placesim.prediction.cost_formulas import (
     REARRANGED_PASSES,
     machine_of,
     power_slowdown,
@@ -22,9 +22,9 @@ from placesim.prediction.costs import (
     tiled_seconds,
     work_family,
 )
-from placesim.prediction.fitted import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
+from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
 from placesim.prediction.processors import Processor, gpu_processor
-from placesim.prediction.work import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, matrix_product
+from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, matrix_product
 
 V100 = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-80GB"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.prediction.constants import StreamConstants
-from placesim.prediction.costs import machine_of, stream_seconds
-from placesim.prediction.fitted import BANDWIDTH_SHARE, SUSTAINED_OPERATIONS_PER_JOULE_NM
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.prediction.cost_constants import StreamConstants
+from placesim.prediction.cost_formulas import machine_of, stream_seconds
+from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, SUSTAINED_OPERATIONS_PER_JOULE_NM
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work import StreamedBytes
+from placesim.prediction.work_amounts import StreamedBytes
 from tests.benchmarks.fit_costs import Model, SharedConstants, by_family, fitted, fold_of, held_out, shape_of, spreads
 from tests.benchmarks.timing_rows import Measurement
 

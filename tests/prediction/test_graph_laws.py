@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placesim.machine.timelines.event_simulation import simulate as run_tasks
+from placesim.machine.timelines.timeline import slices
+from placesim.machine.timelines.workload import NOWHERE, SerialStream, Task
 from placesim.prediction.simulated_steps import SimulatedStep
-from placesim.prediction.steps import StepCosts, workload
-from placesim.prediction.study import TimeStudy
+from placesim.prediction.step_tasks import StepCosts, workload
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.document import json_line
 from placesim.report.text.timing import format_lines, time_document
-from placesim.timelines.events import simulate as run_tasks
-from placesim.timelines.timeline import slices
-from placesim.timelines.workload import NOWHERE, SerialStream, Task
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, layers, recorded, study
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.devices.inventory import build_devices
-from placesim.devices.links import TaskName, Vertex
-from placesim.errors import GraphFileError, PlacesimError, UsageError
-from placesim.formats.graph_file.links import bandwidth_value, latency_value, parse_link
-from placesim.formats.graph_file.overrides import read_inventory
+from placesim.core.errors import GraphFileError, PlacesimError, UsageError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.formats.graph_file.writer import graph_file_document
-from placesim.prediction.machines import SimulatedMachine
+from placesim.formats.graph_file.sections.links import bandwidth_value, latency_value, parse_link
+from placesim.formats.graph_file.sections.overrides import read_inventory
+from placesim.formats.graph_file.writing.raw_writer import graph_file_document
+from placesim.machine.inventory import build_devices
+from placesim.machine.links import TaskName, Vertex
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.prediction.machine_resources import SimulatedMachine
 from placesim.prediction.routes import Routes
-from placesim.timelines.links import Link
 from tests.examples import examples
 from tests.prediction.test_steps import study
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placesim.machine.timelines.timeline import WorkloadTimeline
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
-from placesim.prediction.study import TimeStudy
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
-from placesim.timelines.timeline import WorkloadTimeline
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, Nodes, called, layers, study
-from tests.runtime.test_dataflow import cond, loop
+from tests.runtime.executors.test_dataflow import cond, loop
 
 SIZE = 64 * 512 * 4
 """Bytes of each tensor of `layers`."""

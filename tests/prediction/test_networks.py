@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.timelines import events
-from placesim.timelines.workload import LinkTransfer
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.timelines import event_simulation
+from placesim.machine.timelines.workload import LinkTransfer
 from tests.benchmarks import scaling
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
 from tests.benchmarks.network_rows import NetworkRun
@@ -167,7 +167,7 @@ def test_sharing_moves_each_variable_so_often(
         moved.append(sum(task.bytes for task in tasks if isinstance(task, LinkTransfer) and task.route))
         return simulate(tasks, resources, links)
 
-    simulate = events.simulate
+    simulate = event_simulation.simulate
     monkeypatch.setattr(scaling, "simulate", counted)
     step_seconds(STEP, "DGX-1", "Tesla P100-SXM2-16GB", gpus, sharing)
     assert moved == [pytest.approx(times * sum(STEP.variables))]

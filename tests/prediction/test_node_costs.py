@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from placesim.loading import load
-from placesim.options import make_options
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
 from placesim.prediction.node_costs import DeviceCost, NodeCosts
-from placesim.prediction.study import TimeStudy
-from placesim.timing import find_costs, study_time
+from placesim.prediction.time_breakdown import TimeStudy
+from placesim.studies.time_study import find_costs, study_time
 from tests.cli.shell import ROOT
-from tests.runtime.test_dataflow import loop
+from tests.runtime.executors.test_dataflow import loop
 
 TOWERS = ROOT / "graphs" / "cifar10-towers.yaml"
 TYPES = ("GPU", "CPU")

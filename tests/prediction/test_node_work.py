@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.dtypes import DOUBLE, FLOAT, HALF, DataType
+from placesim.core.dtypes import DOUBLE, FLOAT, HALF, DataType
+from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work import Convolution, Product, RecurrentLayer, Rows, StreamedBytes, Work
+from placesim.prediction.work_amounts import Convolution, Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 K80 = gpu_processor(GPU_MODELS["Tesla K80"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-40GB"])

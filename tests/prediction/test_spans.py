@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.loading import load
-from placesim.options import make_options
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
 from placesim.prediction.spans import StepSpan, StepSpans, step_spans
-from placesim.prediction.study import COMPUTE, LAUNCH, TRANSFER, TimeStudy, copies_lane, lane
-from placesim.timing import study_time
+from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy, copies_lane, lane
+from placesim.studies.time_study import study_time
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, layers
-from tests.runtime.test_dataflow import loop
+from tests.runtime.executors.test_dataflow import loop
 
 DEVICES = st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12)
 CLUSTER = {

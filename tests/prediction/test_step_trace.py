@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.prediction.study import TimeStudy
-from placesim.report.trace import trace_events, trace_text
-from placesim.timing import study_time
-from placesim.traces import TrackLanes
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.machine.timelines.trace_events import TrackLanes
+from placesim.prediction.time_breakdown import TimeStudy
+from placesim.report.trace_json import trace_events, trace_text
+from placesim.studies.time_study import study_time
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, Nodes, called, layers
-from tests.runtime.test_dataflow import loop
-from tests.trace_reader import Trace, read_trace
+from tests.report.trace_reader import Trace, read_trace
+from tests.runtime.executors.test_dataflow import loop
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0 Compute"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:{}"

@@ -12,26 +12,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placesim.devices.host_models import FAMILIES, SECONDS, SHARES
-from placesim.devices.inventory import DeviceSet
-from placesim.loading import load
-from placesim.options import make_options
+from placesim.formats.sources.loading import load
+from placesim.machine.host_models import FAMILIES, SECONDS, SHARES
+from placesim.machine.inventory import DeviceSet
+from placesim.machine.options import make_options
+from placesim.machine.timelines.event_simulation import simulate as run_tasks
+from placesim.machine.timelines.workload import Task
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
-from placesim.prediction.machines import SimulatedMachine, Threads
-from placesim.prediction.steps import StepCosts, workload
-from placesim.prediction.study import TimeStudy, folded_path, lane
+from placesim.prediction.machine_resources import SimulatedMachine, Threads
+from placesim.prediction.step_tasks import StepCosts, workload
+from placesim.prediction.time_breakdown import TimeStudy, folded_path, lane
 from placesim.report.text.timing import time_document
-from placesim.runtime import session
-from placesim.runtime.partition import Partitions, partition
-from placesim.runtime.pruning import ClientGraph
-from placesim.runtime.recording import Execution, ExecutionRecorder
-from placesim.simulation.simulating import SimulationStage, simulate
-from placesim.timelines.events import simulate as run_tasks
-from placesim.timelines.workload import Task
-from placesim.timing import study_time
+from placesim.runtime.partitioning.partition import Partitions, partition
+from placesim.runtime.partitioning.pruning import ClientGraph
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+from placesim.runtime.sessions import session
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+from placesim.studies.time_study import study_time
 from tests.cli.shell import ROOT
 from tests.examples import examples
-from tests.runtime.test_dataflow import cond, loop
+from tests.runtime.executors.test_dataflow import cond, loop
 
 Nodes = list[dict[str, Any]]
 ONE_THREAD: dict[str, Any] = {"inter_op_threads": 1, "intra_op_threads": 1}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from placesim.prediction.costs import predict
-from placesim.prediction.work import Product, Rows, StreamedBytes
+from placesim.prediction.cost_formulas import predict
+from placesim.prediction.work_amounts import Product, Rows, StreamedBytes
 from tests.benchmarks import timing_bench
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
 from tests.benchmarks.network_rows import NetworkRow, read_networks

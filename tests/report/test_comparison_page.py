@@ -13,15 +13,23 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, PlanMeasure, PlanStudy, SimulatedPlacement
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.planned import study_plan
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.planning.graphs.plan_comparison import (
+    ANNOTATED,
+    DEFAULT,
+    PLANNED,
+    Aim,
+    PlanMeasure,
+    PlanStudy,
+    SimulatedPlacement,
+)
 from placesim.planning.portfolio import Effort
 from placesim.report.pictures import comparison_page as comparing
 from placesim.report.pictures.comparison_page import Comparison, comparison_page, plan_page
 from placesim.report.pictures.timing_data import span_count
-from placesim.timing import study_time
+from placesim.studies.plan_study import study_plan
+from placesim.studies.time_study import study_time
 from tests.report.conftest import Browser, wait
 
 BRANCHES = """

@@ -14,8 +14,7 @@ import pytest
 from playwright.sync_api import Page
 
 from placesim.cli.graph_arguments import open_subject
-from placesim.inspection.amounts import readable_seconds
-from placesim.inspection.baseline import baseline_snapshot
+from placesim.inspection.byte_amounts import readable_seconds
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.details import device_tasks
 from placesim.inspection.picturing.drawing import copies_by_edge
@@ -23,11 +22,12 @@ from placesim.inspection.picturing.lanes import arrange_lanes
 from placesim.inspection.picturing.order import box_places
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.picturing.scopes import Scope, page_tree
+from placesim.inspection.written_placement import baseline_snapshot
 from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
 from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern
-from placesim.subjects import DryRunNeed, DryRunNeeds
+from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, snapshot, towers_text
 from tests.report.conftest import Browser, wait
 

@@ -8,11 +8,11 @@ from io import BytesIO
 
 import pytest
 
-from placesim.inspection.memory_study import MemoryStudy, largest_holdings
-from placesim.loading import load
-from placesim.options import make_options
+from placesim.formats.sources.loading import load
+from placesim.inspection.memory_requirements import MemoryStudy, largest_holdings
+from placesim.machine.options import make_options
 from placesim.report.pictures.memory_page import memory_page
-from placesim.sizing import MemoryStudyRequest, study_memory
+from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 from tests.report.conftest import Browser, requested_urls
 
 GRAPH = """

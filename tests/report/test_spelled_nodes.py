@@ -7,7 +7,7 @@ import io
 import pytest
 
 import placesim
-from placesim.errors import OpError
+from placesim.core.errors import OpError
 from placesim.report.report import Report
 
 GRAPH = """tensorflow: 1.15

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 
 from placesim.cli.graph_arguments import open_subject
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures.png import SCALE, png_of
 from placesim.report.pictures.svg import FONT, WIDTH, Rect, format_svg
 from placesim.report.pictures.text_width import fit_text, text_width
-from placesim.subjects import DryRunNeed, DryRunNeeds
+from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, towers_text
 
 SVG = "{http://www.w3.org/2000/svg}"

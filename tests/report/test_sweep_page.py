@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from placesim.prediction.sweeps import Sweep, SweepIdentity, SweepRow, Value
+from placesim.prediction.sweep_rows import Sweep, SweepIdentity, SweepRow, Value
 from placesim.report.pictures.sweep_page import sweep_page
-from placesim.sweeping.store import read_sweep
+from placesim.studies.sweeping.row_store import read_sweep
 from tests.report.conftest import Browser, requested_urls
 
 GIB = 1 << 30

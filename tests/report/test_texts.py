@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.dtypes import parse_dtype
-from placesim.errors import (
+from placesim.core.dtypes import parse_dtype
+from placesim.core.errors import (
     FailedPreconditionError,
     GraphFileError,
     InvalidArgumentError,

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from placesim.errors import UsageError
-from placesim.loading import load
-from placesim.options import make_options
-from placesim.prediction.study import TimeStudy, dearest_nodes
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes
 from placesim.report.pictures import timing_data
 from placesim.report.pictures.timing_data import timing_document
 from placesim.report.pictures.timing_page import timing_page
 from placesim.report.text.timing import time_document
-from placesim.timing import study_time
+from placesim.studies.time_study import study_time
 from tests.report.conftest import Browser, wait
 
 GRAPH = """

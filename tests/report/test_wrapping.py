@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from placesim.marked import Role, StyledText
-from placesim.report.terminal import styled
-from placesim.report.terminal_console import Column, fit_table, line_starts, wrap_text
+from placesim.core.styled_text import Role, StyledText
+from placesim.report.terminal.console import Column, fit_table, line_starts, wrap_text
+from placesim.report.terminal.output import styled
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = "tower_1/gradients/tower_1/conv1_grad/Conv2DBackpropFilter"

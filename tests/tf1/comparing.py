@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DataType, parse_dtype
+from placesim.core.dtypes import DataType, parse_dtype
 from placesim.formats.tensorflow.function_def import REST
 from placesim.formats.tensorflow.node_def import read_rest
 from placesim.graph.graph import LibraryFunction, NodeDef

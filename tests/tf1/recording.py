@@ -51,18 +51,18 @@ def _import_api() -> None:
     import google.protobuf.json_format  # noqa: F401
     import numpy.random  # noqa: F401
 
-    import placesim.formats.graph_file.scoped_writer
-    import placesim.runtime.graph_shapes
-    import placesim.runtime.intra_op
-    import placesim.runtime.session
+    import placesim.formats.graph_file.writing.scoped_writer
+    import placesim.ops.process.intra_op_threads
+    import placesim.runtime.sessions.session
+    import placesim.runtime.shapes.graph_shapes
     import placesim.tf1.functions.loops
-    import placesim.tf1.importing
+    import placesim.tf1.importing.import_hook
     import placesim.tf1.running.children
     import placesim.tf1.session  # noqa: F401
-    from placesim.runtime.kernels import join_tables
+    from placesim.ops.kernels import join_tables
     from placesim.tf1.gradients.registry import built_in
-    from placesim.tf1.missing import known_names
-    from placesim.tf1.namespaces import find
+    from placesim.tf1.importing.missing_names import known_names
+    from placesim.tf1.importing.namespaces import find
 
     for name in sorted(known_names()):
         find(name)
@@ -94,9 +94,11 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
 
     import numpy as np
 
-    from placesim.tf1 import configuration, graph, importing, tensor
+    from placesim.tf1.graphs import graph, tensor
+    from placesim.tf1.importing import import_hook
+    from placesim.tf1.session import configuration
 
-    importing.install()
+    import_hook.install()
     graph.set_script(str(script))
     # what the process that this one was forked from may have begun: a default graph, the numbers that tensors take
     graph.reset_default_graph()
@@ -170,8 +172,8 @@ def _exception(error: BaseException, script: Path) -> Record:
 
 def _unwritten(graph: Any) -> str | None:
     """What the graph file that a person would write of a graph does not say as it is; None where it says all of it."""
-    from placesim.formats.graph_file.scoped_writer import scoped_lines
-    from placesim.graph.steps import GraphFile
+    from placesim.formats.graph_file.writing.scoped_writer import scoped_lines
+    from placesim.graph.session_steps import GraphFile
 
     core = graph.builder.graph
     if not len(core) or graph.building_function or scoped_lines(GraphFile("graph", core)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from tests.tf1.calls import calls, record
 
 

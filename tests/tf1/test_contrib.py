@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import placesim.tf1 as tf
-from placesim.tf1.graph import Graph
+from placesim.tf1.graphs.graph import Graph
 
 layers, slim, framework = tf.contrib.layers, tf.contrib.slim, tf.contrib.framework
 

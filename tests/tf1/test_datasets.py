@@ -11,7 +11,7 @@ import pytest
 
 import placesim.tf1 as tf
 from placesim.tf1 import errors
-from placesim.tf1.tensor import restart_ids
+from placesim.tf1.graphs.tensor import restart_ids
 
 
 @pytest.fixture(autouse=True)

@@ -40,8 +40,8 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 import placesim.tf1 as tf
-from placesim.tf1.missing import known_names
-from placesim.tf1.namespaces import find
+from placesim.tf1.importing.missing_names import known_names
+from placesim.tf1.importing.namespaces import find
 
 def check():
     for name in sorted(known_names()):

@@ -71,8 +71,8 @@ def test_a_default_is_set_anew() -> None:
 
 def test_absl_and_tensorflow_have_the_same_flags() -> None:
     program = """
-from placesim.tf1 import importing
-importing.install()
+from placesim.tf1.importing import import_hook
+import_hook.install()
 import sys
 sys.argv = ['x', '--rate=0.5']
 from absl import app, flags, logging

@@ -14,7 +14,7 @@ from placesim.tf1 import session as sessions
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph, InaccessibleTensorError
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 
 tf: Any = namespace("")
 Decorator = Callable[[Callable[..., Any]], Any]

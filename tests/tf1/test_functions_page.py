@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from placesim.manual.pages import find_sections
+from placesim.cli.manual_pages import find_sections
 from placesim.tf1.exports import table
-from placesim.tf1.functions_page import PATH, functions_page
-from placesim.tf1.missing import all_names
+from placesim.tf1.importing.functions_page import PATH, functions_page
+from placesim.tf1.importing.missing_names import all_names
 
 
 def test_the_written_page_is_that_of_the_tables() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from placesim.tf1.import_sources import SOURCES
+from placesim.tf1.importing.submodule_sources import SOURCES
 from tests.processes import PLACESIM, run_process
 
-_START = "from placesim.tf1 import importing\nimporting.install()\n"
+_START = "from placesim.tf1.importing import import_hook\nimport_hook.install()\n"
 
 
 def _run(program: str, **variables: str) -> str:
@@ -96,7 +96,7 @@ def test_what_is_not_there_can_be_imported_and_says_so_when_it_is_used() -> None
 def test_a_source_is_a_module_or_a_part_of_the_api() -> None:
     from importlib.util import find_spec
 
-    from placesim.tf1.namespaces import is_package
+    from placesim.tf1.importing.namespaces import is_package
 
     sources = {source for of_module in SOURCES.values() for source in of_module if source}
     assert not [one for one in sources if not is_package(one) and find_spec("placesim.tf1." + one) is None]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 
 tf: Any = namespace("")
 

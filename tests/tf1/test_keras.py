@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import placesim.tf1 as tf
-from placesim.tf1.graph import Graph
+from placesim.tf1.graphs.graph import Graph
 
 keras = tf.keras
 

@@ -6,7 +6,7 @@ import pytest
 
 import placesim.tf1 as tf
 from placesim.tf1.exports import table
-from placesim.tf1.missing import known_names
+from placesim.tf1.importing.missing_names import known_names
 
 
 def test_what_is_not_there_says_so_when_it_is_called() -> None:

@@ -13,7 +13,7 @@ from tests.processes import run_process
 HERE = Path(__file__).parent
 RECORDED = json.loads((HERE.parent / "data" / "tf1" / "losses.json").read_text())
 _PRINT = (
-    "import json, sys; from placesim.tf1 import importing; importing.install(); sys.path.insert(0, sys.argv[1]); "
+    "import json, sys; from placesim.tf1.importing import import_hook; import_hook.install(); sys.path.insert(0, sys.argv[1]); "
     "import training_programs as found; print(json.dumps({name: found.losses(name) for name in found.PROGRAMS}))"
 )
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import placesim.tf1 as tf
-from placesim.tf1.import_sources import names_of
-from placesim.tf1.staging import StagingArea
+from placesim.tf1.importing.submodule_sources import names_of
+from placesim.tf1.queues.staging import StagingArea
 
 
 @pytest.fixture

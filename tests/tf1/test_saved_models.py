@@ -9,8 +9,8 @@ import pytest
 
 import placesim
 from placesim.formats.tensorflow.saved_model import read_saved_model
-from placesim.tf1 import configuration
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.session import configuration
 
 tf: Any = namespace("")
 

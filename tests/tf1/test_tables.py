@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import placesim.tf1 as tf1
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 
 _DATA = Path(__file__).parent.parent / "data" / "tf1"
 

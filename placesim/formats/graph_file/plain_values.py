@@ -10,12 +10,12 @@ import binascii
 import re
 from typing import Any
 
-from placesim.dtypes import NAMES, DataType, parse_dtype
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import NAMES, DataType, parse_dtype
+from placesim.core.errors import GraphBuildError
+from placesim.core.suggestions import did_you_mean
 from placesim.formats.problems import InvalidValue, spell
 from placesim.graph.constants import make_constant
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
-from placesim.suggestions import did_you_mean
 
 _UNITS = {"": 1, "B": 1} | {
     prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))

@@ -10,29 +10,29 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from placesim.collector import collector_paused
-from placesim.devices.inventory import TaskInventory
-from placesim.devices.links import NO_LINKS
-from placesim.errors import UsageError
-from placesim.escapes import escape_line
-from placesim.formats.graph_file import yaml_tree
-from placesim.formats.graph_file.config import read_config
-from placesim.formats.graph_file.devices import read_devices
-from placesim.formats.graph_file.entries import Entries
-from placesim.formats.graph_file.entry_pieces import take_pieces
-from placesim.formats.graph_file.functions import FunctionReader
-from placesim.formats.graph_file.limits import EntryLimits
-from placesim.formats.graph_file.links import read_links
-from placesim.formats.graph_file.placement import read_placement
+from placesim.core.errors import UsageError
+from placesim.core.escaping import escape_line
+from placesim.core.process.gc_pause import collector_paused
+from placesim.core.releases import find_release
+from placesim.formats.graph_file.entries.entries import Entries
+from placesim.formats.graph_file.entries.functions import FunctionReader
+from placesim.formats.graph_file.entries.limits import EntryLimits
+from placesim.formats.graph_file.entries.raw_nodes import RawNodes
+from placesim.formats.graph_file.parsing import yaml_tree
+from placesim.formats.graph_file.parsing.sequence_splitting import take_pieces
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
-from placesim.formats.graph_file.raw_nodes import RawNodes
-from placesim.formats.graph_file.steps import NodeTaker, StepReader
+from placesim.formats.graph_file.sections.config import read_config
+from placesim.formats.graph_file.sections.devices import read_devices
+from placesim.formats.graph_file.sections.links import read_links
+from placesim.formats.graph_file.sections.placement import read_placement
+from placesim.formats.graph_file.sections.steps import NodeTaker, StepReader
 from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Graph
-from placesim.graph.steps import Config, GraphFile, GraphStep
+from placesim.graph.session_steps import Config, GraphFile, GraphStep
+from placesim.machine.inventory import TaskInventory
+from placesim.machine.links import NO_LINKS
 from placesim.ops.registry import Registry, load_registry
-from placesim.releases import find_release
 
 FILE_KEYS = (
     "name",

@@ -11,24 +11,14 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from placesim.devices.catalogue import GPU_MODELS
-from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS
-from placesim.devices.host_models import RATES
-from placesim.devices.inventory import MAX_COUNT
-from placesim.devices.links import KINDS, WAYS
-from placesim.dtypes import DTYPES, NAMES
-from placesim.formats.graph_file.body_entries import COND_KEYS, WHILE_KEYS
-from placesim.formats.graph_file.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS, OPTIMIZER_OPTIONS
-from placesim.formats.graph_file.devices import COUNT_KEYS, CPU_KEYS, GPU_KEYS, MODEL_KEYS, TASK_KEYS
-from placesim.formats.graph_file.entries import ENTRY_KEYS
-from placesim.formats.graph_file.functions import FUNCTION_KEYS
-from placesim.formats.graph_file.hosts import HOST_KEYS, PROFILE_KEYS
-from placesim.formats.graph_file.links import LINK_KEYS
-from placesim.formats.graph_file.raw_nodes import RAW_KEYS
-from placesim.formats.graph_file.reader import FILE_KEYS, VERSION_KEYS
-from placesim.formats.graph_file.steps import GENERATORS, STEP_KEYS
-from placesim.formats.graph_file.training_entries import MAKER
-from placesim.formats.graph_file.training_reader import (
+from placesim.core.dtypes import DTYPES, NAMES
+from placesim.core.releases import RELEASES
+from placesim.formats.graph_file.entries.control_flow_entries import COND_KEYS, WHILE_KEYS
+from placesim.formats.graph_file.entries.entries import ENTRY_KEYS
+from placesim.formats.graph_file.entries.functions import FUNCTION_KEYS
+from placesim.formats.graph_file.entries.raw_nodes import RAW_KEYS
+from placesim.formats.graph_file.entries.training_entries import MAKER
+from placesim.formats.graph_file.entries.training_fields import (
     AGGREGATION,
     APPLY_OPTIONS,
     GATES,
@@ -36,8 +26,13 @@ from placesim.formats.graph_file.training_reader import (
     MINIMIZE_OPTIONS,
     UNCONNECTED,
 )
-from placesim.formats.problems import FileProblems
-from placesim.formats.schemas import (
+from placesim.formats.graph_file.reader import FILE_KEYS, VERSION_KEYS
+from placesim.formats.graph_file.sections.config import CONFIG_FIELDS, FIELD_READERS, GRAPH_OPTIONS, OPTIMIZER_OPTIONS
+from placesim.formats.graph_file.sections.devices import COUNT_KEYS, CPU_KEYS, GPU_KEYS, MODEL_KEYS, TASK_KEYS
+from placesim.formats.graph_file.sections.hosts import HOST_KEYS, PROFILE_KEYS
+from placesim.formats.graph_file.sections.links import LINK_KEYS
+from placesim.formats.graph_file.sections.steps import GENERATORS, STEP_KEYS
+from placesim.formats.json_schema import (
     BOOLEAN,
     DIALECT,
     NUMBER,
@@ -51,10 +46,15 @@ from placesim.formats.schemas import (
     one_of_words,
     union_schema,
 )
+from placesim.formats.problems import FileProblems
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS
+from placesim.machine.host_models import RATES
+from placesim.machine.inventory import MAX_COUNT
+from placesim.machine.links import KINDS, WAYS
 from placesim.ops.registry import load_registry
-from placesim.releases import RELEASES
 
 _NULL: Schema = {"type": "null"}
 _COUNT = integer_schema(0, MAX_COUNT)

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from placesim.devices.names import DeviceName, format_spec, parse_python_spec
-from placesim.errors import GraphBuildError, UsageError
+from placesim.core.errors import GraphBuildError, UsageError
 from placesim.graph.graph import Graph, Node
+from placesim.machine.device_names import DeviceName, format_spec, parse_python_spec
 
 LAYER_KEY = "layer_ann"
 CONFIGURATION_FIELD, DEVICE_CONFIGURATIONS_FIELD = 26, 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import DTYPES, DataType
+from placesim.core.dtypes import DTYPES, DataType
 
 _NAMES = {
     1: "float",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError
 
 Known = np.ndarray[Any, Any]

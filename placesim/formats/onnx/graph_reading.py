@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from placesim.dtypes import DataType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import DataType
+from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, drop_device
 from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.formats.onnx.bodies import emitter_of
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.graph_reading import GraphReader

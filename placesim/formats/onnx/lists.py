@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DataType
+from placesim.core.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError
 from placesim.formats.onnx.values import Dims, Value, dims_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.errors import GraphFileError, Location, Problem, UsageError
+from placesim.core.errors import GraphFileError, Location, Problem, UsageError
 
 Message = Any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from placesim.errors import GraphBuildError
+from placesim.core.errors import GraphBuildError
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
 _SLASHES = re.compile(r"/{2,}")

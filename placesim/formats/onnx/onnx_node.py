@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placesim.dtypes import INT64, DataType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import INT64, DataType
+from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.values import Dims, Value
 from placesim.graph.graph import TensorRef
@@ -289,7 +289,7 @@ def _flat(items: Iterable[Any]) -> Iterable[Any]:
 
 
 def _wider() -> dict[str, tuple[DataType, ...]]:
-    from placesim.dtypes import DTYPES
+    from placesim.core.dtypes import DTYPES
 
     rows = {
         "half": "float double",

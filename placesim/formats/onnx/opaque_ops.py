@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.names import scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from placesim.collector import collector_paused
-from placesim.errors import GraphBuildError, GraphFileError, Location, Problem
-from placesim.escapes import escape_line
-from placesim.formats.annotations import device_annotations
+from placesim.core.errors import GraphBuildError, GraphFileError, Location, Problem
+from placesim.core.escaping import escape_line
+from placesim.core.process.gc_pause import collector_paused
+from placesim.core.protobuf_wire import WireError
+from placesim.formats.device_annotations import device_annotations
 from placesim.formats.onnx.devices import LayerRule, find_requested_devices
 from placesim.formats.onnx.families import find_row
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReader, Model
@@ -23,9 +24,8 @@ from placesim.formats.onnx.weights import lift_weights
 from placesim.formats.problems import FileProblems, spell
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
-from placesim.graph.steps import Fetch, GraphFile, GraphStep
+from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
 from placesim.ops.registry import Registry, load_registry
-from placesim.wire import WireError
 
 MAX_PROBLEMS = 100
 """A model with more is not read to its end."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DataType
-from placesim.errors import GraphBuildError
+from placesim.core.dtypes import DataType
+from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
 from placesim.graph.constants import check_size
@@ -79,7 +79,7 @@ class TensorReader:
         return self._external(entries)
 
     def _external(self, entries: dict[str, str]) -> memoryview:
-        from placesim.files.reading import read_file
+        from placesim.core.files.reader import read_file
 
         location = entries.get("location", "")
         if self._directory is None:

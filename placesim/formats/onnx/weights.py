@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from placesim.wire import BYTES, field_head, fields, message_field, number_field
+from placesim.core.protobuf_wire import BYTES, field_head, fields, message_field, number_field
 
 LIFTED = "placesim:lifted"
 """The key of `external_data` under which the number of a view stands."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from placesim.core.protobuf_wire import BYTES, VARINT, Field, field_head, fields, message_field, number_field
 from placesim.formats.onnx.devices import CONFIGURATION_FIELD, DEVICE_CONFIGURATIONS_FIELD
 from placesim.formats.onnx.reader import OnnxFile
-from placesim.wire import BYTES, VARINT, Field, field_head, fields, message_field, number_field
 
 WRITTEN = "placesim"
 """The name of the configuration."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BY_NUMBER, DataType
+from placesim.core.dtypes import BY_NUMBER, DataType
+from placesim.core.protobuf_wire import BYTES, WireError, fields, message_field
 from placesim.formats.tensorflow.messages import (
     Buffer,
     Message,
@@ -22,7 +23,6 @@ from placesim.formats.tensorflow.messages import (
 )
 from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Placeholder, Shape, TensorValue
-from placesim.wire import BYTES, WireError, fields, message_field
 
 LARGE_BYTES = 1 << 14
 """A node or an attr of more bytes than this is not parsed before its tensor's content has been set aside."""

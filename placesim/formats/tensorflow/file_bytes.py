@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from placesim.errors import UsageError
-from placesim.files.reading import read_stream_path
+from placesim.core.errors import UsageError
+from placesim.core.files.reader import read_stream_path
 
 
 def file_bytes(path: str | Path) -> bytes:

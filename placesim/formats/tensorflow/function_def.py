@@ -6,13 +6,13 @@ its attr `_function_def`, and written back from there.
 
 from __future__ import annotations
 
-from placesim.dtypes import BY_NUMBER
+from placesim.core.dtypes import BY_NUMBER
+from placesim.core.protobuf_wire import BYTES, WireError, fields
 from placesim.formats.tensorflow.attr_value import UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter, read_rest
 from placesim.graph.graph import FunctionArg, LibraryFunction, NodeDef
 from placesim.ops.attributes import AttrValue
-from placesim.wire import BYTES, WireError, fields
 
 REST = "_function_def"
 """The attr that holds the rest of a FunctionDef."""

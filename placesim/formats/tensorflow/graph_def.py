@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
 
-from placesim.collector import collector_paused
-from placesim.errors import GraphFileError, Location, Problem
-from placesim.escapes import escape_line
+from placesim.core.errors import GraphFileError, Location, Problem
+from placesim.core.escaping import escape_line
+from placesim.core.process.gc_pause import collector_paused
+from placesim.core.protobuf_wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
 from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
 from placesim.formats.problems import FileProblems, shorten_message
@@ -20,9 +21,8 @@ from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, mes
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import Graph, LibraryFunction
-from placesim.graph.steps import Config, GraphFile
+from placesim.graph.session_steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
-from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1

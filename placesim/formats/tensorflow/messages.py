@@ -15,10 +15,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from placesim.dtypes import DTYPES, REF_OFFSET
+from placesim.core.dtypes import DTYPES, REF_OFFSET
+from placesim.core.protobuf_wire import WireError
 from placesim.formats.recognition import is_text as looks_like_text
 from placesim.formats.tensorflow.session_messages import SESSION_ENUMS, SESSION_MESSAGES
-from placesim.wire import WireError
 
 PACKAGE = "tensorflow"
 Buffer = bytes | memoryview

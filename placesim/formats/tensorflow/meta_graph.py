@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from placesim.dtypes import BY_NUMBER, DataType
-from placesim.errors import GraphFileError, InvalidArgumentError, Location, Problem
+from placesim.core.dtypes import BY_NUMBER, DataType
+from placesim.core.errors import GraphFileError, InvalidArgumentError, Location, Problem
+from placesim.core.protobuf_wire import BYTES, WireError, fields
 from placesim.formats.tensorflow.attr_value import read_shape, read_string
 from placesim.formats.tensorflow.graph_def import file_errors, read_graph_def
 from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, parse
 from placesim.graph.graph import Graph, split_tensor_name
-from placesim.graph.steps import GraphFile
+from placesim.graph.session_steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 from placesim.ops.registry import Registry
-from placesim.wire import BYTES, WireError, fields
 
 _GRAPH_DEF = 2
 _VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables")

@@ -5,13 +5,13 @@ A MetaGraphDef holds the definitions of its ops.  Rule: `import_graph_def` with 
 
 from __future__ import annotations
 
+from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.attr_value import UnrepresentableValue, read_attr
 from placesim.formats.tensorflow.messages import Message
 from placesim.formats.tensorflow.node_def import keep_unread_attrs, write_entry
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
-from placesim.wire import WireError
 
 
 class NewAttrs:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
+from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
-from placesim.wire import BYTES, WireError, field_head, fields, message_field
 
 REST = "_node_def"
 """The attr that holds the rest of a NodeDef."""

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DOUBLE, FLOAT
+from placesim.core.dtypes import DOUBLE, FLOAT
+from placesim.core.protobuf_wire import BYTES, field_head
+from placesim.core.tensor_fields import value_field
 from placesim.ops.attributes import TensorValue
-from placesim.tensor_fields import value_field
-from placesim.wire import BYTES, field_head
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from placesim.errors import GraphFileError, Location, Problem
-from placesim.formats.annotations import device_annotations
+from placesim.core.errors import GraphFileError, Location, Problem
+from placesim.formats.device_annotations import device_annotations
 from placesim.formats.recognition import MODEL_FILES, FileKind, Format, recognise
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph, signature
 from placesim.formats.tensorflow.restoring import add_checkpoint_values
 from placesim.formats.tensorflow.saved_model import read_saved_model, read_saved_model_file
-from placesim.graph.steps import Feed, Fetch, GraphFile, GraphStep
+from placesim.graph.session_steps import Feed, Fetch, GraphFile, GraphStep
 from placesim.ops.registry import Registry
 
 

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
-from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
-from placesim.checkpoints.state import latest_checkpoint
-from placesim.errors import InvalidArgumentError, Location, NotFoundError, OpError
+from placesim.core.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
+from placesim.core.checkpoints.checkpoint_state import latest_checkpoint
+from placesim.core.checkpoints.tensor_slices import SliceSpec, parse_slice_spec
+from placesim.core.errors import InvalidArgumentError, Location, NotFoundError, OpError
+from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.messages import parse
 from placesim.graph.graph import Graph, LibraryFunction, Node, split_tensor_name
-from placesim.graph.steps import GraphFile
+from placesim.graph.session_steps import GraphFile
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
 from placesim.ops.categories import ASSIGNMENTS, CALLS, IDENTITIES_BY_SLOT, VARIABLES
-from placesim.wire import WireError
 
 _MAX_STEPS = 1_000_000
 _MAX_DEPTH = 100

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from placesim.checkpoints.checkpoint import index_path
-from placesim.errors import GraphFileError, Location, NotFoundError, Problem
-from placesim.files.containment import resolve_inside
+from placesim.core.checkpoints.checkpoint import index_path
+from placesim.core.errors import GraphFileError, Location, NotFoundError, Problem
+from placesim.core.files.containment import resolve_inside
+from placesim.core.protobuf_wire import BYTES, fields, last_message
 from placesim.formats.recognition import MODEL_FILES, find_model_file
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import file_errors
@@ -16,7 +17,6 @@ from placesim.formats.tensorflow.messages import Buffer, as_binary, parse
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph
 from placesim.formats.tensorflow.restoring import add_checkpoint_values
 from placesim.ops.registry import Registry
-from placesim.wire import BYTES, fields, last_message
 
 SERVE = "serve"
 _META_GRAPHS, _META_INFO = 2, 1

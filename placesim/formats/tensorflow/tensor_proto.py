@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import STRING, DataType
-from placesim.formats.tensorflow.messages import Buffer, Message, message_class
-from placesim.ops.attributes import TensorValue
-from placesim.tensor_fields import (
+from placesim.core.dtypes import STRING, DataType
+from placesim.core.protobuf_wire import WireError
+from placesim.core.tensor_fields import (
     PLAIN,
     Array,
     content_array,
@@ -23,7 +22,8 @@ from placesim.tensor_fields import (
     value_field,
     values_array,
 )
-from placesim.wire import WireError
+from placesim.formats.tensorflow.messages import Buffer, Message, message_class
+from placesim.ops.attributes import TensorValue
 
 # --- reading --------------------------------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from placesim.core.styled_text import StyledText, fill_template
 from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject
-from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import compare
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import Snapshot
-from placesim.marked import StyledText, fill_template
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:

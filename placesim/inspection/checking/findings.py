@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from placesim.errors import Location, PlacesimError
-from placesim.marked import Role, StyledText, fill_template, place
+from placesim.core.errors import Location, PlacesimError
+from placesim.core.styled_text import Role, StyledText, fill_template, place
 
 PLACEABLE = "placeable"
 """The rule that every graph is held to: that it can be placed."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from placesim.devices.names import DeviceName
+from placesim.core.styled_text import StyledText
 from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
-from placesim.inspection.device_names import short_device
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.summary import held_amounts, operations
-from placesim.marked import StyledText
+from placesim.machine.device_names import DeviceName
 from placesim.ops.categories import VARIABLES
 
 HOLDERS_SHOWN = 3

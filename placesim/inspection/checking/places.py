@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from placesim.core.styled_text import device, fill_template
 from placesim.inspection.checking.rule import DEVICE, EXCEPT, NODES, OPS, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
-from placesim.inspection.device_names import short_device
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import PlacedNode
-from placesim.marked import device, fill_template
 from placesim.ops.categories import IDENTITIES, VARIABLES
 
 

@@ -17,13 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from placesim.devices.names import parse_python_spec, parse_runtime_name
-from placesim.errors import GraphBuildError, GraphFileError, UsageError
-from placesim.files.reading import read_file
+from placesim.core.errors import GraphBuildError, GraphFileError, UsageError
+from placesim.core.files.reader import read_file
+from placesim.core.suggestions import did_you_mean
+from placesim.formats.graph_file.parsing.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.graph_file.plain_values import int_value, number_value, seconds_value, size_value, text_value
-from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
-from placesim.formats.problems import FileProblems, InvalidValue, key_position, own_position, spell, value_position
-from placesim.formats.schemas import (
+from placesim.formats.json_schema import (
     DIALECT,
     TEXT,
     Schema,
@@ -34,10 +33,11 @@ from placesim.formats.schemas import (
     one_of_words,
     union_schema,
 )
-from placesim.inspection.baseline import read_baseline
+from placesim.formats.problems import FileProblems, InvalidValue, key_position, own_position, spell, value_position
 from placesim.inspection.checking.rule import PolicyRule, RuleParameter
 from placesim.inspection.checking.rules import RULES, RuleUse
-from placesim.suggestions import did_you_mean
+from placesim.inspection.written_placement import read_baseline
+from placesim.machine.device_names import parse_python_spec, parse_runtime_name
 
 POLICY_KEYS = ("description", "rules")
 _MAX = 1 << 62

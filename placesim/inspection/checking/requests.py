@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from placesim.core.styled_text import device, fill_template, quote
 from placesim.inspection.checking.rule import EXCEPT, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
-from placesim.inspection.device_names import short_device
-from placesim.marked import device, fill_template, quote
+from placesim.inspection.short_device_names import short_device
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from placesim.errors import Location
+from placesim.core.errors import Location
+from placesim.core.styled_text import StyledText
 from placesim.inspection.checking.subject import Subject
-from placesim.marked import StyledText
 
 Values = Mapping[str, Any]
 """What a rule was told, by parameter; what it was not told has its default."""

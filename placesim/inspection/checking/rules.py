@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from placesim.errors import Location, UsageError
+from placesim.core.errors import Location, UsageError
+from placesim.core.styled_text import StyledText, device, fill_template, list_words
 from placesim.inspection.checking import agreement, load, places, requests, timing, transfers
 from placesim.inspection.checking.findings import PLACEABLE, Finding
 from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
-from placesim.inspection.device_names import short_names
+from placesim.inspection.short_device_names import short_names
 from placesim.inspection.snapshot import Snapshot, body_failure
-from placesim.marked import StyledText, device, fill_template, list_words
 
 _FAMILIES = (requests, transfers, places, load, timing, agreement)
 RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}

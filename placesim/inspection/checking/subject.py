@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from placesim.devices.names import DeviceName, parse_runtime_name
-from placesim.errors import Location
+from placesim.core.errors import Location
 from placesim.inspection.snapshot import PlacedNode, Snapshot
-from placesim.placement.bodies import Instantiation
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.placement.function_bodies import Instantiation
 from placesim.placement.placer import Placement
 
 if TYPE_CHECKING:
-    from placesim.prediction.study import TimeStudy
+    from placesim.prediction.time_breakdown import TimeStudy
 
 
 @dataclass(frozen=True)

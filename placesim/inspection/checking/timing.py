@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placesim.devices.names import DeviceName
-from placesim.graph.patterns import matcher
-from placesim.inspection.amounts import readable_seconds
+from placesim.core.styled_text import StyledText, device, fill_template
+from placesim.graph.node_patterns import matcher
+from placesim.inspection.byte_amounts import readable_seconds
 from placesim.inspection.checking.rule import FROM, TO, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
-from placesim.inspection.device_names import short_device
-from placesim.marked import StyledText, device, fill_template
-from placesim.prediction.study import StepBound, StepTime, TimeStudy, dearest_nodes
+from placesim.inspection.short_device_names import short_device
+from placesim.machine.device_names import DeviceName
+from placesim.prediction.time_breakdown import StepBound, StepTime, TimeStudy, dearest_nodes
 
 SHOWN = 3
 """So many of what takes most are named."""

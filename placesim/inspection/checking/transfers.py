@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.devices.names import DeviceName
-from placesim.inspection.amounts import Amount
+from placesim.core.styled_text import StyledText, device, fill_template
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.checking.rule import FROM, TO, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.summary import transfers_by_pair
-from placesim.marked import StyledText, device, fill_template
+from placesim.machine.device_names import DeviceName
 
 
 def _pairs(subject: Subject, values: Values) -> dict[tuple[str, str], Amount]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from placesim.devices.inventory import MAX_COUNT, Device, DeviceSet
-from placesim.devices.names import DeviceName, parse_runtime_name
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.graph.graph import Graph, Node
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind
 from placesim.inspection.explaining.edits import (
@@ -23,7 +21,9 @@ from placesim.inspection.explaining.edits import (
 )
 from placesim.inspection.explaining.proof import Proof
 from placesim.inspection.explaining.trials import Trial, Trials
-from placesim.placement.bodies import Instantiation
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.machine.inventory import MAX_COUNT, Device, DeviceSet
+from placesim.placement.function_bodies import Instantiation
 
 _MAX_DEVICES = 4
 """So many devices are tried in the place of one that is requested."""

@@ -12,12 +12,12 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import takewhile
 
-from placesim.devices.names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
-from placesim.errors import GraphBuildError, Location
+from placesim.core.errors import GraphBuildError, Location
+from placesim.core.styled_text import device, fill_template
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
-from placesim.marked import device, fill_template
+from placesim.machine.device_names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
 from placesim.ops.categories import VARIABLES
-from placesim.placement.labels import class_labels
+from placesim.placement.colocation_labels import class_labels
 
 
 class AnnotationKind(IntEnum):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from placesim.devices.catalogue import DEFAULT_MODEL
-from placesim.devices.gpu_memory import describe_gpu, gpu_memory_limit
-from placesim.devices.inventory import Device, DeviceSet
-from placesim.devices.names import DeviceName
-from placesim.dtypes import DataType
-from placesim.errors import Location
-from placesim.escapes import escape_line
+from placesim.core.dtypes import DataType
+from placesim.core.errors import Location
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import StyledText, device, fill_template
 from placesim.graph.graph import Graph
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations, copy_node, replace_nodes
-from placesim.marked import StyledText, device, fill_template
+from placesim.machine.device_names import DeviceName
+from placesim.machine.gpu_memory import describe_gpu, gpu_memory_limit
+from placesim.machine.gpu_models import DEFAULT_MODEL
+from placesim.machine.inventory import Device, DeviceSet
 
 
 class Reach(IntEnum):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
+from placesim.core.suggestions import did_you_mean
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
@@ -16,9 +17,8 @@ from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of_body
 from placesim.inspection.explaining.releases import ReleaseDifference, ReleaseTrials
 from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
 from placesim.inspection.snapshot import PlacedNode, ReportedError, SimulationState, Snapshot, failure_of
-from placesim.placement.bodies import CalledBody, bodies_of
+from placesim.placement.function_bodies import CalledBody, bodies_of
 from placesim.placement.placer import Placement
-from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.prediction.node_costs import NodeCostEstimate, NodeCosts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.graph.graph import Node, Signature
 from placesim.ops.attributes import AttrValue, format_attr_value
 from placesim.ops.definitions import KernelDef
-from placesim.ops.kernels import find_kernel
+from placesim.ops.kernel_lookup import find_kernel
 from placesim.ops.registry import Registry
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.devices.names import ANY
-from placesim.escapes import escape_line
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import list_words
 from placesim.graph.graph import Node, Signature
-from placesim.inspection.amounts import readable_seconds
-from placesim.inspection.device_names import short_names
+from placesim.inspection.byte_amounts import readable_seconds
 from placesim.inspection.explaining.annotations import AnnotationKind
 from placesim.inspection.explaining.kernel_support import KernelSupport
 from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of, proofs_of_body
+from placesim.inspection.short_device_names import short_names
 from placesim.inspection.snapshot import SimulationState
-from placesim.marked import list_words
+from placesim.machine.device_names import ANY
 from placesim.placement.colocation import Cause, Union
 from placesim.placement.constraints import SoftStep, SupportedTypes
 from placesim.placement.reasons import DeviceChoice, Reason

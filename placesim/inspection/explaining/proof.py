@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from placesim.devices.names import ANY, DeviceName, parse_runtime_name
-from placesim.errors import Location
+from placesim.core.errors import Location
+from placesim.core.styled_text import StyledText, device, fill_template, join_texts
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations
 from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
 from placesim.inspection.snapshot import SimulationState
-from placesim.marked import StyledText, device, fill_template, join_texts
-from placesim.placement.bodies import CalledBody, Instantiation, body_node
+from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.placement.colocation import Cause, ColocationGraph, Union
 from placesim.placement.constraints import Constraints, SoftStep, soften
+from placesim.placement.function_bodies import CalledBody, Instantiation, body_node
 from placesim.placement.placer import Placement
 from placesim.placement.reasons import DeviceChoice, Reason
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from placesim.devices.inventory import DeviceSet
+from placesim.core.releases import CURRENT, Release
 from placesim.graph.graph import Graph, Node
 from placesim.inspection.explaining.edits import Setting
 from placesim.inspection.explaining.trials import NODE_BUDGET, place_setting
-from placesim.ops.kernels import find_kernel
+from placesim.machine.inventory import DeviceSet
+from placesim.ops.kernel_lookup import find_kernel
 from placesim.ops.registry import load_registry
 from placesim.placement.placer import Placement
 from placesim.placement.xla_types import XLA_TYPES
-from placesim.releases import CURRENT, Release
 
 
 class _Rule(NamedTuple):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placesim.devices.inventory import Device
-from placesim.errors import OpError
+from placesim.core.errors import OpError
 from placesim.graph.graph import Graph
 from placesim.inspection.explaining.edits import Edit, Reach, Setting
-from placesim.placement.bodies import bodies_of, device_at, logged_nodes
+from placesim.machine.inventory import Device
+from placesim.placement.function_bodies import bodies_of, device_at, logged_nodes
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placesim.devices.names import ANY, parse_runtime_name
 from placesim.graph.graph import TensorRef
 from placesim.inspection.picturing.picture import Picture, pictured_graphs
+from placesim.machine.device_names import ANY, parse_runtime_name
 from placesim.ops.attributes import format_attr_value
 
 MAX_LETTERS = 200
@@ -44,8 +44,8 @@ def output_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
     if not graphs:
         yield from ((),) * len(picture.nodes)
         return
-    from placesim.runtime.graph_shapes import GraphShapes
-    from placesim.runtime.shapes import format_dims
+    from placesim.ops.kernels.shapes import format_dims
+    from placesim.runtime.shapes.graph_shapes import GraphShapes
 
     for graph in graphs:
         shapes = GraphShapes(graph)

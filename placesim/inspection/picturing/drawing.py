@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.amounts import Amount
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture
 from placesim.inspection.picturing.scopes import Scope
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placesim.devices.names import ANY, parse_runtime_name
 from placesim.inspection.explaining.alternatives import Alternatives
 from placesim.inspection.explaining.inquiry import Inquiry
 from placesim.inspection.explaining.trials import LEAST_TRIALS
 from placesim.inspection.picturing.picture import UNPLACED, Picture
 from placesim.inspection.snapshot import SimulationState
+from placesim.machine.device_names import ANY, parse_runtime_name
 from placesim.placement.placer import Placement
 
 NODE_BUDGET = 300_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.amounts import Amount
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import UNPLACED, Picture

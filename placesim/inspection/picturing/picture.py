@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.errors import Location
+from placesim.core.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
-from placesim.inspection.amounts import Amount, amounts_by
+from placesim.inspection.byte_amounts import Amount, amounts_by
 from placesim.inspection.snapshot import SimulationState, Snapshot
-from placesim.placement.bodies import Bodies, CalledBody
-from placesim.runtime.outcome import TransferRow
-from placesim.runtime.transfer_kinds import TransferKind
+from placesim.placement.function_bodies import Bodies, CalledBody
+from placesim.runtime.partitioning.transfer_kinds import TransferKind
+from placesim.runtime.sessions.outcome import TransferRow
 
 if TYPE_CHECKING:
     from placesim.placement.placer import Placement
     from placesim.prediction.node_costs import NodeCosts
     from placesim.runtime.accounting.usage import DeviceUsage
-    from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 CONTROL_SLOT = -1
 UNPLACED = -1
@@ -170,8 +170,8 @@ def _sources(node: Node) -> tuple[InputSource, ...]:
 
 def node_bytes(graph: Graph) -> list[int | None]:
     """For each node the bytes of its outputs by their static shapes; a variable's handle counts as the variable."""
-    from placesim.runtime.costs import total_bytes
-    from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.shapes.graph_shapes import GraphShapes
+    from placesim.runtime.shapes.node_costs import total_bytes
 
     shapes = GraphShapes(graph)
     return [total_bytes(*_outputs(node, shapes)) for node in graph.nodes]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from placesim.inspection.amounts import Amount, sum_amounts
+from placesim.inspection.byte_amounts import Amount, sum_amounts
 from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
 

@@ -14,7 +14,7 @@ from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.contiguous import group_order, split_order
 from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.problem import Plan, PlanningProblem, can_run_all, find_overfull_devices
-from placesim.planning.search import Search
+from placesim.planning.search_budget import Search
 
 FIRST_ROUND = 150_000
 LONGER = 2

@@ -15,7 +15,7 @@ import numpy as np
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.contiguous import DeviceClass, group_devices, increment_count, used_counts
 from placesim.planning.problem import Plan, PlanningProblem
-from placesim.planning.search import Search
+from placesim.planning.search_budget import Search
 
 MAX_SETS = 4000
 MAX_WORK = 12_000_000_000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from placesim.planning.loads import load_plan
 from placesim.planning.problem import Plan, PlanningProblem
-from placesim.planning.search import Search
+from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
 """An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""

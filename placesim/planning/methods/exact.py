@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+from placesim.machine.timelines.workload import Cores
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.peaks import peak_plan
 from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemTensor
 from placesim.planning.schedules import PrioritySchedules, assignments, heads, tails
-from placesim.planning.search import Search
-from placesim.planning.windows import LinkTimes, Windows
-from placesim.timelines.workload import Cores
+from placesim.planning.search_budget import Search
+from placesim.planning.time_windows import LinkTimes, Windows
 
 MAX_TASKS = 2000
 MAX_CHOICES = 12_000

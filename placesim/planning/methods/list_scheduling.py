@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
-from placesim.planning.search import Search
+from placesim.planning.search_budget import Search
 
 
 def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import PrioritySchedules, tails
-from placesim.planning.search import Search
+from placesim.planning.search_budget import Search
 
 DRAWN = 200
 """How many times ranks are disturbed before they are annealed."""

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
-from placesim.dtypes import FLOAT, DataType
-from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Dims, Load
-from placesim.prediction.host_loads.products import product_part, product_parts
-from placesim.prediction.node_work import NodeShapes
-from placesim.runtime.kernels.nn.correlation import (
+from placesim.core.dtypes import FLOAT, DataType
+from placesim.ops.kernels.blocks.work_parts import BLOCK_BYTES
+from placesim.ops.kernels.nn.correlation import (
     LONG_BLOCK,
     SMALL_FILTER,
     TALL_BLOCK,
@@ -19,10 +17,12 @@ from placesim.runtime.kernels.nn.correlation import (
     blocks_of,
     mirrored,
 )
-from placesim.runtime.kernels.nn.patches import is_pointwise, whole
-from placesim.runtime.kernels.nn.windows import SpatialWindow, explicit_pairs, layout_of, windows_of
-from placesim.runtime.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
-from placesim.runtime.kernels.parts import BLOCK_BYTES
+from placesim.ops.kernels.nn.patches import is_pointwise, whole
+from placesim.ops.kernels.nn.windows import SpatialWindow, explicit_pairs, layout_of, windows_of
+from placesim.ops.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
+from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Dims, Load
+from placesim.prediction.host_loads.products import product_part, product_parts
+from placesim.prediction.node_work import NodeShapes
 
 
 class ConvolutionSizes(NamedTuple):

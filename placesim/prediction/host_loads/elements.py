@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from math import ceil, inf, prod
 from typing import NamedTuple
 
+from placesim.ops.kernels.blocks.elementwise_blocks import PART_BYTES as ELEMENT_PART_BYTES
+from placesim.ops.kernels.blocks.elementwise_blocks import part_count
+from placesim.ops.kernels.nn.normalization import PIXEL_BYTES
+from placesim.ops.kernels.state.optimizers import PART_BYTES
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.host_loads.products import product_parts
 from placesim.prediction.node_work import NodeShapes
-from placesim.runtime.kernels.element_parts import PART_BYTES as ELEMENT_PART_BYTES
-from placesim.runtime.kernels.element_parts import part_count
-from placesim.runtime.kernels.nn.normalization import PIXEL_BYTES
-from placesim.runtime.kernels.state.optimizers import PART_BYTES
 
 
 class Passes(NamedTuple):

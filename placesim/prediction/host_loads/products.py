@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil, prod
 
+from placesim.ops.kernels.linalg.products import SUMMED, cut_of
 from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.node_work import NodeShapes
-from placesim.runtime.kernels.linalg.products import SUMMED, cut_of
 
 ALIASED_BYTES = 4096
 """Rows of a multiple of so many bytes lie in the same few places of a cache, and drive each other out of it."""

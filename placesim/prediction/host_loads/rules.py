@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
+from placesim.ops.process.memory_limit import FEW_ELEMENTS
 from placesim.prediction.host_loads.convolutions import filter_gradient, forward, input_gradient
 from placesim.prediction.host_loads.elements import (
     PASSES,
@@ -28,8 +29,7 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.host_loads.products import matrices
 from placesim.prediction.host_loads.windows import depthwise, pooling
 from placesim.prediction.node_work import DISPATCHED, NodeShapes
-from placesim.runtime.allocation import KEEPING
-from placesim.runtime.process_memory import FEW_ELEMENTS
+from placesim.runtime.executors.output_sizes import KEEPING
 
 MAPPED_BYTES = 32 << 20
 """Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, prod
 
+from placesim.ops.kernels.blocks.work_parts import shares
+from placesim.ops.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
+from placesim.ops.kernels.nn.pools import IMAGES_BYTES
+from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.host_loads.convolutions import convolution_of
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.node_work import NodeShapes
-from placesim.runtime.kernels.nn.depthwise import blocks_of as depthwise_blocks_of
-from placesim.runtime.kernels.nn.pools import IMAGES_BYTES
-from placesim.runtime.kernels.nn.windows import layout_of
-from placesim.runtime.kernels.parts import shares
 
 
 def depthwise(kind: str) -> Callable[[NodeShapes], Load]:

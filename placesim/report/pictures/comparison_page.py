@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from placesim.escapes import escape_line
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
-from placesim.inspection.device_names import short_names
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.inspection.memory_study import MemoryStudy
+from placesim.inspection.memory_requirements import MemoryStudy
 from placesim.report.pictures.shell import Shell, page_json
 from placesim.report.text.memory import device_labels, memory_document, requirements
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from placesim.escapes import escape_line
+from placesim.core.escaping import escape_line
 from placesim.inspection.picturing.drawing import Drawing, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, choose_open_scopes, walk

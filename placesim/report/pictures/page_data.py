@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence, Set
 from shlex import quote
 from typing import Any, TypeVar
 
-from placesim.inspection.device_names import short_names
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
-from placesim.inspection.memory_study import name_of
+from placesim.inspection.memory_requirements import name_of
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.edits import node_edits
 from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, page_tree
+from placesim.inspection.short_device_names import short_names
 from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")

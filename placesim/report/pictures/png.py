@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.errors import UsageError
+from placesim.core.errors import UsageError
 
 SCALE = 2
 """Pixels of the picture to a CSS pixel, so that it is sharp on fine screens and in print."""

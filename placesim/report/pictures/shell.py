@@ -17,7 +17,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any, NamedTuple
 
-from placesim.escapes import escape_json, escape_line
+from placesim.core.escaping import escape_json, escape_line
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
 """The scripts of all pages, before their own."""

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Set
 from html import escape
 from typing import NamedTuple
 
-from placesim.escapes import escape_line
-from placesim.inspection.amounts import Amount
-from placesim.inspection.device_names import short_names
+from placesim.core.escaping import escape_line
+from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.picturing.details import device_tasks, device_work
 from placesim.inspection.picturing.lanes import ScopePiece, Wire, arrange_lanes
 from placesim.inspection.picturing.picture import UNPLACED, Picture
 from placesim.inspection.picturing.scopes import Scope, find_open_scopes, page_tree, scope_tree
+from placesim.inspection.short_device_names import short_names
 from placesim.report.pictures.curves import Curve, End
 from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern, mix_colours, pattern_colour
 from placesim.report.pictures.text_width import fit_text, text_width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.prediction.sweeps import Sweep
+from placesim.prediction.sweep_rows import Sweep
 from placesim.report.pictures.shell import Shell, page_json
 from placesim.report.text.sweep import sweep_document
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DataType
-from placesim.errors import UsageError
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_names
+from placesim.core.dtypes import DataType
+from placesim.core.errors import UsageError
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
 from placesim.prediction.spans import StepSpan, StepSpans, step_spans
-from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.text.timing import time_document
 
 DIGITS = 10

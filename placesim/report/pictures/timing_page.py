@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.prediction.study import TimeStudy
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Button, Shell, compress_json
 from placesim.report.pictures.timing_data import timing_document
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from placesim.inspection.amounts import Amount
-from placesim.inspection.amounts import readable_seconds as readable_seconds
+from placesim.inspection.byte_amounts import Amount
+from placesim.inspection.byte_amounts import readable_seconds as readable_seconds
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from placesim.devices.inventory import DeviceSet
-from placesim.devices.names import parse_runtime_name
-from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
-from placesim.escapes import escape_line
+from placesim.core.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import Role, StyledText
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs, node_tag, replace_tags
-from placesim.marked import Role, StyledText
+from placesim.machine.device_names import parse_runtime_name
+from placesim.machine.inventory import DeviceSet
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order

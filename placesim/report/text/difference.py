@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_device
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import Role, StyledText, fill_template
 from placesim.inspection.difference import Difference, PeakChange, ScopeMove
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError
 from placesim.inspection.time_difference import Duration, StepDifference, StepInterval, TimeChange
-from placesim.marked import Role, StyledText, fill_template
 from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 

@@ -7,10 +7,9 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any
 
-from placesim.devices.names import parse_runtime_name
-from placesim.errors import Location
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_device
+from placesim.core.errors import Location
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import Role, StyledText, device, fill_template, join_texts, list_words, place, quote
 from placesim.inspection.explaining.alternatives import Alternatives
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
@@ -18,9 +17,10 @@ from placesim.inspection.explaining.kernel_support import Exclusion, KernelSuppo
 from placesim.inspection.explaining.proof import GroupBounds, IgnoredLabelProof, LostRequest, Merge, Proof, ProofGroup
 from placesim.inspection.explaining.releases import ReleaseDifference
 from placesim.inspection.explaining.trials import Trial
+from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import PlacedNode, ReportedError, failure_of
-from placesim.marked import Role, StyledText, device, fill_template, join_texts, list_words, place, quote
-from placesim.placement.bodies import CalledBody, Instantiation
+from placesim.machine.device_names import parse_runtime_name
+from placesim.placement.function_bodies import CalledBody, Instantiation
 from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCostEstimate
 from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.errors import GraphFileError, Location, PlacesimError, Problem, shown_type
-from placesim.escapes import escape
+from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem, shown_type
+from placesim.core.escaping import escape
+from placesim.core.styled_text import StyledText, one_line
 from placesim.inspection.checking.findings import Finding
-from placesim.marked import StyledText, one_line
 from placesim.report.text.tables import TableSpec
 
 

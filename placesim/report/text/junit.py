@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape as quote
 
-from placesim.errors import PlacesimError
-from placesim.escapes import escape, escape_line
+from placesim.core.errors import PlacesimError
+from placesim.core.escaping import escape, escape_line
 from placesim.inspection.checking.findings import PLACEABLE, CheckResult, Finding
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from placesim.devices.gpu_memory import GpuLogLine as CreationLine
-from placesim.devices.inventory import Device
-from placesim.escapes import escape_line
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import Role, StyledText, device
 from placesim.graph.graph import Graph, Signature
-from placesim.marked import Role, StyledText, device
+from placesim.machine.gpu_memory import GpuLogLine as CreationLine
+from placesim.machine.inventory import Device
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]

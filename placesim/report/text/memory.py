@@ -21,9 +21,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_names
-from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.core.escaping import escape_line
+from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.tables import TableSpec

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.escapes import escape_line
-from placesim.graph_plans.study import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
-from placesim.inspection.device_names import short_names
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.tables import TableSpec

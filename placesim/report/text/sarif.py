@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from placesim.escapes import escape_line
+from placesim.core.escaping import escape_line
 from placesim.inspection.checking.findings import Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_names
+from placesim.core.escaping import escape_line
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, find_open_scopes, scope_tree, unfold
-from placesim.placement.bodies import Repeat
+from placesim.inspection.short_device_names import short_names
+from placesim.placement.function_bodies import Repeat
 from placesim.report.text.amounts import plain_bytes
 from placesim.report.text.tables import TableSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from placesim.runtime.shapes import format_dims
+from placesim.ops.kernels.shapes import format_dims
 
 if TYPE_CHECKING:
     from placesim.formats.tensorflow.meta_graph import ModelSignature, TensorUse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from placesim.errors import Location
-from placesim.escapes import escape_line
+from placesim.core.errors import Location
+from placesim.core.escaping import escape_line
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import find_tags, replace_tags
 

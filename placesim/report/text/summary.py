@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.inspection.amounts import Amount
-from placesim.inspection.device_names import short_names
+from placesim.inspection.byte_amounts import Amount
+from placesim.inspection.short_device_names import short_names
 from placesim.inspection.summary import DeviceSummary
 from placesim.report.text.amounts import readable_bytes, readable_size
 

@@ -12,9 +12,9 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_names
-from placesim.prediction.sweeps import RESULTS, Sweep, SweepIdentity, SweepRow
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
+from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
 from placesim.report.text.tables import markdown_table
 
 NOTHING = "-"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from placesim.escapes import escape_line
+from placesim.core.escaping import escape_line
 
 _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.devices.links import is_free
-from placesim.escapes import escape_line
-from placesim.inspection.device_names import short_names
-from placesim.prediction.study import (
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
+from placesim.machine.links import is_free
+from placesim.prediction.time_breakdown import (
     DeviceTime,
     LinkTime,
     NodeRun,

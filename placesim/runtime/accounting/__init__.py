@@ -1,0 +1,1 @@
+"""Memory accounting: the buffers of a session's devices, and reports where there is no room."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placesim.ops.attributes import names_functions
-from placesim.runtime.graph_shapes import GraphShapes
-from placesim.runtime.prepared import CachedStep
-from placesim.runtime.program import Program, needs_dataflow
-from placesim.runtime.shapes import Dims, is_fully_defined
+from placesim.ops.kernels.shapes import Dims, is_fully_defined
+from placesim.runtime.executors.program import Program, needs_dataflow
+from placesim.runtime.partitioning.prepared_step import CachedStep
+from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def has_fixed_shapes(prepared: CachedStep, arguments: Sequence[Dims]) -> bool:

@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from placesim.dtypes import RESOURCE
-from placesim.errors import OpError
+from placesim.core.dtypes import RESOURCE
+from placesim.core.errors import OpError
 from placesim.graph.graph import Node, Signature
-from placesim.memory.buffers import Buffer, OutOfMemory
-from placesim.memory.dump import DumpLine
-from placesim.memory.sources import Clock, DeviceSource
+from placesim.machine.memory.allocator_log import DumpLine
+from placesim.machine.memory.buffer_sources import Clock, DeviceSource
+from placesim.machine.memory.buffers import Buffer, OutOfMemory
 from placesim.ops.attributes import names_functions
-from placesim.runtime.accounting.errors import (
+from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource, value_dims
+from placesim.ops.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
+from placesim.runtime.accounting.default_rule import PlainKernel, is_plain
+from placesim.runtime.accounting.node_sites import ENDS, OWNED_OUTPUTS, Site
+from placesim.runtime.accounting.out_of_memory import (
     FailureUsage,
     MemoryFailure,
     ReportOptions,
@@ -28,16 +32,12 @@ from placesim.runtime.accounting.errors import (
     kernel_failure,
     value_error,
 )
-from placesim.runtime.accounting.plain import PlainKernel, is_plain
-from placesim.runtime.accounting.sites import ENDS, OWNED_OUTPUTS, Site
-from placesim.runtime.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
-from placesim.runtime.memory_types import memory_types
-from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.resources import ResourceHandle, ResourceManager, VariableResource, value_dims
+from placesim.runtime.executors.program import DeviceState, Instruction, Program
+from placesim.runtime.partitioning.memory_types import memory_types
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.step_account import Call
-    from placesim.runtime.recording import ExecutionRecorder
+    from placesim.runtime.recording.recorder import ExecutionRecorder
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""

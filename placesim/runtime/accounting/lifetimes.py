@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from placesim.memory.buffers import Buffer
-from placesim.memory.sources import JournalEntry
-from placesim.runtime.recording import Execution, ExecutionRecorder
+from placesim.machine.memory.buffer_sources import JournalEntry
+from placesim.machine.memory.buffers import Buffer
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 BEFORE = -1
 """Stands for an execution: the buffer was there when the step began."""

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.memory.buffers import Buffer
-from placesim.memory.sources import DeviceSource, JournalEntry
+from placesim.machine.memory.buffer_sources import DeviceSource, JournalEntry
+from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.accounting.ledger import Ledger
 
 CURVE_POINTS = 240

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.generated_functions import gen
 
 
 def space_to_depth(input: Any, block_size: Any, name: str | None = None, data_format: str = "NHWC") -> Any:
@@ -53,12 +53,12 @@ def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Any, Any]:
     """`tf.required_space_to_batch_paddings`: the least paddings with which blocks fit, and the crops that take them off."""
-    from placesim.tf1 import dtypes
     from placesim.tf1.array.creation import zeros
     from placesim.tf1.array.shaping import stack
-    from placesim.tf1.constant_values import constant_value
-    from placesim.tf1.conversion import convert_to_tensor
-    from placesim.tf1.scopes import name_scope
+    from placesim.tf1.graphs.default_graph_scopes import name_scope
+    from placesim.tf1.ops.constant_values import constant_value
+    from placesim.tf1.ops.conversion import convert_to_tensor
+    from placesim.tf1.types import dtypes
 
     with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
         sizes: Any = convert_to_tensor(input_shape, dtypes.int32, name="input_shape")

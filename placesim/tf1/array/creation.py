@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.constant_values import constant_value_as_shape
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.dimensions import Dimension, dimension_value
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value_as_shape
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.dimensions import Dimension, dimension_value
+from placesim.tf1.types.shapes import TensorShape
 
 _CONST_ELEMENTS = 1000
 """Fewer equal elements are one Const, more a Fill."""

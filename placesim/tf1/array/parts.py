@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
 from placesim.tf1.array.creation import ones, zeros
 from placesim.tf1.array.shaping import concat, expand_dims, rank, reshape, shape, squeeze, stack
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
 
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:

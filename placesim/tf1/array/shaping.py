@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
 from placesim.tf1.array.creation import set_static_shape
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.dimensions import Dimension
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.dimensions import Dimension
+from placesim.tf1.types.shapes import TensorShape
 
 # --- what is known of a tensor --------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """`tf.broadcast_static_shape`.  Raises ValueError."""
-    from placesim.runtime.shapes import ShapeError, broadcast
+    from placesim.ops.kernels.shapes import ShapeError, broadcast
 
     one, two = TensorShape(shape_x), TensorShape(shape_y)
     try:

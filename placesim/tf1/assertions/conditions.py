@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.math.reductions import reduce_all
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
 
 
 def _assert(condition: Any, data: Any, summarize: Any) -> Any:
@@ -148,8 +148,8 @@ def verify_tensor_all_finite(
     t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None
 ) -> Any:
     """`tf.verify_tensor_all_finite`."""
-    from placesim.tf1.arguments import renamed
-    from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.graphs.grouping import with_dependencies
+    from placesim.tf1.ops.arguments import renamed
 
     x, message = renamed("x", x, "t", t), renamed("message", message, "msg", msg)
     with name_scope(name, "VerifyFinite", [x]):

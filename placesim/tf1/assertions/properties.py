@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
 from placesim.tf1.assertions.conditions import _assert, _names, _prefix
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import rank as rank_of
 from placesim.tf1.array.shaping import shape_of
 from placesim.tf1.assertions.conditions import _assert, _prefix, assert_type
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str) -> Any:

@@ -10,10 +10,10 @@ from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.layer_scopes import layer_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs, collect_variable, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.layers.layer import smart_cond, smart_constant
 from placesim.tf1.layers.normalization import BatchNormalization
-from placesim.tf1.missing import not_there
 from placesim.tf1.optimizers.averages import assign_moving_average
 
 _UPDATE_OPS = GraphKeys.UPDATE_OPS

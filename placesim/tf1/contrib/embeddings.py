@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.variables import model_variable
-from placesim.tf1.missing import not_there
+from placesim.tf1.importing.missing_names import not_there
 
 
 def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None) -> Any:

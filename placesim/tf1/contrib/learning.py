@@ -104,7 +104,7 @@ def train(
     if logdir is None and summary_op not in (_DEFAULT, None):
         raise ValueError("Cannot provide summary_op because logdir=None")
     if sync_optimizer is not None or trace_every_n_steps is not None:
-        from placesim.tf1.missing import not_there
+        from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("contrib.slim.learning.train with sync_optimizer or trace_every_n_steps", "without them it is")
     graph = graph or tf.get_default_graph()

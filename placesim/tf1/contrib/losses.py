@@ -7,8 +7,8 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.losses import add_loss as put_loss
-from placesim.tf1.missing import not_there
 
 
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Any:

@@ -9,7 +9,7 @@ import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
-from placesim.tf1.missing import not_there
+from placesim.tf1.importing.missing_names import not_there
 
 _ZEROS = tf.zeros_initializer()
 

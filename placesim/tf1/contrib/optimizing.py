@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.missing import not_there
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.optimizers.steps import assert_global_step, get_global_step
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[[Any], Any]] = {

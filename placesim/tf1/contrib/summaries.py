@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
 
 _ACTIVATIONS = ("Relu", "Softplus", "Relu6")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 _USE_GLOBAL_STEP = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.optimizers.steps import assert_global_step, get_global_step
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 

@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from placesim.tf1 import dtypes, nest
 from placesim.tf1.array.shaping import stack
 from placesim.tf1.control_flow.contexts import ControlFlowContext, is_in, outside
 from placesim.tf1.control_flow.switching import merge, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.control_flow.versions import is_version_2
-from placesim.tf1.conversion import constant, convert_n_to_tensor, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_sum
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.ops.conversion import constant, convert_n_to_tensor, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.types import dtypes, nest
 
 
 class CondContext(ControlFlowContext):

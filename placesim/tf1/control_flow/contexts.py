@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.tf1.control_flow.switching import LOOP_ENTERS, LOOP_EXITS, SWITCHES
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
     from placesim.tf1.control_flow.loops import WhileContext

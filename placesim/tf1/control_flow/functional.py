@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.array.shaping import shape
 from placesim.tf1.control_flow.loops import while_loop
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape
 
 
 @contextmanager

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.contexts import ControlFlowContext, check_inputs, output_context, outside
 from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.control_flow.versions import is_version_2
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape, as_shape
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape, as_shape
 
 if TYPE_CHECKING:
     from placesim.tf1.gradients.loop_state import GradLoopState

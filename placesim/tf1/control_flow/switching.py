@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.generated_functions import gen
 
 LOOP_EXITS = frozenset(("Exit", "RefExit"))
 LOOP_ENTERS = frozenset(("Enter", "RefEnter"))

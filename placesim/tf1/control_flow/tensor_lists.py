@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.constant_values import constant_value
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.math.casting import cast
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
 
 
 def element_shape_argument(shape: TensorShape) -> Any:

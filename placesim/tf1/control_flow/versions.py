@@ -7,7 +7,7 @@ _is_version_2 = False
 
 def is_version_2() -> bool:
     """`tf.control_flow_v2_enabled`."""
-    from placesim.tf1.graph import get_default_graph
+    from placesim.tf1.graphs.graph import get_default_graph
 
     return _is_version_2 or get_default_graph().control_flow_is_version_2
 

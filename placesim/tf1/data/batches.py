@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.type_specs import TensorSpec
 
 
 def static_size(size: Tensor, drops: Tensor) -> int | None:
@@ -108,7 +108,7 @@ def padded_batch(
 
 
 def _static_shape(shape: Tensor) -> TensorShape:
-    from placesim.tf1.constant_values import constant_value_as_shape
+    from placesim.tf1.ops.constant_values import constant_value_as_shape
 
     return constant_value_as_shape(shape)
 
@@ -176,7 +176,7 @@ def _padding_value(value: Any, leaf: TensorSpec) -> Tensor:
 
 def sparse_batch(dataset: Dataset, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
     """Several elements as one sparse tensor."""
-    from placesim.tf1.type_specs import SparseTensorSpec
+    from placesim.tf1.types.type_specs import SparseTensorSpec
 
     shape = _padded_shape(row_shape, TensorShape(None))
     known = TensorShape([None]).concatenate(_static_shape(shape))

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
 from placesim.tf1.array.parts import where
-from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.datasets import Dataset
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
 
 
 def bucket_by_sequence_length(
@@ -60,7 +60,7 @@ def bucket_by_sequence_length(
         filler = None
         if pads_to_boundary:
             from placesim.tf1.control_flow.conditionals import Assert
-            from placesim.tf1.scopes import control_dependencies
+            from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 
             told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
             last = constant(len(batch_sizes) - 1, dtypes.int64)

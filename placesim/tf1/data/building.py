@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from placesim.ops.registry import load_registry
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.options import merged
-from placesim.tf1.generated import gen
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 if TYPE_CHECKING:
     from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import make, number, transformed
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.options import Options, merged
 from placesim.tf1.data.seeds import seed_tensors
-from placesim.tf1.scopes import colocate_with
+from placesim.tf1.graphs.default_graph_scopes import colocate_with
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.types import dtypes
 
 AUTOTUNE = -1
 """As many as the runtime thinks best."""

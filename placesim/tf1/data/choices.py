@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import expand_dims, squeeze
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, structures
 from placesim.tf1.data.building import make
 from placesim.tf1.data.changes import not_divided
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.sources import random_numbers, zipped
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import VERSION_2, element_attrs, metadata, transformed
 from placesim.tf1.data.options import Options
-from placesim.tf1.generated import gen
-from placesim.tf1.missing import not_there
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.ops.generated_functions import gen
 
 
 class Dataset(metaclass=ABCMeta):  # noqa: B024 - of the class that TensorFlow tells

@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.data import batches, changes, mapping
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
-from placesim.tf1.missing import not_there
+from placesim.tf1.importing.missing_names import not_there
 
 Transformation = Callable[[Dataset], Dataset]
 

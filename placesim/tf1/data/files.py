@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, sources
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.type_specs import TensorSpec
 
 _BUFFER_BYTES = 256 * 1024
 
@@ -136,8 +136,8 @@ def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: s
     """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
     from placesim.tf1.array.shaping import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert
-    from placesim.tf1.generated import gen
-    from placesim.tf1.scopes import control_dependencies, name_scope
+    from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+    from placesim.tf1.ops.generated_functions import gen
     from placesim.tf1.strings import reduce_join
 
     with name_scope("list_files"):

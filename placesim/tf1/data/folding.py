@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import constant
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import element_attrs, metadata, transformed
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import ElementFunction
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.math.casting import cast
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.type_specs import TensorSpec
 
 
 def _folding_function(dataset: Dataset, function: Any, caller: str, state_spec: Any) -> ElementFunction:

@@ -13,8 +13,8 @@ from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.user_code import call_user_code
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
 
 _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 

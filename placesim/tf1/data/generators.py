@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_n_to_tensor
 from placesim.tf1.data import mapping, sources, structures
 from placesim.tf1.data.building import element_attrs
 from placesim.tf1.data.datasets import Dataset, VariantDataset
 from placesim.tf1.data.functions import ElementFunction
-from placesim.tf1.generated import gen
-from placesim.tf1.python_functions import eager_py_func, numpy_function
-from placesim.tf1.tensor import Tensor
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.functions.python_functions import eager_py_func, numpy_function
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import convert_n_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.type_specs import TensorSpec
 
 _CALLER = "Dataset_from_generator"
 

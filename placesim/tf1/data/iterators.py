@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import element_attrs
 from placesim.tf1.data.datasets import Dataset
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.scopes import colocate_with, name_scope
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 _COLLECTION = "iterators"
 _NO_INITIALIZER = (
@@ -69,7 +69,7 @@ class Iterator:
                 return gen("MakeIterator")(dataset._variant_tensor, self._iterator_resource, name=scope)  # type: ignore[no-any-return]
 
     def _check(self, dataset: Dataset) -> None:
-        from placesim.tf1 import nest
+        from placesim.tf1.types import nest
 
         for own, other in (
             (self.output_types, dataset.output_types),
@@ -96,7 +96,7 @@ class Iterator:
 
     def get_next_as_optional(self) -> Any:
         """The next element or none."""
-        from placesim.tf1.missing import not_there
+        from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("data.Iterator.get_next_as_optional", "`get_next` is")
 

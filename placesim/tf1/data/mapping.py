@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.batches import determinism, static_size
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.changes import AUTOTUNE
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import element_function
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.type_specs import TensorSpec
 
 
 def mapped(

@@ -18,8 +18,8 @@ from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.functions.definitions import define
 from placesim.tf1.functions.function_graph import devices_for
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
 
 _NAME = "_make_dataset"
 _DESCRIPTION = "Factory function for a dataset."
@@ -157,7 +157,7 @@ def _of_text(text: str, seed: int) -> int:
 
 
 def _of_bytes(data: bytes, seed: int) -> int:
-    from placesim.runtime.kernels.string.hashing import murmur_hash64
+    from placesim.ops.kernels.string.hashing import murmur_hash64
 
     return murmur_hash64(data, seed)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 _MOST = 2**31 - 1
 

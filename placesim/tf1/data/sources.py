@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.seeds import seed_tensors
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import SparseTensor
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.type_specs import TensorSpec
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
-from placesim.tf1.tensor import Tensor
-from placesim.tf1.type_specs import NoneTensorSpec, SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.type_specs import NoneTensorSpec, SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
 
 # --- nests ----------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROWS = {
-    "parsing": (
+    "example_parsing": (
         "FixedLenFeature io.FixedLenFeature FixedLenSequenceFeature io.FixedLenSequenceFeature VarLenFeature io.VarLenFeature "
         "SparseFeature io.SparseFeature parse_example io.parse_example parse_single_example io.parse_single_example"
     ),
@@ -58,9 +58,9 @@ ROWS = {
         "quantize quantization.quantize quantize_v2 dequantize quantization.dequantize "
         "quantization.quantize_and_dequantize quantization.quantize_and_dequantize_v2"
     ),
-    "texts": "print strings.format",
+    "printing": "print strings.format",
     "graph_defs.tensor_protos": "make_tensor_proto make_ndarray",
-    "session_handles": "get_session_handle get_session_tensor delete_session_tensor",
+    "session.handles": "get_session_handle get_session_tensor delete_session_tensor",
     "release": "executing_eagerly_outside_functions",
     "images.colors": (
         "image.adjust_gamma image.adjust_hue image.adjust_saturation image.random_hue image.random_saturation "

@@ -29,7 +29,7 @@ def _in(module: str, names: str) -> str:
 
 
 ROWS = {
-    "configuration": " ".join(
+    "session.configuration": " ".join(
         [
             _in("config", _DEVICES),
             _in("config.experimental", _EXPERIMENTAL),

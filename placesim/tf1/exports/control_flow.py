@@ -9,7 +9,7 @@ ROWS = {
     "control_flow.functional": "map_fn scan foldl foldr",
     "functions.traced": "function",
     "control_flow.versions": "enable_control_flow_v2 disable_control_flow_v2 control_flow_v2_enabled",
-    "nest": (
+    "types.nest": (
         "nest.flatten nest.is_nested nest.map_structure nest.pack_sequence_as nest.assert_same_structure "
         "contrib.framework.nest.flatten contrib.framework.nest.map_structure contrib.framework.nest.pack_sequence_as "
         "contrib.framework.nest.assert_same_structure contrib.framework.nest.is_sequence=is_nested"

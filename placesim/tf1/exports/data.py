@@ -12,7 +12,7 @@ _EXPERIMENTAL = (
 )
 
 ROWS = {
-    "type_specs": "TensorSpec SparseTensorSpec TypeSpec NoneTensorSpec",
+    "types.type_specs": "TensorSpec SparseTensorSpec TypeSpec NoneTensorSpec",
     "data.datasets": "data.Dataset",
     "data.structures": "data.DatasetSpec data.experimental.DatasetStructure=DatasetSpec",
     "data.options": (

@@ -24,5 +24,5 @@ ROWS = {
         "sparse.cross_hashed=sparse_cross_hashed serialize_sparse io.serialize_sparse serialize_many_sparse "
         "io.serialize_many_sparse deserialize_many_sparse io.deserialize_many_sparse"
     ),
-    "placeholders": "sparse.placeholder=sparse_placeholder",
+    "graphs.placeholders": "sparse.placeholder=sparse_placeholder",
 }

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 ROWS = {
-    "cluster_spec": "train.ClusterSpec train.replica_device_setter",
-    "training.queues": (
+    "training.cluster_spec": "train.ClusterSpec train.replica_device_setter",
+    "queues.queues": (
         "FIFOQueue RandomShuffleQueue PaddingFIFOQueue QueueBase PriorityQueue queue.PriorityQueue=PriorityQueue "
         "io.PriorityQueue=PriorityQueue io.PaddingFIFOQueue=PaddingFIFOQueue io.QueueBase=QueueBase "
         "io.RandomShuffleQueue=RandomShuffleQueue queue.FIFOQueue=FIFOQueue "
         "queue.RandomShuffleQueue=RandomShuffleQueue queue.PaddingFIFOQueue=PaddingFIFOQueue queue.QueueBase=QueueBase"
     ),
-    "training.queue_runners": (
+    "queues.queue_runners": (
         "train.Coordinator train.LooperThread train.QueueRunner train.queue_runner.QueueRunner=QueueRunner "
         "train.add_queue_runner train.queue_runner.add_queue_runner=add_queue_runner train.start_queue_runners "
         "train.queue_runner.start_queue_runners=start_queue_runners"
     ),
-    "training.batching": (
+    "queues.batching": (
         "train.batch train.batch_join train.shuffle_batch train.shuffle_batch_join train.maybe_batch train.maybe_batch_join "
         "train.maybe_shuffle_batch train.maybe_shuffle_batch_join"
     ),
-    "training.readers": (
+    "queues.readers": (
         "ReaderBase WholeFileReader TextLineReader FixedLengthRecordReader TFRecordReader IdentityReader "
         "io.ReaderBase=ReaderBase io.WholeFileReader=WholeFileReader io.TextLineReader=TextLineReader "
         "io.FixedLengthRecordReader=FixedLengthRecordReader io.TFRecordReader=TFRecordReader io.IdentityReader=IdentityReader"
@@ -28,13 +28,13 @@ ROWS = {
         "python_io.TFRecordCompressionType python_io.TFRecordOptions python_io.TFRecordWriter python_io.tf_record_iterator "
         "io.TFRecordCompressionType io.TFRecordOptions io.TFRecordWriter io.tf_record_iterator"
     ),
-    "training.input_producers": (
+    "queues.input_producers": (
         "train.limit_epochs train.input_producer train.string_input_producer train.range_input_producer "
         "train.slice_input_producer train.match_filenames_once io.match_filenames_once"
     ),
     "training.servers": "train.Server",
     "training.watching_loops": "train.basic_train_loop train.checkpoints_iterator",
-    "training.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
+    "queues.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
     "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
     "training.run_hooks": ("train.SessionRunHook train.SessionRunArgs train.SessionRunContext train.SessionRunValues "),
     "training.step_hooks": (

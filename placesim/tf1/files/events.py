@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from placesim.checkpoints.crc32c import crc32c, mask
+from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
-from placesim.tf1.graph import Graph
+from placesim.tf1.graphs.graph import Graph
 
 VERSION = "brain.Event:2"
 _WRITER = "tensorflow.core.util.events_writer"
@@ -181,7 +181,7 @@ class FileWriterCache:
         path = os.fspath(logdir)
         with FileWriterCache._lock:
             if path not in FileWriterCache._cache:
-                from placesim.tf1.graph import get_default_graph
+                from placesim.tf1.graphs.graph import get_default_graph
 
                 FileWriterCache._cache[path] = FileWriter(path, graph=get_default_graph())
             return FileWriterCache._cache[path]

@@ -110,8 +110,8 @@ class TFRecordWriter:
 
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a file.  Raises NotFoundError where there is none, DataLossError for a broken one."""
-    from placesim.errors import PlacesimError
-    from placesim.runtime.kernels.resources.file_access import decompress, tf_records
+    from placesim.core.errors import PlacesimError
+    from placesim.ops.kernels.resources.file_access import decompress, tf_records
 
     name = os.fspath(path)
     try:

@@ -7,19 +7,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
-from placesim.tf1 import dtypes, nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.calls import call, resources_only_read
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.math.casting import cast
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.types import dtypes, nest
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:

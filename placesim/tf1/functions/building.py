@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import build_with_flow
-from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.ordering import order_effects
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor, uid
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Operation, Tensor, uid
+from placesim.tf1.types import nest
 
 
 def function_name(parts: Sequence[str]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graph import Graph
-from placesim.tf1.op_arguments import graph_of
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.op_arguments import graph_of
 
 READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_ReadVariablesOp"))
 """Ops that change nothing of the resources that they are given."""

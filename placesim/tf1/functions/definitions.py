@@ -11,7 +11,7 @@ from placesim.graph.function_writing import write_function
 from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import AttrValue
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graph import Graph
+from placesim.tf1.graphs.graph import Graph
 
 _NOT_IN_ARGUMENTS = re.compile("[^a-z0-9]")
 _BEFORE_LETTERS = re.compile("^[^a-z]*")

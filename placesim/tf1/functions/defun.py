@@ -13,15 +13,15 @@ from typing import Any
 from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.graph.graph import LibraryFunction
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import as_list
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.functions.definitions import define
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.op_arguments import graph_of
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.op_arguments import graph_of
+from placesim.tf1.types import dtypes
 
 _CALL_ATTRS = {"_disable_call_shape_inference": True}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from placesim.graph.builder import colocation_groups
 from placesim.ops.attributes import Attrs, Shape
-from placesim.tf1 import dtypes
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.types import dtypes
 
 _SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
 

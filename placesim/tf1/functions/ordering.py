@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from placesim.tf1.functions.calls import reads_only
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.generated import gen
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.generated_functions import gen
 
 _RANDOM = (
     "RandomUniform RandomUniformInt RandomStandardNormal ParameterizedTruncatedNormal TruncatedNormal RandomShuffle "

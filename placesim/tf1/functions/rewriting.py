@@ -8,7 +8,7 @@ from typing import Any
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor, uid
+from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor, uid
 
 
 def gradient_name(body: FunctionGraph) -> str:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from placesim.ops.attributes import FunctionName
-from placesim.runtime.graph_shapes import GraphShapes
-from placesim.runtime.shapes import Dims
-from placesim.tf1 import nest
+from placesim.ops.kernels.shapes import Dims
+from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.functions.branches import packed_results
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.calls import call, resources_only_read
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Operation, Tensor
-from placesim.tf1.type_specs import TensorSpec
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.type_specs import TensorSpec
 
 CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01\x00\x92\x01\x02J\x00"
 """The ConfigProto that TensorFlow 2.21 writes into each call: one CPU and no GPU, as on the machine of the recordings."""
@@ -72,7 +72,7 @@ class ConcreteFunction:
 
     def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
         """A call with tensors for the declared arguments, and for the captures (what they are outside)."""
-        from placesim.tf1.gradients.calls import call_gradient
+        from placesim.tf1.gradients.rules.calls import call_gradient
 
         graph = get_default_graph()
         body = self.graph
@@ -295,7 +295,7 @@ def function(
     experimental_follow_type_hints: bool | None = None,
 ) -> Any:
     """`tf.function`: a decorator, with or without arguments.  Python's `if` and `while` of tensors are refused."""
-    from placesim.tf1.missing import not_there
+    from placesim.tf1.importing.missing_names import not_there
 
     refused = {
         "jit_compile": jit_compile or experimental_compile,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
 
 _PASSING = frozenset(("Identity", "TensorListResize", "ZerosLike", "AddN", "While", "StatelessWhile"))
 """Ops whose output holds what the input in its place holds."""

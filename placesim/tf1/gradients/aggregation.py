@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")
 

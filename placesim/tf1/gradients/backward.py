@@ -8,19 +8,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from placesim.ops.attributes import FunctionName
-from placesim.tf1.arguments import as_list
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.checks import NO_GRADIENT, check_seed, check_shape, is_trainable
 from placesim.tf1.gradients.registry import GradientFunction, lookup
-from placesim.tf1.gradients.variables import variable_shape
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.grouping import gated
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.grouping import gated
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 _TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"

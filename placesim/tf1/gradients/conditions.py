@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.generated import gen
-from placesim.tf1.gradients.variables import variable_shape
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import control_dependencies
-from placesim.tf1.tensor import Operation
+from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
 from placesim.tf1.gradients import registry
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.tensor import uid
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import uid
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

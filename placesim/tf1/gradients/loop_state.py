@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from placesim.tf1.constant_values import constant_value
 from placesim.tf1.control_flow.conditionals import CondContext
 from placesim.tf1.control_flow.contexts import ControlFlowContext, output_context
 from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.control_flow.switching import is_loop_constant, switch_colocated
-from placesim.tf1.conversion import constant
-from placesim.tf1.generated import gen
-from placesim.tf1.gradients.variables import variable_shape
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import colocate_with, control_dependencies
+from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.graphs.default_graph_scopes import colocate_with, control_dependencies
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")
 

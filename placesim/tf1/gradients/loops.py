@@ -8,13 +8,13 @@ from typing import Any
 
 from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_colocated
-from placesim.tf1.conversion import constant
-from placesim.tf1.generated import gen
 from placesim.tf1.gradients.conditions import zeros_like_output
 from placesim.tf1.gradients.loop_state import GradLoopState, has_known_shape, within
-from placesim.tf1.gradients.variables import variable_shape
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

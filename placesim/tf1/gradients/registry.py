@@ -67,7 +67,7 @@ def built_in() -> Mapping[str, GradientFunction]:
     """TensorFlow's own gradient functions, by op."""
     table: dict[str, GradientFunction] = {}
     for family in _FAMILIES.split():
-        table.update(import_module(f"placesim.tf1.gradients.{family}").GRADIENTS)
+        table.update(import_module(f"placesim.tf1.gradients.rules.{family}").GRADIENTS)
     return table
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.arguments import as_list
 from placesim.tf1.gradients.backward import gradients
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import as_list
 
 tf: Any = namespace("")
 

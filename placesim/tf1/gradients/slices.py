@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import IndexedSlices
 
 

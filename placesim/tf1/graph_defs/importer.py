@@ -11,8 +11,8 @@ from placesim.formats.tensorflow.function_def import read_function
 from placesim.formats.tensorflow.messages import message_class
 from placesim.formats.tensorflow.node_def import NodeReader
 from placesim.graph.graph import NodeDef
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
 
 _NEXT_ITERATION = ("NextIteration", "RefNextIteration")
 _MERGE = ("Merge", "RefMerge")

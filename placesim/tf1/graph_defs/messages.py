@@ -10,10 +10,10 @@ from placesim.formats.tensorflow.messages import message_class, parse
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.ops.attributes import Shape
 from placesim.ops.definitions import ArgDef
-from placesim.tf1.tensor import Operation
+from placesim.tf1.graphs.tensor import Operation
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 
 def node_def(operation: Operation) -> Any:

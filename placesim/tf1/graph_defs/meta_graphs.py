@@ -7,14 +7,14 @@ import sys
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text, to_text
 from placesim.tf1 import release
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.saving.saver import Saver
-from placesim.tf1.tensor import Operation, Tensor
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable, VariableDef
-from placesim.wire import WireError
 
 _VARIABLES = frozenset(GraphKeys._VARIABLE_COLLECTIONS) | {GraphKeys.MOVING_AVERAGE_VARIABLES}
 _UNWRITTEN = (
@@ -213,7 +213,7 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
             if item is None:
                 item = variables[value] = _read_variable(value, scope)
         elif kind == "bytes_list" and key == GraphKeys.QUEUE_RUNNERS:
-            from placesim.tf1.training.queue_runners import QueueRunner
+            from placesim.tf1.queues.queue_runners import QueueRunner
 
             item = QueueRunner(queue_runner_def=parse("QueueRunnerDef", value), import_scope=scope)
         elif kind == "bytes_list" and key == GraphKeys.SAVERS:

@@ -8,7 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.attr_value import write_attr
 from placesim.formats.tensorflow.messages import message_class
-from placesim.tf1.literals import make_tensor
+from placesim.tf1.ops.constant_literals import make_tensor
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")

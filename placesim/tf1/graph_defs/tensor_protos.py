@@ -13,8 +13,8 @@ def make_tensor_proto(
     """A TensorProto of a value.  Raises TypeError or ValueError in TensorFlow's words."""
     from placesim.formats.tensorflow.messages import message_class
     from placesim.formats.tensorflow.tensor_proto import write_own_tensor
-    from placesim.tf1.literals import make_tensor
-    from placesim.tf1.tensor import Tensor
+    from placesim.tf1.graphs.tensor import Tensor
+    from placesim.tf1.ops.constant_literals import make_tensor
 
     if isinstance(values, message_class("TensorProto")):
         return values

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from placesim.graph.builder import ScopedGraphBuilder
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 
 class Elements:

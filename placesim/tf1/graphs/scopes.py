@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from placesim.devices.names import DeviceName as ParsedDevice
-from placesim.errors import GraphBuildError
+from placesim.core.errors import GraphBuildError
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Node
-from placesim.tf1 import device_spec
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.machine.device_names import DeviceName as ParsedDevice
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.types import device_spec
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
@@ -85,7 +85,7 @@ class Scopes:
             return target
         found = _operation_of(target)
         if found is None:
-            from placesim.tf1.conversion import convert_to_tensor
+            from placesim.tf1.ops.conversion import convert_to_tensor
 
             found = convert_to_tensor(target).op
         return found

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import shape as array_shape
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.images.inputs import checked
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_mean, reduce_prod, reduce_std
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.drawing import random_uniform
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.types import dtypes
 
 
 def per_image_standardization(image: Any) -> Any:

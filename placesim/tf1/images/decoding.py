@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.images.brightness import convert_image_dtype
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import size_along
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.images.inputs import as_batch, checked, sizes_of
 from placesim.tf1.images.resizing import pad_to_bounding_box, resize_images
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

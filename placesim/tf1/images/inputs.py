@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.array.shaping import expand_dims, rank, unstack
 from placesim.tf1.array.shaping import shape as array_shape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
 
 
 def checked(image: Tensor, least_rank: int = 3) -> list[Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
 from placesim.tf1.images.brightness import convert_image_dtype
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import control_dependencies, name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

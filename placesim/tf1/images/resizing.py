@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.shaping import expand_dims, reshape, squeeze, stack
 from placesim.tf1.array.shaping import shape as array_shape
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.images.inputs import as_batch, checked, sizes_of
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.drawing import random_uniform
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 # --- flips ----------------------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ def resize_images(
         size = convert_to_tensor(size, dtypes.int32, name="size")
         if not size.shape.is_compatible_with([2]):
             raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
-        from placesim.tf1.constant_values import constant_value
+        from placesim.tf1.ops.constant_values import constant_value
 
         known = constant_value(size)
         new_height, new_width = (None, None) if known is None else (int(known[0]), int(known[1]))

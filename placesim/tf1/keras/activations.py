@@ -19,7 +19,7 @@ def linear(x: Any) -> Any:
 def relu(x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
     """The positive part; with `alpha` a share of the rest, up to a largest value.  Raises NotImplementedError."""
     if threshold != 0.0:
-        from placesim.tf1.missing import not_there
+        from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("keras.activations.relu with a threshold", "without it it is there")
     if alpha != 0.0:

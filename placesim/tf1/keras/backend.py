@@ -63,7 +63,7 @@ def dtype(x: Any) -> str:
 def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, sparse: bool = False, name: Any = None) -> Any:
     """A placeholder.  Raises NotImplementedError for a sparse one."""
     if sparse:
-        from placesim.tf1.missing import not_there
+        from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("keras.backend.placeholder with sparse", "tf.sparse_placeholder is")
     shape = (None,) * ndim if shape is None and ndim else shape
@@ -107,7 +107,7 @@ def clip(x: Any, min_value: Any, max_value: Any) -> Any:
 def dot(x: Any, y: Any) -> Any:
     """The product of matrices.  Raises NotImplementedError for other ranks."""
     if (x.shape.rank, y.shape.rank) != (2, 2):
-        from placesim.tf1.missing import not_there
+        from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("keras.backend.dot of other than matrices", "tf.tensordot is")
     return tf.matmul(x, y)

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras import activations, backend, regularizers
 from placesim.tf1.layers import convolutional, core, layer, normalization, pooling
-from placesim.tf1.missing import not_there
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.initializers import keras_get
 
 _OF_INPUTS = ("input_shape", "input_dim", "batch_input_shape", "batch_size", "input_length", "weights", "autocast")

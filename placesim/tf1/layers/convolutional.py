@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape
 
 _FORMATS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 

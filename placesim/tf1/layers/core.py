@@ -7,7 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, smart_cond
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape
 
 
 class Dense(Layer):

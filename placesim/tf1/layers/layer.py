@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.types.shapes import TensorShape
 
 
 class InputSpec:

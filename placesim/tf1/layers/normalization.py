@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape
 
 
 class BatchNormalization(Layer):

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
 from placesim.tf1.array.creation import matrix_diag_part, range, zeros_like
 from placesim.tf1.array.parts import where as where_of_one_shape
 from placesim.tf1.array.parts import where_v2
 from placesim.tf1.array.shaping import concat, expand_dims, reshape, squeeze, stack, transpose
 from placesim.tf1.array.shaping import rank as array_rank
 from placesim.tf1.array.shaping import shape as array_shape
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.math.casting import conj
 from placesim.tf1.math.elementwise import abs
 from placesim.tf1.math.products import matmul
 from placesim.tf1.math.reductions import reduce_max, reduce_sum
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 def trace(x: Any, name: str | None = None) -> Any:

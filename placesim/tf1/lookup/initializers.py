@@ -6,11 +6,11 @@ import uuid
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 class TextFileIndex:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import dtypes
 from placesim.tf1.lookup.initializers import KeyValueTensorInitializer, TextFileIndex, TextFileInitializer
 from placesim.tf1.lookup.tables import StaticHashTable, StaticVocabularyTable
+from placesim.tf1.types import dtypes
 
 
 def index_table_from_file(

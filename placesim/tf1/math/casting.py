@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -53,7 +53,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 def _common_limits(found: dtypes.DType, wanted: dtypes.DType) -> tuple[Any, Any]:
     import numpy as np
 
-    from placesim.tf1.conversion import constant
+    from placesim.tf1.ops.conversion import constant
 
     if found.min >= wanted.min and found.max <= wanted.max:
         return None, None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import convert_n_to_tensor, convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
 from placesim.tf1.math.casting import cast
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
-from placesim.tf1.tensor import SymbolicTensor, Tensor
+from placesim.tf1.types import dtypes
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Any:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 
 
 def reduction_axes(x: Any, axis: Any) -> Any:

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.creation import ones, ones_like
 from placesim.tf1.array.shaping import concat, rank, reshape, shape, shape_of, size, stack, transpose
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_max
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
@@ -113,7 +113,7 @@ def histogram_fixed_width_bins(
     """`tf.histogram_fixed_width_bins`: the bin of each value."""
     from placesim.tf1.clipping import clip_by_value
     from placesim.tf1.control_flow.conditionals import Assert
-    from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.graphs.grouping import with_dependencies
 
     with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
         values = convert_to_tensor(values, name="values")
@@ -139,7 +139,7 @@ def confusion_matrix(
 ) -> Any:
     """`tf.confusion_matrix`."""
     from placesim.tf1.assertions.conditions import assert_less, assert_non_negative
-    from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.graphs.grouping import with_dependencies
     from placesim.tf1.weights import remove_squeezable_dimensions
 
     with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
 
 

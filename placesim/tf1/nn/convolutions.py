@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.array.shaping import size_along
-from placesim.tf1.generated import gen
-from placesim.tf1.missing import not_there
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 
 tf: Any = namespace("")

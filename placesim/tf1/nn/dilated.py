@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import conv2d, explicit_padding
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import ResourceVariable
 
 tf: Any = namespace("")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import colocate_with, name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
 
 tf: Any = namespace("")
 

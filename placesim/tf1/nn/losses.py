@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 
@@ -118,7 +118,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
 
 def _check_same(labels: Any, logits: Any, words: str) -> None:
-    from placesim.tf1.shapes import as_shape
+    from placesim.tf1.types.shapes import as_shape
 
     try:
         as_shape(labels.shape).merge_with(logits.shape)

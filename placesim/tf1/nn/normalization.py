@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 
@@ -257,7 +257,7 @@ def _noise_shape(x: Any, noise_shape: Any) -> Any:
     if noise_shape is None:
         return tf.shape(x)
     try:
-        from placesim.tf1.shapes import as_shape
+        from placesim.tf1.types.shapes import as_shape
 
         given = as_shape(noise_shape)
     except (TypeError, ValueError):
@@ -267,7 +267,7 @@ def _noise_shape(x: Any, noise_shape: Any) -> Any:
             of_x if size is None and of_x is not None else size
             for of_x, size in zip(x.shape.as_list(), given.as_list(), strict=True)
         ]
-        from placesim.tf1.shapes import TensorShape
+        from placesim.tf1.types.shapes import TensorShape
 
         return TensorShape(sizes)
     return noise_shape

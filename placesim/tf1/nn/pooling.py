@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 
 tf: Any = namespace("")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.app.logging import warn
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.embedding import is_resource, table_parts
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types.shapes import TensorShape
 
 tf: Any = namespace("")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
 
 tf: Any = namespace("")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.optimizer import Optimizer
 
 

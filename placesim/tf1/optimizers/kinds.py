@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.by_ops import OpOptimizer
 
 

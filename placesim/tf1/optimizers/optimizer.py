@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1 import nest
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import nest
 from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.conversion import convert_n_to_tensor
+from placesim.tf1.ops.conversion import convert_n_to_tensor
 
 
 def _start(learning_rate: Any, *others: Any) -> tuple[Any, list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.variables.variable import Variable, VariableAggregation
 
 _NAME = "global_step"

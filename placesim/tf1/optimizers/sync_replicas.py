@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.optimizers.optimizer import Optimizer
-from placesim.tf1.tensor import Tensor
-from placesim.tf1.training.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from placesim.tf1.training.queue_runners import QueueRunner
-from placesim.tf1.training.queues import FIFOQueue
+from placesim.tf1.queues.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from placesim.tf1.queues.queue_runners import QueueRunner
+from placesim.tf1.queues.queues import FIFOQueue
 from placesim.tf1.training.run_hooks import SessionRunHook
 from placesim.tf1.training.session_manager import missing_of
 

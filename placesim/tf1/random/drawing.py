@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
 from placesim.tf1.array.creation import set_static_shape, shape_tensor
 from placesim.tf1.array.shaping import broadcast_dynamic_shape
 from placesim.tf1.array.shaping import shape as array_shape
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import op_seeds
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types import dtypes
 
 
 def _normal(op: str, word: str) -> Any:
@@ -83,7 +83,7 @@ def random_shuffle(value: Any, seed: Any = None, name: str | None = None) -> Ten
 def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None) -> Tensor:
     """`tf.random_crop`."""
     from placesim.tf1.control_flow.conditionals import Assert
-    from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.graphs.grouping import with_dependencies
     from placesim.tf1.math.reductions import reduce_all
 
     with name_scope(name, "random_crop", [value, size]) as scope:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.graph.variables import DEFAULT_SEED
-from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph import Graph, get_default_graph
 
 _MOST = 2**31 - 1
 

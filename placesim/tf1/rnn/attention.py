@@ -7,13 +7,13 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.core import Dense
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import RNNCell, check_cell
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

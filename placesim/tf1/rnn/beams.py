@@ -6,14 +6,14 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import check_cell
 from placesim.tf1.rnn.decoding import Decoder
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape
 
 tf: Any = namespace("")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.generated import gen
-from placesim.tf1.gradients.recurrent import gru_step, lstm_step
 from placesim.tf1.gradients.registry import register
+from placesim.tf1.gradients.rules.recurrent import gru_step, lstm_step
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.rnn.cells import LayerRNNCell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 

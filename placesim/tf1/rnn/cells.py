@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.states import zeros_of
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.types.shapes import TensorShape
 
 tf: Any = namespace("")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1.arguments import as_list
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.rnn.cells import RNNCell
 from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
 

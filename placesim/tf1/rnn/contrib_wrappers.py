@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import RNNCell, check_cell
 from placesim.tf1.rnn.contrib_cells import linear
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

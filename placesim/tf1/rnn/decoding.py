@@ -6,16 +6,16 @@ import contextlib
 from collections import namedtuple
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell
 from placesim.tf1.rnn.dynamic import swapped
 from placesim.tf1.rnn.states import joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
-from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape
 
 tf: Any = namespace("")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
 from placesim.tf1.rnn.states import batch_size_of, joined_shape, joined_sizes, sizes_of, state_dtype
 from placesim.tf1.rnn.steps import Lengths
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape
 
 tf: Any = namespace("")
 

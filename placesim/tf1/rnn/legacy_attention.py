@@ -6,12 +6,12 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from placesim.tf1.rnn.legacy_seq2seq import Loop, check_projection, fed_or_given, next_embedding
 from placesim.tf1.rnn.static import static_rnn
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from placesim.tf1.rnn.static import static_rnn
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

@@ -6,7 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from placesim.tf1.app.logging import warn
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import UnitCell
 
 tf: Any = namespace("")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from placesim.tf1 import nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import constant
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import constant
 from placesim.tf1.rnn.cells import cache_variables, check_cell
 from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

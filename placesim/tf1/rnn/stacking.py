@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.dynamic import bidirectional_dynamic_rnn
 from placesim.tf1.rnn.static import static_bidirectional_rnn
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.shapes import TensorShape, as_shape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.types import nest
+from placesim.tf1.types.shapes import TensorShape, as_shape
 
 tf: Any = namespace("")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
 from placesim.tf1.rnn.states import joined_shape, joined_sizes, state_dtype
 from placesim.tf1.rnn.steps import Lengths
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.arguments import as_list
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1 import nest
-from placesim.tf1.constant_values import constant_value
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import Layer
-from placesim.tf1.namespaces import namespace
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import RNNCell, check_cell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 from placesim.tf1.rnn.states import sizes_of
+from placesim.tf1.types import nest
 
 tf: Any = namespace("")
 

@@ -64,8 +64,8 @@ def _near_name(error: BaseException) -> list[str]:
     found = _NO_SUCH_NAME.fullmatch(str(error)) if isinstance(error, AttributeError) else None
     if found is None:
         return []
-    from placesim.suggestions import did_you_mean
-    from placesim.tf1.namespaces import public_names
+    from placesim.core.suggestions import did_you_mean
+    from placesim.tf1.importing.namespaces import public_names
 
     near = did_you_mean(found[2], public_names(found[1]))
     return [near.removeprefix("; ")] if near else []

@@ -45,7 +45,8 @@ def _tell_children(spawning: Any) -> None:
         words: list[str] = plain(**kwds)
         if _PROGRAM in words:
             at = words.index(_PROGRAM) + 1
-            first = f"import sys; sys.path.append({_ROOT!r}); from placesim.tf1 import importing; importing.install(); "
+            first = f"import sys; sys.path.append({_ROOT!r}); "
+            first += "from placesim.tf1.importing import import_hook; import_hook.install(); "
             words[at] = first + words[at]
         return words
 

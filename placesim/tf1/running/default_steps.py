@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from placesim.graph.steps import Fetch, GraphStep
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.tf1.graphs.graph_keys import GraphKeys
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 INITIALISERS = frozenset(
     (

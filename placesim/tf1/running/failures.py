@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-import placesim.errors as own
-from placesim.errors import PlacesimError
+import placesim.core.errors as own
+from placesim.core.errors import PlacesimError
 from placesim.report.text.complaint import format_error
 from placesim.tf1.errors import OpError
 from placesim.tf1.running.advice import advice
-from placesim.tf1.sources import is_ours, is_users
+from placesim.tf1.running.code_origin import is_ours, is_users
 
 _MOST_FRAMES = 12
 

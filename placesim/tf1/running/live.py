@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from placesim.errors import PlacesimError
-from placesim.machines import current_machine, override_machines
+from placesim.core.errors import PlacesimError
+from placesim.machine.program_machine import current_machine, override_machines
 from placesim.tf1.release import speak
 from placesim.tf1.running.process import execute, exit_code
 
@@ -37,7 +37,7 @@ def _set_log(job: Mapping[str, Any]) -> None:
     from placesim.tf1.session import placement_log
 
     if job.get("log_filters"):
-        from placesim.graph.patterns import matcher
+        from placesim.graph.node_patterns import matcher
 
         placement_log.shows_node = matcher(tuple(job["log_filters"]))
     placement_log.logs_creation = bool(job.get("log_creation"))

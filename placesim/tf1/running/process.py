@@ -32,9 +32,10 @@ def main() -> None:
 
 def _prepare(path: str) -> None:
     """What Python itself does before a script's first line; and TensorFlow's modules are found here."""
-    from placesim.tf1 import graph, importing
+    from placesim.tf1.graphs import graph
+    from placesim.tf1.importing import import_hook
 
-    importing.install()
+    import_hook.install()
     graph.set_script(path)
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
 

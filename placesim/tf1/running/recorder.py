@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from placesim.errors import PlacesimError
-from placesim.graph.steps import Config, Feed, Fetch, GraphFile, GraphStep
-from placesim.machines import current_machine, override_machines
-from placesim.tf1 import graph as graphs
+from placesim.core.errors import PlacesimError
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.machine.program_machine import current_machine, override_machines
+from placesim.tf1.graphs import graph as graphs
 from placesim.tf1.release import speak
 from placesim.tf1.running.default_steps import default_steps, is_initialisation
 from placesim.tf1.running.process import answer, execute, exit_code, leave
 from placesim.tf1.session import placement_log, watching
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
     from placesim.tf1.session.sessions import BaseSession
 
 
@@ -120,7 +120,7 @@ class ScriptRecorder:
         name = PurePath(self._path).stem
         if recorded is None:
             machine = current_machine()
-            from placesim.simulation.settings import build_machine_settings
+            from placesim.studies.simulation.settings import build_machine_settings
 
             tasks, links = build_machine_settings(None, machine.options)
             return GraphFile(name, core, inventory=tasks, links=links, config=Config(), steps=default_steps(graph))

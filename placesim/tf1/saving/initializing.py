@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.saving.readers import CheckpointReader, load_checkpoint
 from placesim.tf1.saving.saveables import saveables_of
 from placesim.tf1.saving.states import latest_checkpoint
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.scopes import current_store
 from placesim.tf1.variables.variable import Variable

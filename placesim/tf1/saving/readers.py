@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from placesim.checkpoints.checkpoint import Checkpoint
-from placesim.errors import PlacesimError
-from placesim.tf1 import dtypes
+from placesim.core.checkpoints.checkpoint import Checkpoint
+from placesim.core.errors import PlacesimError
 from placesim.tf1.errors import as_tensorflow
 from placesim.tf1.saving.states import latest_checkpoint
+from placesim.tf1.types import dtypes
 
 
 class CheckpointReader:

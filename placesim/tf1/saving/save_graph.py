@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import group, with_dependencies
+from placesim.tf1.graphs.grouping import group, with_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.saving.saveables import SaveableObject, cpu_of
-from placesim.tf1.tensor import Operation, Tensor
 
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.device_spec import DeviceSpec
-from placesim.tf1.generated import gen
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types.device_spec import DeviceSpec
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.reference import RefVariable
 from placesim.tf1.variables.resource import HandledVariable

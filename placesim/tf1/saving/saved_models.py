@@ -9,7 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text, to_text
-from placesim.tf1.constant_values import constant_value
+from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.saving import saved_model_constants as names
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.saving.signatures import predict_signature_def

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.checkpoints.state import STATE_FILE
+from placesim.core.checkpoints.checkpoint_state import STATE_FILE
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.saving import states
 from placesim.tf1.saving.save_graph import V2, SaveGraph
 from placesim.tf1.saving.saveables import saveables_of

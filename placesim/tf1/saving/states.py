@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from placesim.checkpoints.state import STATE_FILE, read_state
-from placesim.errors import PlacesimError
+from placesim.core.checkpoints.checkpoint_state import STATE_FILE, read_state
+from placesim.core.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class, to_text
 
 _SHARD = re.compile(r"\.data-\d{5}-of-\d{5}")

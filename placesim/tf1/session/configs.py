@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
-from placesim.graph.steps import Config, ThreadPoolOptions
+from placesim.graph.session_steps import Config, ThreadPoolOptions
+from placesim.machine.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
 
 _SAME = (
     "allow_soft_placement",

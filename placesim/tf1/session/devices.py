@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from placesim.devices.gpu_memory import GpuProcess
 from placesim.formats.tensorflow.messages import message_class
-from placesim.graph.steps import Config
-from placesim.machines import current_machine
+from placesim.graph.session_steps import Config
+from placesim.machine.gpu_memory import GpuProcess
+from placesim.machine.program_machine import current_machine
 from placesim.tf1.session.configs import config_of
 
 
@@ -22,7 +22,7 @@ def list_local_devices(session_config: Any = None, process: GpuProcess | None = 
 
     They stay this process's devices, unless another `process` is given.
     """
-    from placesim.simulation.programs import open_machine
+    from placesim.studies.simulation.program_sessions import open_machine
 
     machine = current_machine()
     config = Config() if session_config is None else config_of(session_config)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placesim.tf1.literals import leaves
+from placesim.tf1.ops.constant_literals import leaves
 from placesim.tf1.session.values import feed_parts
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
-    from placesim.tf1.tensor import Tensor
+    from placesim.tf1.graphs.graph import Graph
+    from placesim.tf1.graphs.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -66,7 +66,7 @@ def _fed_tensor(graph: Graph, key: Any) -> Tensor:
 
 
 def _as_fed(graph: Graph, tensor: Tensor, key: Any, value: Any) -> Array:
-    from placesim.tf1.tensor import Tensor as TensorClass
+    from placesim.tf1.graphs.tensor import Tensor as TensorClass
 
     if isinstance(value, TensorClass):
         raise TypeError(

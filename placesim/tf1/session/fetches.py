@@ -10,7 +10,7 @@ from placesim.tf1.errors import InaccessibleTensorError
 from placesim.tf1.session.values import composite_of
 
 if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+    from placesim.tf1.graphs.graph import Graph
 
 Build: TypeAlias = Callable[[Sequence[Any]], Any]
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from placesim.errors import PlacesimError
-from placesim.escapes import escape
+from placesim.core.errors import PlacesimError
+from placesim.core.escaping import escape
 from placesim.report.text.complaint import format_classic_error
 from placesim.report.text.log import (
     Shows,
@@ -20,9 +20,9 @@ from placesim.report.text.log import (
 )
 
 if TYPE_CHECKING:
-    from placesim.options import SimulationOptions
-    from placesim.runtime.session import GraphSession
-    from placesim.simulation.programs import OpenedMachine
+    from placesim.machine.options import SimulationOptions
+    from placesim.runtime.sessions.session import GraphSession
+    from placesim.studies.simulation.program_sessions import OpenedMachine
 
 shows_node: Shows | None = None
 """Which nodes are logged, by their names; None: all."""

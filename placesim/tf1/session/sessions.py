@@ -9,24 +9,24 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from placesim.errors import PlacesimError
+from placesim.core.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class
-from placesim.machines import Machine, current_machine
-from placesim.tf1.configuration import default_config
+from placesim.machine.program_machine import Machine, current_machine
 from placesim.tf1.errors import CancelledError, OpError, as_tensorflow
-from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.session import watching
 from placesim.tf1.session.configs import config_of
+from placesim.tf1.session.configuration import default_config
 from placesim.tf1.session.feeds import Array, as_runtime, read_feeds
 from placesim.tf1.session.fetches import flatten_fetches
 from placesim.tf1.session.placement_log import PlacementLog
 from placesim.tf1.session.stacks import default_session
-from placesim.tf1.tensor import Tensor
 
 if TYPE_CHECKING:
-    from placesim.runtime.measuring import Measurements
-    from placesim.runtime.session import GraphSession as RuntimeSession
-    from placesim.simulation.programs import OpenedMachine
+    from placesim.runtime.recording.kernel_timing import Measurements
+    from placesim.runtime.sessions.session import GraphSession as RuntimeSession
+    from placesim.studies.simulation.program_sessions import OpenedMachine
 
 
 class DeviceAttributes:
@@ -80,7 +80,7 @@ class BaseSession:
         watching.opened(self)
 
     def _open(self) -> OpenedMachine:
-        from placesim.simulation.programs import open_machine
+        from placesim.studies.simulation.program_sessions import open_machine
 
         if self._target:
             from placesim.tf1.session.targets import find_target
@@ -194,7 +194,7 @@ class BaseSession:
         return [feeds[element] if element in feeds else values.get(element) for element in elements]
 
     def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
-        from placesim.runtime.requests import RequestedName
+        from placesim.runtime.partitioning.step_requests import RequestedName
 
         fetched = [
             RequestedName(element.name, element.op.node.id, element.node_ref)
@@ -238,7 +238,7 @@ class BaseSession:
     def _measurements(self, options: Any, metadata: Any) -> Measurements | None:
         if metadata is None or options is None or not options.trace_level:
             return None
-        from placesim.runtime.measuring import Measurements
+        from placesim.runtime.recording.kernel_timing import Measurements
 
         return Measurements(describes=True)
 

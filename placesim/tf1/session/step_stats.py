@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.runtime.describing import PERSISTENT
-from placesim.runtime.measuring import RECEIVED
-from placesim.runtime.process_memory import allocator_name
+from placesim.ops.process.memory_limit import allocator_name
+from placesim.runtime.recording.kernel_timing import RECEIVED
+from placesim.runtime.recording.output_descriptions import PERSISTENT
 
 if TYPE_CHECKING:
     from placesim.graph.graph import TensorRef
-    from placesim.runtime.describing import OutputRecord
-    from placesim.runtime.measuring import Measurements
-    from placesim.runtime.requests import RequestedName
-    from placesim.runtime.session import GraphSession
+    from placesim.runtime.partitioning.step_requests import RequestedName
+    from placesim.runtime.recording.kernel_timing import Measurements
+    from placesim.runtime.recording.output_descriptions import OutputRecord
+    from placesim.runtime.sessions.session import GraphSession
 
 _MICRO = 1000
 
@@ -123,7 +123,7 @@ def _write_partitions(
 ) -> None:
     from placesim.formats.tensorflow.graph_def import write_partitions
     from placesim.formats.tensorflow.messages import parse
-    from placesim.runtime.prepared import make_step_request
+    from placesim.runtime.partitioning.prepared_step import make_step_request
 
     prepared = session.prepared_for(make_step_request(feeds, fetched))
     parts = {part.device.name: part.graph for part in prepared.partitions.parts}

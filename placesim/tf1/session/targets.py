@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from placesim.tf1.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from placesim.graph.steps import Config
-    from placesim.machines import Machine
+    from placesim.graph.session_steps import Config
+    from placesim.machine.program_machine import Machine
 
 FindTarget = Callable[[str, "Config", "Machine"], Any]
 _finders: dict[str, FindTarget] = {}

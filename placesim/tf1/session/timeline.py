@@ -85,7 +85,7 @@ class Timeline:
     ) -> StepStatsAnalysis:
         """The trace, and what each allocator held at most."""
         if op_time != "schedule":
-            from placesim.tf1.missing import not_there
+            from placesim.tf1.importing.missing_names import not_there
 
             raise not_there(f"Timeline with op_time={op_time!r} (kernels on a GPU of its own clock)", "op_time='schedule'")
         slices = list(self._slices())

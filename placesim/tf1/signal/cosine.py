@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import Any
 
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.signal.fourier import irfft, rfft
 
 tf: Any = namespace("")

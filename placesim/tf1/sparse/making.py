@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
-from placesim.tf1.generated import gen
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder, sparse_tensor_to_dense
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes
-from placesim.tf1.arguments import renamed
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant
-from placesim.tf1.generated import gen
-from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.namespaces import namespace
-from placesim.tf1.scopes import name_scope
+from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.arguments import renamed
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
+from placesim.tf1.types import dtypes
 
 tf: Any = namespace("")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor, register_tensor_conversion_function
-from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor, register_tensor_conversion_function
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
 
 
 class IndexedSlicesValue(NamedTuple):
@@ -57,7 +57,7 @@ class IndexedSlices:
 
     @property
     def shape(self) -> TensorShape:
-        from placesim.tf1.constant_values import constant_value_as_shape
+        from placesim.tf1.ops.constant_values import constant_value_as_shape
 
         return TensorShape(None) if self.dense_shape is None else constant_value_as_shape(self.dense_shape)
 
@@ -128,7 +128,7 @@ class SparseTensor:
 
     @property
     def shape(self) -> TensorShape:
-        from placesim.tf1.constant_values import constant_value_as_shape
+        from placesim.tf1.ops.constant_values import constant_value_as_shape
 
         if self._told_shape is None:
             self._told_shape = constant_value_as_shape(self._dense_shape)
@@ -155,8 +155,8 @@ class SparseTensor:
     __div__ = __truediv__
 
     def _combined(self, op: str, name: str, other: Any) -> SparseTensor:
-        from placesim.tf1.generated import gen
-        from placesim.tf1.scopes import name_scope
+        from placesim.tf1.graphs.default_graph_scopes import name_scope
+        from placesim.tf1.ops.generated_functions import gen
 
         with name_scope(None, name, [self._indices, self._values, self._dense_shape, other]) as scope:
             other = convert_to_tensor(other, self.dtype.base_dtype)
@@ -170,7 +170,7 @@ class SparseTensor:
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
     """Slices as the tensor they stand for."""
-    from placesim.tf1.generated import gen
+    from placesim.tf1.ops.generated_functions import gen
 
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:

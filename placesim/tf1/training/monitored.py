@@ -13,7 +13,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1 import errors
-from placesim.tf1.training.queue_runners import Coordinator, start_queue_runners
+from placesim.tf1.queues.queue_runners import Coordinator, start_queue_runners
 from placesim.tf1.training.scaffold import Scaffold
 from placesim.tf1.training.session_creators import ChiefSessionCreator, SessionCreator, WorkerSessionCreator
 from placesim.tf1.training.session_layers import CoordinatedSession, HookedSession, RecoverableSession, StepContext

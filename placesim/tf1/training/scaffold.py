@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training import initializing
 
 _GIVEN = (

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
-from placesim.tf1.cluster_spec import ClusterSpec
 from placesim.tf1.session.targets import register_target
+from placesim.tf1.training.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from placesim.graph.steps import Config
-    from placesim.machines import Machine
+    from placesim.graph.session_steps import Config
+    from placesim.machine.program_machine import Machine
 
 _SCHEME = "grpc://"
 _free_ports = itertools.count(2222)
@@ -30,7 +30,7 @@ def tell(text: str) -> None:
 
 def is_alone(target: str) -> bool:
     """Whether no other process or thread will do anything in the cluster of a target."""
-    from placesim.runtime.turns import other_threads_may_run_steps
+    from placesim.runtime.executors.session_turns import other_threads_may_run_steps
 
     return (not target or target.startswith(_SCHEME)) and not other_threads_may_run_steps()
 
@@ -39,7 +39,7 @@ class _Cluster:
     """The jobs of a cluster, and what its devices keep."""
 
     def __init__(self, spec: ClusterSpec) -> None:
-        from placesim.runtime.resources import SharedResources
+        from placesim.ops.kernels.device_resources import SharedResources
 
         self.spec = spec
         self.shared = SharedResources()
@@ -48,7 +48,7 @@ class _Cluster:
         """The cluster as the machine of a session that talks to a task."""
         from dataclasses import replace
 
-        from placesim.simulation.programs import open_machine
+        from placesim.studies.simulation.program_sessions import open_machine
 
         sizes = [(job, max(self.spec.task_indices(job)) + 1) for job in self.spec.jobs]
         opened = open_machine(

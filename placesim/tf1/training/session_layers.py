@@ -12,7 +12,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
-from placesim.tf1.training.queue_runners import Coordinator
+from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 _LOST = (errors.AbortedError, errors.UnavailableError)

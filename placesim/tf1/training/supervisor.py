@@ -9,11 +9,11 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
-from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.queues.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.session import watching
 from placesim.tf1.training import initializing
 from placesim.tf1.training.own_steps import read_step
-from placesim.tf1.training.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.training.session_manager import SessionManager
 from placesim.tf1.training.supervisor_threads import PeriodicThread, StepCounter
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.queues.queue_runners import LooperThread
 from placesim.tf1.training.own_steps import read_step
-from placesim.tf1.training.queue_runners import LooperThread
 
 if TYPE_CHECKING:
     from placesim.tf1.training.supervisor import Supervisor

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableDef, VariableSynchronization
 
 _resource_by_default = False

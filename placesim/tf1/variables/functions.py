@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.generated import gen
+from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import HandledVariable, scatter_rows
 from placesim.tf1.variables.variable import Variable
 

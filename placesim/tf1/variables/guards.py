@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
 
 _LEFT_ALONE = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If")
 _HOLDERS = ("Variable", "VariableV2", "VarHandleOp")

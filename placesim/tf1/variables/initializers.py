@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import placesim.tf1 as tf
 from placesim.graph.variables import fan_in_and_out
-from placesim.tf1.dtypes import as_dtype
+from placesim.tf1.types.dtypes import as_dtype
 
 TRUNCATED_STDDEV = 0.87962566103423978
 """Standard deviation of a unit normal cut at two: the ratio that variance scaling makes up for."""

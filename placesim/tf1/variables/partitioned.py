@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
-from placesim.tf1.conversion import register_tensor_conversion_function
-from placesim.tf1.shapes import TensorShape
+from placesim.tf1.ops.conversion import register_tensor_conversion_function
+from placesim.tf1.types.shapes import TensorShape
 
 
 class PartitionInfo(NamedTuple):

@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.conversion import register_tensor_conversion_function
-from placesim.tf1.generated import gen
-from placesim.tf1.graph import get_default_graph
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import register_tensor_conversion_function
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
     SaveSliceInfo,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from placesim.tf1.conversion import register_tensor_conversion_function
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.conversion import register_tensor_conversion_function
 
 _PROPERTIES = ("device", "dtype", "graph", "name", "op", "shape", "value_index")
 _OPERATORS = (

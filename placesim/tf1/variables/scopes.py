@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.variables.store import VariableStore
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import placesim.tf1 as tf
-from placesim.tf1.dtypes import as_dtype
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.types.dtypes import as_dtype
+from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.initializers import GlorotUniform, Zeros
 from placesim.tf1.variables.partitioned import PartitionedVariable, PartitionInfo, partition, slices

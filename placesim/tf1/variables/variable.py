@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.types.shapes import TensorShape
 
 
 class VariableSynchronization(enum.Enum):

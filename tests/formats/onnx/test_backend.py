@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.formats.onnx_backend import KINDS, Case, cases, failure
-from tests.formats.onnx_page import PAGE, listed, row_lines
+from tests.formats.onnx.backend import KINDS, Case, cases, failure
+from tests.formats.onnx.page import PAGE, listed, row_lines
 
 LEAST = {"simple": 1.0, "pytorch-operator": 0.95, "pytorch-converted": 0.95, "node": 0.85}
 """The share of a kind that has to agree."""
@@ -36,7 +36,7 @@ def hold(kind: str, chosen: list[Case]) -> None:
     known = listed() & {case.name for case in chosen}
     assert not {name: reason for name, reason in failures.items() if name not in known}
     drawn = {case.name for case in chosen if case.name.startswith("test_bernoulli")}  # ten draws may be ONNX's by chance
-    assert not known - failures.keys() - drawn, "these agree by now: python -m tests.formats.onnx_page"
+    assert not known - failures.keys() - drawn, "these agree by now: python -m tests.formats.onnx.page"
     assert len(chosen) - len(failures) >= LEAST[kind] * len(chosen)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import placesim
 from placesim.cli import main
-from placesim.errors import GraphFileError, PlacesimError, UsageError
+from placesim.core.errors import GraphFileError, PlacesimError, UsageError
 from placesim.formats.onnx.devices import layer_rules, rule_of
 from placesim.formats.onnx.reader import read_onnx
 from tests.formats.onnx.models import info, model, node

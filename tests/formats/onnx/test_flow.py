@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.errors import GraphFileError
+from placesim.core.errors import GraphFileError
 from placesim.formats.onnx.reader import OnnxFile, read_onnx
 
 onnx = pytest.importorskip("onnx")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.errors import GraphFileError, UsageError
+from placesim.core.errors import GraphFileError, UsageError
 from placesim.formats.recognition import Format, recognise
 from tests.formats.onnx.models import info, model, node, run, tensor
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from placesim import PlacesimError, place, run
-from placesim.loading import load
-from placesim.options import make_options
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
 from placesim.report.report import Report
 from placesim.report.text.timing import time_document
-from placesim.timing import study_time
+from placesim.studies.time_study import study_time
 from tests.fuzz.corpus import examples
 from tests.fuzz.inputs import Input
 from tests.fuzz.mutation import dump, mutate_bytes, mutate_text, mutate_tree, odd_text, odd_value, parse

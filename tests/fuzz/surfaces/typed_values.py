@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from placesim.dtypes import DataType
+from placesim.core.dtypes import DataType
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.definitions import AttrDef
 from tests.fuzz.mutation import odd_text

@@ -15,13 +15,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from placesim.errors import PlacesimError
-from placesim.files.access import FileAccess
-from placesim.graph.steps import GraphStep
-from placesim.runtime.saving.devices import find_missing_state
-from placesim.runtime.saving.sessions import SavedSession, check_graph, graph_variables, read_session, write_session
-from placesim.runtime.session import GraphSession
-from tests.engine.law import GRAPHS, Case, bits, fixed_seeds, graph_case, recorded_cases
+from placesim.core.errors import PlacesimError
+from placesim.core.files.access import FileAccess
+from placesim.graph.session_steps import GraphStep
+from placesim.runtime.saving.device_state import find_missing_state
+from placesim.runtime.saving.session_checkpoints import SavedSession, check_graph, graph_variables, read_session, write_session
+from placesim.runtime.sessions.session import GraphSession
+from tests.runtime.dask.law import GRAPHS, Case, bits, fixed_seeds, graph_case, recorded_cases
 
 
 def single_steps(case: Case) -> list[GraphStep]:

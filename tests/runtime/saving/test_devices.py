@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.errors import DataLossError, FailedPreconditionError, OutOfRangeError
-from placesim.runtime.kernels.kernel import KernelWait
-from placesim.runtime.resources import REF_VARIABLE_TYPE, ResourceHandle
-from placesim.runtime.saving.devices import record_state, restore_state
-from placesim.runtime.saving.sessions import SavedSession, read_session, write_session
-from placesim.runtime.saving.values import _CLASSES, Packer, UnsavableError, unpack
-from tests.runtime.kernel_calls import Machine
-from tests.runtime.test_lookup_tables import FIND, TYPES, find, strings
+from placesim.core.errors import DataLossError, FailedPreconditionError, OutOfRangeError
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle
+from placesim.ops.kernels.kernel import KernelWait
+from placesim.runtime.saving.device_state import record_state, restore_state
+from placesim.runtime.saving.saved_values import _CLASSES, Packer, UnsavableError, unpack
+from placesim.runtime.saving.session_checkpoints import SavedSession, read_session, write_session
+from tests.ops.kernels.kernel_calls import Machine
+from tests.ops.kernels.test_lookup_tables import FIND, TYPES, find, strings
 
 FLOATS = {"component_types": ["float"]}
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -143,7 +143,7 @@ def test_what_is_saved_is_named_here() -> None:
     from importlib import import_module
 
     for name, module in _CLASSES.items():
-        module = f"placesim.runtime.kernels.{module}"
+        module = f"placesim.ops.kernels.{module}"
         assert getattr(import_module(module), name).__module__ == module
 
 

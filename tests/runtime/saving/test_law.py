@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.steps import Fetch, GraphStep
-from tests.engine.law import Case, fixed_seeds, graph_case, recorded_cases
+from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from tests.runtime.dask.law import Case, fixed_seeds, graph_case, recorded_cases
 from tests.runtime.saving.law import continued, undisturbed
 
 GRAPHS = Path(__file__).parent.parent.parent.parent / "graphs"

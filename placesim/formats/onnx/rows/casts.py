@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import BOOL, FLOAT, INT64, STRING, UINT8, DataType
+from placesim.core.dtypes import BOOL, FLOAT, INT64, STRING, UINT8, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import BOOL, UINT8
+from placesim.core.dtypes import BOOL, UINT8
 from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
 
 

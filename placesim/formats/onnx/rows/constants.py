@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.dtypes import FLOAT, INT64, STRING
+from placesim.core.dtypes import FLOAT, INT64, STRING
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 from placesim.ops.attributes import TensorValue
 

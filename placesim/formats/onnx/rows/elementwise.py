@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
+from placesim.core.dtypes import BOOL, DOUBLE, INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.dtypes import INT32, INT64
+from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Known, Value
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import (

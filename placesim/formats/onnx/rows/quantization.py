@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DataType
+from placesim.core.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.folding import ConstantFolder
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError

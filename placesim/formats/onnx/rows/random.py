@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DataType
+from placesim.core.dtypes import DTYPES, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.folding import int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError

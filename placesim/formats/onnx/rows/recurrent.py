@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.bodies import IterationResult, repeat
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, int32
 from placesim.formats.onnx.lists import tensor_value

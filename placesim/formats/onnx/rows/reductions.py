@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placesim.dtypes import BOOL, DOUBLE, INT32, INT64
+from placesim.core.dtypes import BOOL, DOUBLE, INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.sampling import cubic_weights

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import kernel_shape, spatial_attr

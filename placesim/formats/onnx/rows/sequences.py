@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.bodies import IterationResult, repeat, scalar
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.lists import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import INT32, INT64
+from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 
 # --- shapes themselves ----------------------------------------------------------------------------------------------

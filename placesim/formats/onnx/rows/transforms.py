@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES
+from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import ConstantFolder, Value, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import spatial_attr

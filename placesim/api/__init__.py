@@ -1,0 +1,1 @@
+"""placesim for Python callers."""

@@ -1,0 +1,153 @@
+"""Steps simulated for Python callers: how long one takes, how long under many combinations of options, and how placed best.
+
+Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import kept_source, load, source_again, source_name
+from placesim.machine.options import OptionValues, make_options, with_options
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph, Source
+    from placesim.report.plan_report import PlanReport
+    from placesim.report.time_report import TimeReport
+
+Kind = TypeVar("Kind", bound=Enum)
+Number = TypeVar("Number", int, float)
+
+
+@with_options
+def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
+    """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
+
+    Nothing is computed, so that sizes have to be known: `shape` and `batch` settle what placeholders leave open.  Raises what
+    the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without
+    limits.
+    """
+    from placesim.report.time_report import TimeReport
+    from placesim.studies.time_study import study_time
+
+    chosen = make_options(options)
+    data = kept_source(source, chosen)
+    study = study_time(lambda: load(source_again(data), None, chosen), chosen, source_name(source), steps, is_traced=True)
+    report = TimeReport(study)
+    if report.error is not None:
+        report.error.report = report
+        raise report.error
+    return report
+
+
+@with_options
+def sweep(
+    source: Source,
+    over: Mapping[str, Any],
+    *,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    steps: int | None = None,
+    examples: int | None = None,
+    **options: Unpack[OptionValues],
+) -> Iterator[dict[str, Any]]:
+    """A row for each combination of the values in `over`, in their order, each as soon as those before it are there.
+
+    Keys are those of `placesim sweep`, with a list, a range or a text such as `1..8` for each; a row holds its settings and
+    then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate: without it one, or
+    as many as there is room for on the Dask cluster that `scheduler` is the address of.  Raises UsageError for keys and values
+    that mean nothing, what is wrong with all combinations alike, and UnavailableError where the cluster can't be had.
+    """
+    from placesim.report.text.sweep import row_document
+    from placesim.runtime.cluster.connection_settings import Connection
+    from placesim.studies.sweeping.axes import make_axes
+    from placesim.studies.sweeping.cluster_processes import spread_processes
+    from placesim.studies.sweeping.row_simulation import SweepJob
+    from placesim.studies.sweeping.sweep import SweepRun
+
+    axes = make_axes(over.items())
+    chosen = make_options(options)
+    keys = tuple(axis.key for axis in axes)
+    run = SweepRun(SweepJob(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
+
+    def found() -> Iterator[dict[str, Any]]:
+        with spread_processes(Connection(scheduler), run.job, jobs) as hands:
+            for row in run.in_order(hands):
+                yield row_document(keys, row)
+
+    return found()
+
+
+@with_options
+def plan(
+    source: Source,
+    *,
+    objective: str = "latency",
+    contiguous: bool = False,
+    free: str | Sequence[str] = (),
+    method: str = "auto",
+    explain: bool = False,
+    seconds: float = 30.0,
+    evaluations: int | None = None,
+    seed: int = 0,
+    jobs: int = 2,
+    scheduler: str | None = None,
+    page: bool = False,
+    **options: Unpack[OptionValues],
+) -> PlanReport:
+    """The best placement of a graph that is found, beside TensorFlow's own, the annotations, one device and round robin.
+
+    `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
+    `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`
+    in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
+    caller's script; with the address of a `scheduler` they are on its Dask cluster.  With `page` the report has one.
+
+    Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose `report` says what would;
+    UsageError for a value that means nothing.
+    """
+    from placesim.core.errors import ResourceExhaustedError
+    from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
+    from placesim.planning.portfolio import Effort, check_method
+    from placesim.planning.search_processes import spread
+    from placesim.report.plan_report import PlanReport
+    from placesim.report.text.planning import suggest_remedy
+    from placesim.runtime.cluster.connection_settings import Connection
+    from placesim.studies.plan_files import write_planned_content
+    from placesim.studies.plan_study import study_plan
+
+    chosen = make_options(options)
+    data = kept_source(source, chosen)
+    check_method(method)
+    aim = Aim(_one_of("objective", objective, PlanMeasure), contiguous, explain, page)
+    effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
+    if evaluations is not None:
+        _above_zero("evaluations", evaluations)
+    patterns = (free,) if isinstance(free, str) else tuple(free)
+
+    def again() -> LoadedGraph:
+        return load(source_again(data), None, chosen)
+
+    with spread(effort, Connection(scheduler)) as effort:
+        study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
+    report = PlanReport(study, lambda path: write_planned_content(again(), chosen, study, patterns, path), has_page=page)
+    if study.plan is None:
+        error = ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
+        error.report = report
+        raise error
+    return report
+
+
+def _one_of(name: str, given: str, kinds: type[Kind]) -> Kind:
+    known = {str(kind.value): kind for kind in kinds}
+    if given not in known:
+        raise UsageError(f"wrong {name}: got {given!r}, expected one of {', '.join(known)}")
+    return known[given]
+
+
+def _above_zero(name: str, given: Number) -> Number:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+        raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
+    return given

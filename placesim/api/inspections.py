@@ -1,0 +1,282 @@
+"""Questions about a placement, for Python callers: why it is so, what it breaks, what differs, how it looks, in another form.
+
+Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+from placesim.core.errors import UsageError
+from placesim.core.process.deadlines import run_within
+from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
+from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
+from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph, Source
+    from placesim.inspection.checking.rules import RuleUse
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.report.explain_report import ExplainReport
+    from placesim.report.inspection_reports import CheckReport, DiffReport, ShowReport
+    from placesim.report.report import Report
+
+    Rule = str | Mapping[str, Any]
+
+EDITS = 8
+"""How many edits of a node the text has unless told otherwise."""
+
+
+@with_options
+def explain(
+    source: Source | Report, *nodes: str, edits: int = EDITS, cost: bool | None = None, **options: Unpack[OptionValues]
+) -> ExplainReport:
+    """Why nodes are where they are, and what would change that.
+
+    `nodes` are names, ids, shell patterns or scopes that end in `/`; without one every node is explained briefly.  At most
+    `edits` edits of a node stand in the text, 0 tries none.  With `cost` also what each takes in a step; None finds that out
+    where it is quickly found.  For a graph that can't be placed the report's `error` has the conflict and the edits that mend
+    it.
+
+    Raises UsageError, with the nearest name, for a node that there is not, and what is wrong with the graph or the options.
+    """
+    from placesim.report.explain_report import explain_snapshot
+
+    if isinstance(edits, bool) or not isinstance(edits, int) or edits < 0:
+        raise UsageError(f"wrong edits: got {edits!r}, expected a number of 0 or more")
+    chosen = make_options(options)
+    wish = DryRunNeed.of(cost, options, by_itself=True) if nodes else DryRunNeed.NONE
+    snapshot = _snapshot(source, chosen, DryRunNeeds(costs=wish), partitioned=False)
+    return run_within(chosen.timeout, lambda: explain_snapshot(snapshot, nodes, edits))
+
+
+@with_options
+def check(
+    source: Source | Report,
+    *rules: Rule,
+    policy: str | PurePath | Mapping[str, Any] | None = None,
+    **options: Unpack[OptionValues],
+) -> CheckReport:
+    """Hold a placement to a policy: the report's `findings` say where it is broken, `is_kept` whether it is not.
+
+    Each of `rules` is what an entry of a policy's `rules` is, or a text as `--rule` takes it: `"no-soft-fallback"`,
+    `"max-transfers=10"`, `{"max-transfers": 10}`.  `policy` is a file, or its content as a mapping.  A graph that can't be
+    placed is a finding.  Raises GraphFileError or UsageError for a policy, a rule or a graph that is wrong.
+    """
+    from placesim.inspection.checking.rules import check_snapshot
+    from placesim.report.inspection_reports import CheckReport
+    from placesim.version import __version__
+
+    uses = _rule_uses(rules, policy)
+    wishes = DryRunNeeds(
+        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
+        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
+    )
+    chosen = make_options(options)
+    snapshot = _snapshot(source, chosen, wishes)
+    return CheckReport(snapshot.name, run_within(chosen.timeout, lambda: check_snapshot(snapshot, uses)), uses, __version__)
+
+
+@with_options
+def diff(
+    before: Source | Report,
+    after: Source | Report | None = None,
+    *,
+    before_options: Mapping[str, Any] | None = None,
+    after_options: Mapping[str, Any] | None = None,
+    memory: bool | None = None,
+    time: bool | None = None,
+    page: bool = False,
+    **options: Unpack[OptionValues],
+) -> DiffReport:
+    """What differs between two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
+
+    Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
+    side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
+    they are quickly found.  With `page` the steps of both are simulated and the report has a page that shows them one above the
+    other, which a notebook shows.  Raises UsageError where there is nothing to compare, for a page of what holds no steps, and
+    what is wrong with a graph or an option.
+    """
+    from placesim.inspection.difference import compare
+    from placesim.report.inspection_reports import DiffReport
+
+    sides = [{**options, **(own or {})} for own in (before_options, after_options)]
+    if after is None and sides[0] == sides[1]:
+        raise UsageError("nothing to compare: got one graph on one machine, expected two, or before_options or after_options")
+    kept = kept_source(before, make_options(sides[0]))
+    sources = (kept, kept if after is None else kept_source(after, make_options(sides[1])))
+    names = (_name(before), _name(before if after is None else after))
+    sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
+    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    snapshots = [
+        _snapshot(source, make_options(side), wishes, name=name)
+        for source, side, name in zip(sources, sides, names, strict=True)
+    ]
+    labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
+    shown = _comparison(sources, sides, labels, names) if page else None
+    return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
+
+
+def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
+    """The page of two graphs' steps.  Raises UsageError for a report, which holds no steps."""
+    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
+    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.studies.time_study import study_time
+
+    if any(hasattr(source, "snapshot") for source in sources):
+        raise UsageError("no page of a report: got one, expected the graph itself, whose steps are simulated")
+    found = []
+    for source, side, label, name in zip(sources, sides, labels, names, strict=True):
+        options = make_options(side)
+        study = study_time(_loader(source, options), options, name, is_traced=True)
+        if names[0] == names[1]:
+            # the graph stands in the title
+            label = label.removeprefix(f"{name} (").removesuffix(")")
+        found.append(SimulatedPlacement(label, study, study.error))
+    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), found, 0, 1))
+
+
+@with_options
+def show(
+    source: Source | Report, *, depth: int | None = None, memory: bool | None = None, **options: Unpack[OptionValues]
+) -> ShowReport:
+    """A placement to be looked at: its name scopes by device, and what is copied between devices.
+
+    A notebook shows the report's page, which needs no network; it is also `text`, `svg`, `png`, `dot`, `mermaid` and a
+    `document`, with scopes opened down to `depth`.  `memory` says whether the page tells what each device holds; None does so
+    where that is quickly found.  Raises what is wrong with the graph or the options; a graph that can't be placed is shown as
+    far as it was.
+    """
+    from placesim.inspection.picturing.picture import picture_of
+    from placesim.report.inspection_reports import ShowReport
+
+    chosen = make_options(options)
+    wish = DryRunNeed.of(memory, options, by_itself=True)
+    snapshot = _snapshot(source, chosen, DryRunNeeds(memory=wish, costs=wish if wish is DryRunNeed.CHEAP else DryRunNeed.NONE))
+    return ShowReport(run_within(chosen.timeout, lambda: picture_of(snapshot)), depth)
+
+
+class ConvertedGraph(NamedTuple):
+    """A graph in another form; `notes` say what that has no place for, as sentences."""
+
+    form: str
+    content: bytes
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<placesim.Converted to {self.form}: {len(self.content):,} bytes>"
+
+    def text(self) -> str:
+        """The content of YAML, JSON and text GraphDefs.  Raises UsageError for a binary GraphDef and an ONNX model."""
+        if self.form in ("pb", "onnx"):
+            got = "a binary GraphDef" if self.form == "pb" else "an ONNX model"
+            raise UsageError(f"no text: got {got}, expected format yaml, json or pbtxt")
+        return self.content.decode()
+
+
+@with_options
+def convert(
+    source: Source,
+    out: str | PurePath | None = None,
+    *,
+    format: str | None = None,
+    nodes: str = "exact",
+    placed: bool = False,
+    **options: Unpack[OptionValues],
+) -> ConvertedGraph:
+    """A graph as YAML, JSON, or TensorFlow's GraphDef, an ONNX model with devices; written to `out`, where that is given.
+
+    `format` is `yaml`, `json`, `pb`, `pbtxt` or, for a `source` that is an ONNX model, `onnx`; without it the ending of `out`
+    tells, and YAML is what there is without either.  Of YAML `nodes` says how nodes are written: `exact` by scopes where they
+    make the very same nodes, `raw` as NodeDefs, `scopes` by scopes also where attrs that equal their defaults get lost.  With
+    `placed` nodes ask for the devices that they were placed on.  Raises UsageError for a form or a path that means nothing,
+    and what is wrong with the graph or the options.
+    """
+    from placesim.core.files.writer import WholeFiles
+    from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
+    from placesim.studies.conversions import FORMS, NODES, build_placed_file, convert_graph, find_file_form
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    form = format if format is not None else "yaml" if out is None else find_file_form(out)
+    for what, given, known in (("format", form, FORMS), ("nodes", nodes, NODES)):
+        if given not in known:
+            raise UsageError(f"wrong {what}: got {given!r}, expected one of {', '.join(known)}")
+    chosen = make_options(options)
+    loaded = load(source, None, chosen)
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError("no graph")
+    file = loaded.file
+    if placed:
+        report = simulate(loaded, chosen, SimulationStage.PLACED)
+        if report.error is not None:
+            raise report.error
+        file = build_placed_file(file, report)
+    folder = Path() if out is None else Path(out).parent
+    written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
+    content = b"".join(written.pieces)
+    if out is not None:
+        try:
+            with WholeFiles() as files:
+                files.write(Path(out), [content], makes_folders=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"cannot write {out}: got '{reason}', expected a path that can be written") from error
+    return ConvertedGraph(form, content, written.notes)
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+
+def _snapshot(
+    source: Any,
+    options: SimulationOptions,
+    wishes: DryRunNeeds = NO_WISHES,
+    *,
+    partitioned: bool = True,
+    name: str | None = None,
+) -> Snapshot:
+    """The snapshot of a graph placed now; of a report it is what that has established, whatever the options are."""
+    if hasattr(source, "snapshot"):
+        found: Snapshot = source.snapshot()
+        needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
+        if needed:
+            raise UsageError(f"a report keeps no {needed[0]}: got a report, expected the graph itself")
+        return found
+    kept = kept_source(source, options)
+    written = kept if isinstance(kept, bytes) else None
+    if isinstance(source, str | Path) and written is None and may_be_report(source):
+        written = read_bytes(source)
+    return open_snapshot(name or _name(source), _loader(kept, options), options, partitioned, wishes=wishes, written=written)
+
+
+def _loader(kept: Any, options: SimulationOptions) -> Callable[[], LoadedGraph]:
+    return lambda: load(source_again(kept), None, options)
+
+
+def _name(source: Any) -> str:
+    return str(source.name) if hasattr(source, "snapshot") else source_name(source)
+
+
+def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """A side as its line says it: the name, and what is said of this side alone."""
+    own = ", ".join(f"{key}={value}" for key, value in side.items() if other.get(key) != value)
+    return f"{name} ({own})" if own else name
+
+
+def _rule_uses(rules: tuple[Rule, ...], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:
+    from placesim.inspection.checking.policy import policy_from_tree, read_policy, read_rule
+
+    if isinstance(policy, Mapping):
+        uses = policy_from_tree(dict(policy))
+    else:
+        uses = () if policy is None else read_policy(read_bytes(Path(policy)), str(policy))
+    of_rules = (
+        read_rule(rule) if isinstance(rule, str) else _only(policy_from_tree({"rules": [rule]}, "<rule>")) for rule in rules
+    )
+    return (*uses, *of_rules)
+
+
+def _only(uses: tuple[RuleUse, ...]) -> RuleUse:
+    return uses[0]._replace(location=None)

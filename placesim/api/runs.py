@@ -1,0 +1,121 @@
+"""What Python callers run: a graph, of whatever source, and options by name -> a report, or the error that it ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Unpack
+
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import load
+from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
+from placesim.machine.gpu_options import DeviceOptions, GpuEnvironment
+from placesim.machine.inventory import Device, build_devices
+from placesim.machine.options import OptionValues, check_named, make_options, with_options
+from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, ENGINES, PER, Connection, Tls
+from placesim.studies.simulation.settings import build_machine_settings, session_config, session_devices
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import Source
+    from placesim.report.report import Report
+    from placesim.runtime.sessions.session import GraphSession
+
+
+@with_options
+def run(
+    source: Source,
+    *,
+    engine: str = ENGINES[0],
+    scheduler: str | None = None,
+    scheduler_timeout: float = CONNECT_SECONDS,
+    worker: str | Sequence[str] | Mapping[str, str] = (),
+    worker_per: str = PER[0],
+    tls_ca_file: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    **options: Unpack[OptionValues],
+) -> Report:
+    """Load, place and execute a graph: a path, an open file, or the mapping itself.
+
+    With `engine="dask"` it runs on workers of a Dask cluster: those of a `scheduler`, which `worker` says devices of (as
+    `DEVICE=ADDRESS`, or a mapping), or workers of its own on this machine.  Options are named as the command line's flags.
+    Raises what the command line reports as an error, with what was established before it as the exception's `report`.
+    """
+    chosen = make_options(options)
+    bindings = worker.items() if isinstance(worker, Mapping) else ()
+    workers = (worker,) if isinstance(worker, str) else tuple("=".join(pair) for pair in bindings) or tuple(worker)
+    tls = Tls(tls_ca_file, tls_cert, tls_key)
+    connection = Connection(scheduler, workers, worker_per, scheduler_timeout, tls)
+    check_named("engine", engine, ENGINES)
+    check_named("worker_per", worker_per, PER)
+    if engine == ENGINES[0] and connection != Connection():
+        raise UsageError(f"a cluster is named that nothing runs on: expected engine='{ENGINES[1]}' with it")
+    loaded = load(source, None, chosen)
+    if not chosen.execute:
+        return _checked(simulate(loaded, chosen, SimulationStage.PARTITIONED))
+    with nullcontext() if engine == ENGINES[0] else _sessions_on(connection) as opened:
+        return _checked(simulate(loaded, chosen, SimulationStage.EXECUTED, opened=opened))
+
+
+def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[..., GraphSession]]:
+    from placesim.runtime.dask.session_factory import open_cluster_sessions
+
+    return open_cluster_sessions(connection)
+
+
+@with_options
+def place(source: Source, **options: Unpack[OptionValues]) -> Report:
+    """The same without execution: no kernels, feeds or values are needed."""
+    chosen = make_options({"log_placement": True, **options})
+    return _checked(simulate(load(source, None, chosen), chosen, SimulationStage.PARTITIONED))
+
+
+@with_options
+def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
+    """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
+
+    With `execute=True` they are computed, for sizes that depend on values.  Raises what running out of memory raises, with what
+    was established before it as the exception's `report`.
+    """
+    chosen = make_options({"execute": False, **options})
+    stage = SimulationStage.EXECUTED if chosen.execute else SimulationStage.WALKED
+    return _checked(simulate(load(source, None, chosen), chosen, stage, tells_memory=True))
+
+
+def devices(
+    cpu: int | None = None,
+    gpu: int | None = None,
+    gpu_model: str | None = None,
+    inventory: Any = None,
+    *,
+    tensorflow: Any = None,
+    graph: Source | None = None,
+    environment: Mapping[str, str] | None = None,
+    process: GpuProcess | None = None,
+    log: Callable[[GpuLogLine], None] = lambda line: None,
+) -> tuple[Device, ...]:
+    """The devices of a simulated machine in the order of `session.list_devices()`.
+
+    With `graph` they are those of its session: its machine, where it says one, under its `config`.  `tensorflow` is the release
+    that makes them, and `log` is told what that logs meanwhile.  Raises what it raises then.
+    """
+    given = {"environment": environment or {}, "process": process}
+    options = make_options(
+        {"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, "tensorflow": tensorflow, **given}
+    )
+    if graph is None:
+        found = GpuEnvironment.of(options.environment)
+        told = DeviceOptions(environment=found, release=options.release)
+        return build_devices(build_machine_settings(None, options).tasks, told, options.process, log)
+    loaded = load(graph, None, options)
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError("no graph")
+    tasks = build_machine_settings(loaded.file, options).tasks
+    return session_devices(tasks, session_config(loaded.file, options), options, log, loaded.file.graph.registry.rules)
+
+
+def _checked(report: Report) -> Report:
+    if report.error is not None:
+        raise report.error
+    return report

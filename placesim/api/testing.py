@@ -1,0 +1,71 @@
+"""For tests of your own: placements that are held to a policy, with pytest or without it.
+
+    pytest_plugins = ["placesim.testing"]  # in conftest.py, for the fixture; the function needs no plugin
+
+
+    def test_the_towers_stay_on_their_gpus(holds_placement):
+        holds_placement("towers.yaml", "no-soft-fallback", {"max-transfers": 4}, gpu=4)
+
+It is no entry point of pytest's: every run of pytest in your environment would import this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Unpack
+
+from placesim.api.inspections import check
+from placesim.machine.options import OptionValues, with_options
+
+if TYPE_CHECKING:
+    from placesim.api.inspections import Rule
+    from placesim.formats.sources.loading import Source
+    from placesim.report.inspection_reports import CheckReport
+    from placesim.report.report import Report
+
+
+@with_options
+def assert_placement(
+    source: Source | Report,
+    *rules: Rule,
+    policy: str | PurePath | Mapping[str, Any] | None = None,
+    **options: Unpack[OptionValues],
+) -> CheckReport:
+    """What `placesim.check` finds, where that is nothing.
+
+    Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError where there is no rule and
+    no policy either: nothing would be held.
+    """
+    from placesim.core.errors import UsageError
+
+    __tracebackhide__ = True  # pytest then shows the caller's line
+    if not rules and policy is None:
+        raise UsageError("nothing to hold a placement to: got no rule, expected rules, or a policy")
+    report = check(source, *rules, policy=policy, **options)
+    if not report.is_kept:
+        raise AssertionError(f"{report.name} breaks its policy:\n{report.text()}")
+    return report
+
+
+def _fixture() -> Callable[..., Any]:
+    import pytest
+
+    @pytest.fixture(name="holds_placement")
+    def holds_placement() -> Callable[..., CheckReport]:
+        """`assert_placement`: holds a graph's placement to rules, and fails the test with where they are broken."""
+        return assert_placement
+
+    return holds_placement
+
+
+def __getattr__(name: str) -> Any:
+    """The fixture, which pytest looks for in the names of a plugin; without pytest there is none."""
+    if name != "holds_placement":
+        raise AttributeError(name)
+    found = globals()[name] = _fixture()
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "holds_placement"]

@@ -1,0 +1,38 @@
+"""`placesim calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import output_option
+
+EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
+
+
+@command("calibrate", exits=EXITS)
+@output_option("Write to a file.")
+@click.option("--quick", is_flag=True, help="Measure little, in seconds: to try it out, not to predict with.")
+def calibrate_command(output: str | None, quick: bool) -> int:
+    """Measure this machine, for `simulate --profile`.
+
+    Runs placesim's own numpy kernels over sizes, with one thread and with all cores, and prints what they take as an
+    inventory's `host`.  It takes about a minute, in which the machine should do nothing else.
+
+    \b
+    Examples:
+      placesim calibrate --output here.yaml
+      placesim simulate graphs/alexnet.yaml --profile here.yaml
+    """
+    from placesim.cli.output import write, write_files
+    from placesim.cli.progress import TerminalProgress
+    from placesim.formats.graph_file.sections.hosts import host_text
+    from placesim.studies.calibration.host_profile import calibrate
+
+    with TerminalProgress() as progress:
+        host = calibrate(lambda done, total: progress.show({"measurements": (done, total)}), is_quick=quick)
+    text = host_text(host)
+    write(text) if output is None else write_files({Path(output): [text.encode()]})
+    return 0

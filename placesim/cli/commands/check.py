@@ -1,0 +1,201 @@
+"""`placesim check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
+from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from placesim.inspection.checking.findings import CheckResult, Finding
+    from placesim.inspection.checking.rules import RuleUse
+    from placesim.report.text.tables import Tables
+
+
+def _findings(checked: Sequence[CheckResult]) -> list[Finding]:
+    return [finding for graph in checked for finding in graph.findings]
+
+
+def _text(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import format_findings
+
+    return format_findings(_findings(checked))
+
+
+def _json(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.document import json_text
+    from placesim.report.text.findings import findings_document
+
+    return json_text(findings_document(_findings(checked)))
+
+
+def _sarif(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.document import json_text
+    from placesim.report.text.sarif import sarif_document
+    from placesim.version import __version__
+
+    return json_text(sarif_document(_findings(checked), {use.rule.name: use.rule.help for use in uses}, __version__))
+
+
+def _github(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import format_github, format_github_error
+
+    return "".join(
+        format_github(graph.findings) if graph.error is None else format_github_error(graph.name, graph.error)
+        for graph in checked
+    )
+
+
+def _junit(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.text.junit import junit_document
+
+    return junit_document(checked, [use.rule.name for use in uses])
+
+
+def _json_lines(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.document import json_line
+    from placesim.report.text.findings import findings_document
+
+    return map(json_line, findings_document(_findings(checked))["findings"])
+
+
+def _tables(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Tables:
+    from placesim.report.text.findings import TABLES, findings_document
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: findings_document(_findings(checked)))
+
+
+FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ...] = (
+    Form("text", _text, (".txt",)),
+    Form("json", _json, (".json",)),
+    Form("jsonl", _json_lines, (".jsonl",)),
+    Form("sarif", _sarif, (".sarif",)),
+    Form("github", _github),
+    Form("junit", _junit, (".xml",)),
+    *table_forms(_tables),
+)
+SHOW_ERRORS = ("github", "junit")
+"""The forms that hold the error of a graph that can't be read or placed."""
+EXITS = {
+    0: "no rule is broken",
+    1: "a rule is broken, or a graph can't be placed",
+    2: "the policy or the command line is wrong",
+}
+
+
+@command("check", exits=EXITS)
+@click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
+@click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
+@click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
+@size_options("max-peak-memory, max-step-time and max-link-bytes")
+@machine_options
+@source_options
+@placement_options
+@form_option(FORMS, "The form of the findings.")
+@output_option()
+def check_command(
+    graphs: tuple[str, ...],
+    policy: str | None,
+    rules: tuple[str, ...],
+    lists_rules: bool,
+    form: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
+    """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
+
+    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
+    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
+    or a rule, only that the graph can be placed is checked.
+
+    \b
+    A policy:
+      rules:
+        - no-soft-fallback
+        - max-transfers: 10
+        - max-peak-memory: {bytes: 4GiB, device: GPU}
+        - max-step-time: 5ms
+        - max-transfer-bytes: {bytes: 4MiB, from: GPU:0, to: CPU:0}
+        - max-link-bytes: {bytes: 64MiB, link: '*PCIe*'}
+        - on-device: {ops: [MatMul, Conv2D], device: '/gpu:*'}
+        - baseline: placement.json
+
+    \b
+    Examples:
+      placesim check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback
+      placesim check model.yaml --policy policy.yaml --output findings.sarif
+      placesim check graphs/*.yaml --soft-placement --output findings.xml
+      placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
+    """
+    from functools import partial
+
+    from placesim.cli.graph_arguments import subjects_in
+    from placesim.cli.output import tell, write, write_error
+    from placesim.cli.progress import show_stages
+    from placesim.core.errors import PlacesimError
+    from placesim.core.process.deadlines import run_within
+    from placesim.core.process.interrupts import InterruptGrace
+    from placesim.core.process.progress import report_stage
+    from placesim.inspection.checking.findings import CheckResult
+    from placesim.inspection.checking.policy import describe_rules
+    from placesim.inspection.checking.rules import check_snapshot
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
+
+    if lists_rules:
+        write(describe_rules())
+        return 0
+    if not graphs:
+        raise click.UsageError("no graph: got no argument, expected GRAPH")
+    if graphs.count("-") > 1:
+        raise click.UsageError("standard input twice: got - for several graphs, expected it once")
+    target = find_target(FORMS, form, output)
+    uses = _rule_uses(policy, rules)
+    wishes = DryRunNeeds(
+        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
+        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
+    )
+    checked: list[CheckResult] = []
+    worst = 0
+
+    def look() -> tuple[int, int | None]:
+        return len(checked), len(subjects) if len(subjects) > 1 else None
+
+    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
+    try:
+        with show_stages("checking"), report_stage("checking graphs", look):
+            for name, opened in subjects:
+                try:
+                    findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
+                except PlacesimError as error:
+                    if len(subjects) == 1 and target.form not in SHOW_ERRORS:
+                        raise
+                    write_error(error)
+                    checked.append(CheckResult(name, error=error))
+                    worst = max(worst, error.exit_code)
+                else:
+                    checked.append(CheckResult(name, findings))
+                    worst = max(worst, 1 if findings else 0)
+    except KeyboardInterrupt:
+        if checked:
+            with InterruptGrace():
+                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
+                write_target(FORMS, target, checked, uses)
+        raise
+    write_target(FORMS, target, checked, uses)
+    return worst
+
+
+def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:
+    from placesim.formats.sources.loading import read_bytes
+    from placesim.inspection.checking.policy import read_policy, read_rule
+
+    uses = () if policy is None else read_policy(read_bytes(policy, "policy"), policy)
+    return (*uses, *map(read_rule, rules))

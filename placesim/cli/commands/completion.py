@@ -1,0 +1,75 @@
+"""`placesim completion`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from placesim.cli.command import EXITS, Word, command
+from placesim.core.errors import UsageError
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@command("completion", exits={0: EXITS[0], 2: "the shell is not known, or a file can't be written"})
+@click.argument("shell", type=Word(SHELLS), required=False)
+@click.option("--install", is_flag=True, help="Write it where the shell finds it, instead of printing it.")
+def completion_command(shell: str | None, install: bool) -> int:
+    """Print what a shell needs to complete the words of placesim, or install it.
+
+    Completed are commands, options, files, the words that an option takes, GPU models, rules, topics, ops, and, where the graph
+    stands before them, its nodes, signatures and devices.  Without a shell's name it is the one that $SHELL names.  For bash
+    and zsh, --install also adds a line to ~/.bashrc or ~/.zshrc, once.
+
+    \b
+    Examples:
+      placesim completion --install
+      placesim completion zsh > ~/.zfunc/_placesim
+    """
+    from placesim.cli.output import complain, write
+    from placesim.cli.shell_completion import completion_script
+
+    shell = shell or _own_shell()
+    if not install:
+        write(completion_script(shell))
+        return 0
+    for path in _install(shell, completion_script(shell)):
+        complain(f"written: {path}\n")
+    complain("it holds in shells that are started from now on\n")
+    return 0
+
+
+def _own_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise UsageError(f"unknown shell: got '{name}' in SHELL, expected `placesim completion` with {', '.join(SHELLS)}")
+    return name
+
+
+def _install(shell: str, script: str) -> list[Path]:
+    """The files that were written."""
+    from placesim.cli.output import write_files
+
+    if shell == "fish":
+        path = _folder("XDG_CONFIG_HOME", ".config") / "fish/completions/placesim.fish"
+        write_files({path: [script.encode()]}, makes_folders=True)
+        return [path]
+    path = _folder("XDG_DATA_HOME", ".local/share") / f"placesim/completion.{shell}"
+    start = (Path(os.environ.get("ZDOTDIR") or Path.home()) if shell == "zsh" else Path.home()) / f".{shell}rc"
+    line = f'[ -r "{path}" ] && . "{path}" # completion of placesim\n'
+    contents = {path: [script.encode()]}
+    try:
+        before = start.read_bytes() if start.exists() else b""
+    except OSError as error:
+        raise UsageError(f"cannot read {start}: got '{error.strerror}', expected the shell's start-up file") from error
+    if line.encode() not in before:
+        end = b"\n" if before and not before.endswith(b"\n") else b""
+        contents[start.resolve()] = [before + end + line.encode()]
+    write_files(contents, makes_folders=True)
+    return list(contents)
+
+
+def _folder(variable: str, below_home: str) -> Path:
+    return Path(os.environ.get(variable) or Path.home() / below_home)

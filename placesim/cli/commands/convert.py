@@ -1,0 +1,125 @@
+"""`placesim convert`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
+from placesim.cli.output_forms import Form, form_option
+from placesim.core.errors import UsageError
+from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
+
+_FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
+
+
+@command("convert")
+@click.argument("graph", metavar="IN")
+@click.argument("out", metavar="[OUT]", required=False)
+@form_option(_FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
+@click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
+@click.option("--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.")
+@click.option(
+    "--scopes",
+    "nodes",
+    flag_value="scopes",
+    help="Write YAML with scopes and variables also where attrs that equal their default get lost by it.",
+)
+@click.option(
+    "--partitioned",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write what each device runs, with its sends and receives: one GraphDef a device, as .pbtxt with `--format pbtxt`.",
+)
+@source_options
+@machine_options
+@placement_options
+def convert_command(
+    graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
+) -> int:
+    """Convert a graph between YAML, JSON and TensorFlow's GraphDef, binary or text; write devices into an ONNX model.
+
+    IN is whatever `run` takes.  OUT's ending tells its form: .yaml, .json, .pb, .pbtxt, or .onnx for an IN that is an ONNX
+    model, which gets the devices of its nodes and stays as it is otherwise; - is standard output.  A GraphDef
+    holds nodes, functions and versions; what else IN has, and OUT has no place for, is named on standard error.  YAML has the
+    scopes, variables and literals that make the very same nodes, and a script's lines, where there are any that do.
+
+    \b
+    Examples:
+      placesim convert script.py graph.yaml
+      placesim convert model.pb model.yaml --scopes
+      placesim convert graphs/towers.yaml - --format pbtxt
+      placesim convert saved_model/ placed.pb --placed --gpu 2 --soft-placement
+      placesim convert model.onnx placed.onnx --placed --gpu 2
+      placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
+    """
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import complain, write_files
+    from placesim.cli.progress import show_stages
+    from placesim.machine.options import make_options
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    if out is None and partitioned is None:
+        raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")
+    form = _form(out, form)
+    options = make_options({"environment": shell_environment(), **given(values)})
+    loaded = load_graph(graph, options)
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError(f"no graph in {graph}")
+    file = loaded.file
+    written: dict[Path, Iterable[bytes]] = {}
+    if placed or partitioned is not None:
+        with show_stages("placing"):
+            report = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
+        if report.error is not None:
+            raise report.error
+        if partitioned is not None:
+            from placesim.studies.conversions import partition_files
+
+            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
+        if placed:
+            from placesim.studies.conversions import build_placed_file
+
+            file = build_placed_file(file, report)
+    if out is None:
+        write_files(written, makes_folders=True)
+        return 0
+    from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
+
+    content = convert_graph(
+        with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent),
+        form,
+        nodes or NODES[0],
+        loaded.onnx,
+    )
+    if out != "-":
+        written[Path(out)] = content.pieces
+    with show_stages("writing"):
+        write_files(written, makes_folders=True)
+    if out == "-":
+        _print(content.pieces, form)
+    for note in content.notes:
+        complain(f"{note}\n")
+    return 0
+
+
+def _form(out: str | None, form: str | None) -> str:
+    if form is not None:
+        return form
+    if out is None:
+        return "pb"
+    return "yaml" if out == "-" else find_file_form(out)
+
+
+def _print(content: Iterator[bytes], form: str) -> None:
+    from placesim.cli.standard_streams import write_result
+
+    if sys.stdout.isatty() and form in ("pb", "onnx"):
+        what = "a binary GraphDef" if form == "pb" else "an ONNX model"
+        raise UsageError(f"{what} is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
+    all(map(write_result, content))  # as far as it is read

@@ -1,0 +1,126 @@
+"""`placesim devices`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from placesim.cli.cluster_options import scheduler_options, take_connection
+from placesim.cli.command import command
+from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
+from placesim.core.errors import UsageError
+from placesim.core.escaping import escape_line
+from placesim.core.releases import CURRENT, Release, find_release
+from placesim.machine.gpu_memory import GpuLogLine, gpu_memory_limit
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.inventory import Device
+from placesim.runtime.cluster.connection_settings import Connection
+
+_DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
+_WORKER_COLUMNS = ("address", "name", "host", "threads", "memory", "placesim", "python", "numpy")
+_MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
+
+
+EXITS = {
+    0: "done",
+    1: "TensorFlow would refuse the machine, or the cluster can't be used",
+    2: "the command line or a file is wrong",
+}
+
+
+@command("devices", exits=EXITS)
+@click.argument("graph", required=False)
+@machine_options
+@release_option
+@scheduler_options
+@table_format_option
+@click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
+@click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
+def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
+    """List the devices of a simulated machine, one a line, CPUs first.
+
+    With GRAPH they are the devices of its session: the file's machine, under what its config says of GPUs.  In a pipe: full
+    name, type, memory limit in bytes and physical description, with tabs between.  PCI bus ids are those of the guides'
+    machines; any other GPU follows on the bus after the last one, or from bus 05 on.
+
+    With --scheduler it lists the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
+    versions that have to agree.
+
+    \b
+    Examples:
+      placesim devices --cpu 3 --gpu 2
+      placesim devices graphs/towers.yaml --gpu 4
+      placesim devices --gpu 8 --gpu-model H100-SXM5-80GB --format json
+      placesim devices --gpu 2 --log-creation
+      placesim devices --gpu 2 --tensorflow 1.15
+      placesim devices --gpu-models
+      placesim devices --scheduler tcp://10.0.0.1:8786
+    """
+    from placesim.api.runs import devices
+    from placesim.cli.output import complain, write_rows
+
+    connection = take_connection(values)
+    if connection.scheduler is not None:
+        if graph is not None or log_creation or gpu_models or given(values):
+            raise UsageError("--scheduler lists the workers of a cluster: expected no graph and no machine with it")
+        write_rows(_worker_rows(connection), "workers", _WORKER_COLUMNS, form)
+        return 0
+    if gpu_models:
+        rows: list[dict[str, Any]] = [
+            _model_row(name, find_release(values["tensorflow"] or CURRENT.name)) for name in GPU_MODELS
+        ]
+        write_rows(rows, "gpu_models", _MODEL_COLUMNS, form)
+        return 0
+    log: list[GpuLogLine] = []
+    source = sys.stdin.buffer if graph == "-" else graph
+    try:
+        found = devices(**values, graph=source, environment=shell_environment(), log=log.append)
+    finally:
+        for line in log:
+            if line.severity != "I":
+                complain(f"{line.text}\n")
+    told = [line for line in log if line.severity == "I"]
+    if log_creation and form == "text":
+        _write_lines(told)
+    else:
+        write_rows([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
+    return 0
+
+
+def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
+    """What the JSON object holds beside the devices: what each GPU's allocator is made from, and the log."""
+    allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
+    return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
+
+
+def _allocator_row(device: Device) -> dict[str, Any]:
+    assert device.gpu is not None
+    fields = device.gpu._asdict()
+    return {"name": device.gpu.name, **fields, "model": device.gpu.model.name}
+
+
+def _worker_rows(connection: Connection) -> list[dict[str, Any]]:
+    from placesim.runtime.cluster.cluster_setup import open_cluster
+
+    # what differs is what one may be looking for
+    with open_cluster(connection, is_checked=False) as cluster:
+        return [offer.attributes for offer in cluster.offers]
+
+
+def _write_lines(told: Sequence[GpuLogLine]) -> None:
+    from placesim.cli.output import write
+
+    write("".join(f"{escape_line(line.text)}\n" for line in told))
+
+
+def _model_row(name: str, release: Release) -> dict[str, Any]:
+    model = GPU_MODELS[name]
+    return {
+        "name": name,
+        "memory": model.memory,
+        "memory_limit": gpu_memory_limit(model, release=release),
+        "compute_capability": model.compute_capability,
+    }

@@ -1,0 +1,222 @@
+"""`placesim diff`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import MACHINE, REPORT, SIZES, Word, command, option
+from placesim.cli.options import (
+    Command,
+    given,
+    machine_options,
+    memory_option,
+    output_option,
+    placement_options,
+    size_options,
+    source_options,
+    time_option,
+)
+from placesim.cli.output_forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
+from placesim.core.errors import UsageError
+from placesim.core.escaping import escape_line
+from placesim.core.releases import RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from placesim.core.styled_text import StyledText
+    from placesim.inspection.difference import Difference
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.report.text.tables import Tables
+
+
+def _text(difference: Difference, labels: list[str]) -> StyledText:
+    from placesim.report.text.difference import format_difference
+
+    return format_difference(difference, *labels)
+
+
+def _json(difference: Difference, labels: list[str]) -> Iterator[str]:
+    from placesim.report.document import json_text
+    from placesim.report.text.difference import difference_document
+
+    return json_text(difference_document(difference))
+
+
+def _tables(difference: Difference, labels: list[str]) -> Tables:
+    from placesim.report.text.difference import TABLES, difference_tables
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: difference_tables(difference))
+
+
+FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt", ".diff")), Form("json", _json, (".json",)), *table_forms(_tables))
+EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"}
+_SIDES = (
+    ("cpu", int, "N", "Number of CPU devices of {}."),
+    ("gpu", int, "N", "Number of GPUs of {}."),
+    ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
+    ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
+    ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
+)
+_REPEATABLE = ("device",)
+"""What a side is told beside what both are."""
+
+
+def _side_options(command: Command) -> Command:
+    """`--a-gpu` and its like, for one side each."""
+    for side in ("b", "a"):
+        soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
+        command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        name, metavar = f"--{side}-device", "PATTERN=DEVICE"
+        text = f"Ask for a device for all nodes of {side.upper()} with such a name; may be repeated."
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
+        for name, kind, metavar, text in reversed(_SIDES):
+            text = text.format(side.upper())
+            group = SIZES if name == "batch" else MACHINE
+            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
+    return command
+
+
+@command("diff", exits=EXITS)
+@click.argument("a")
+@click.argument("b", required=False)
+@_side_options
+@machine_options
+@source_options
+@placement_options
+@memory_option("What each device holds at its peak; without it where that is quickly found.")
+@time_option("How long a step takes, and what got slower; without it where that is quickly found.")
+@size_options("memory and time")
+@form_option(FORMS, "The form of the report.")
+@table_option("nodes", "transfers", "memory", "time", "errors")
+@output_option()
+@option(
+    "--html",
+    group=REPORT,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
+)
+def diff_command(
+    a: str,
+    b: str | None,
+    memory: bool | None,
+    time: bool | None,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    html: str | None,
+    **values: Any,
+) -> int:
+    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
+
+    A and B are each whatever `run` takes, or a report that `--format json` wrote; a prediction that `simulate --format json`
+    wrote has its times compared.  Without B, A is compared with itself on another machine.  An option without a side holds
+    for both.
+
+    \b
+    Examples:
+      placesim diff old.yaml new.yaml --gpu 4
+      placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
+      placesim diff model.yaml --gpu 2 --b-device 'layer2/=/gpu:1'
+      placesim diff placement.json model.yaml
+      placesim diff model.pb --a-tensorflow 1.15 --b-tensorflow 2.21 --gpu 2
+      placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
+      placesim diff old.yaml new.yaml --html difference.html
+    """
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import complain
+    from placesim.cli.progress import show_stages
+    from placesim.inspection.difference import compare
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
+
+    target = find_target(FORMS, form, output, table=table)
+    sides = [_values_of(side, values) for side in ("a", "b")]
+    if b is None and sides[0] == sides[1]:
+        raise click.UsageError("nothing to compare: got one graph on one machine, expected B, or options such as --b-gpu")
+    if a == "-" and b in ("-", None):
+        raise click.UsageError("standard input twice: got - for both, expected it once")
+    names = (a, a if b is None else b)
+    check_page_file("--html", html)
+    if html is not None:
+        _check_steps(names)
+    sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
+    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    with show_stages("comparing"):
+        before, after = (
+            open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
+        )
+        _check_predictions(before, after)
+        difference = compare(before, after)
+    labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
+    write_target(FORMS, target, difference, labels)
+    for snapshot, label in zip((before, after), labels, strict=True):
+        for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
+            if asked and note:
+                complain(f"{escape_line(label)}: {what} is not compared. {note}\n")
+    if html is not None:
+        _write_page(names, sides, labels, html)
+    return 1 if difference else 0
+
+
+def _check_steps(names: tuple[str, str]) -> None:
+    """UsageError for what holds no steps, or can't be read again to simulate them."""
+    from placesim.core.files.reader import is_stream
+
+    for name in names:
+        if name == "-" or is_stream(name):
+            raise UsageError(f"no page of a stream: got {name}, expected a file, which is read again to simulate its steps")
+
+
+def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
+    """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
+    from pathlib import Path
+
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.options import shell_environment
+    from placesim.cli.output import write_files
+    from placesim.machine.options import make_options
+    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
+    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.studies.time_study import study_time
+
+    if names[0] == names[1]:
+        # the graph stands in the title
+        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
+    found = []
+    for name, side, label in zip(names, sides, labels, strict=True):
+        options = make_options({"environment": shell_environment(), **side})
+        study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
+        found.append(SimulatedPlacement(label, study, study.error))
+    page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
+    write_files({Path(html): [page.encode()]})
+
+
+def _check_predictions(before: Snapshot, after: Snapshot) -> None:
+    """UsageError for a prediction beside what has no times: they are all that it holds."""
+    for prediction, other in ((before, after), (after, before)):
+        if not prediction.holds_placement and other.step is None:
+            why = other.time_note if other.error is None else other.error.summary
+            error = UsageError(
+                f"nothing to compare with the prediction {prediction.name}: got no times of {other.name}, expected some"
+            )
+            error.help = (why,) if why else ()
+            raise error
+
+
+def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
+    """What holds for one side: the common options under its own."""
+    common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
+    own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
+    own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}
+    return given(common) | given(own)
+
+
+def _label(name: str, side: dict[str, Any], other: dict[str, Any]) -> str:
+    """A side as its line says it: the name, and what is said of this side alone."""
+    own = ", ".join(f"{key.replace('_', '-')}={value}" for key, value in side.items() if other.get(key) != value)
+    return f"{name} ({own})" if own else name

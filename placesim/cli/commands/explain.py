@@ -1,0 +1,99 @@
+"""`placesim explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import (
+    given,
+    machine_options,
+    output_option,
+    placement_options,
+    profile_option,
+    size_options,
+    source_options,
+)
+from placesim.cli.output_forms import Form, find_target, form_option, table_forms, table_option, write_target
+
+if TYPE_CHECKING:
+    from placesim.core.styled_text import StyledText
+    from placesim.report.explain_report import ExplainReport
+    from placesim.report.text.tables import Tables
+
+
+def _text(report: ExplainReport) -> StyledText:
+    return report.marked()
+
+
+def _json(report: ExplainReport) -> Iterator[str]:
+    return report.json()
+
+
+def _tables(report: ExplainReport) -> Tables:
+    from placesim.report.text.explanation import TABLES
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, report.pieces)
+
+
+FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _json, (".json",)), *table_forms(_tables))
+
+
+@command("explain")
+@click.argument("graph")
+@click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
+@machine_options
+@source_options
+@placement_options
+@click.option("--edits", type=click.IntRange(0), default=8, metavar="N", help="Show at most N edits for a node; 0 tries none.")
+@click.option(
+    "--cost/--no-cost", "cost", default=None, help="What each NODE takes in a step; without it where that is quickly found."
+)
+@size_options("the cost")
+@profile_option
+@form_option(FORMS, "The form of the report.")
+@table_option("nodes", "edits", "elsewhere", "kernels")
+@output_option()
+def explain_command(
+    graph: str,
+    nodes: tuple[str, ...],
+    edits: int,
+    cost: bool | None,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
+    """Explain why nodes are where they are, and what would change that.
+
+    GRAPH is whatever `run` takes, or a report that `--format json` wrote (which says what was asked for, not why).  A PATTERN
+    is a shell pattern over names (`tower_0/*`), or a name scope that ends in `/`.  Without one, each node gets one line.  For a
+    graph that can't be placed: the annotations in conflict, and the edits that mend it.  Each edit was tried by placing.  What
+    a node takes is predicted from its shapes, on its device and on the others that it has a kernel for.
+
+    \b
+    Examples:
+      placesim explain graphs/logging.yaml MatMul
+      placesim explain graphs/towers.yaml --gpu 1 --soft-placement 'MatMul*'
+      placesim explain graphs/missing-gpu.yaml
+      placesim explain model.yaml --output placement.csv
+      placesim explain model.yaml loss --format json | jq .nodes[0].edits
+      placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
+    """
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.progress import show_stages
+    from placesim.core.process.deadlines import run_within
+    from placesim.report.explain_report import explain_snapshot
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
+
+    target = find_target(FORMS, form, output, table=table)
+    wish = DryRunNeed.of(cost, values, by_itself=True) if nodes else DryRunNeed.NONE
+    snapshot = open_subject(graph, given(values), partitioned=False, wishes=DryRunNeeds(costs=wish))
+    with show_stages("explaining"):
+        report = run_within(values["timeout"], lambda: explain_snapshot(snapshot, nodes, edits))
+    write_target(FORMS, target, report)
+    return 0 if snapshot.error is None else 1

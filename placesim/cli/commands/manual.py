@@ -1,0 +1,101 @@
+"""`placesim manual`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from placesim.cli.command import EXITS, Word, command
+from placesim.cli.manual_pages import find_sections, plain_number, read_page, read_parts, topics
+from placesim.core.errors import UsageError
+from placesim.core.suggestions import did_you_mean
+
+
+def _graph_schema() -> dict[str, Any]:
+    from placesim.formats.graph_file.schema import graph_file_schema
+
+    return graph_file_schema()
+
+
+def _policy_schema() -> dict[str, Any]:
+    from placesim.inspection.checking.policy import policy_schema
+
+    return policy_schema()
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "policy": _policy_schema}
+
+
+@command("manual", exits={0: EXITS[0], 2: "there is no such page or section"})
+@click.argument("topic", required=False)
+@click.argument("section", nargs=-1)
+@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of a graph file or a policy, for editors.")
+def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
+    """Read the manual: its topics, a page, or a section of one.
+
+    SECTION is the number of a section or a rule, as explanations cite them, or a part of a heading.  In a pipe: Markdown.
+
+    \b
+    Examples:
+      placesim manual
+      placesim manual graph-file
+      placesim manual graph-file scopes
+      placesim manual placement 7.2c i
+      placesim manual kernels | less
+      placesim manual --schema graph > graph.schema.json
+    """
+    from placesim.cli.output import is_terminal, write
+
+    if schema is not None:
+        if topic is not None:
+            raise UsageError(f"a schema and a topic: got --schema {schema} and '{topic}', expected one of them")
+        import json
+
+        write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")
+        return 0
+    is_styled = is_terminal(sys.stdout)
+    if topic is None:
+        write(_topics(is_styled), is_styled)
+        return 0
+    text = _text(_known_topic(topic), " ".join(section))
+    if is_styled:
+        from placesim.report.terminal.manual import styled_page
+
+        text = styled_page(text, sys.stdout)
+    write(text, is_styled)
+    return 0
+
+
+def _topics(is_styled: bool) -> str:
+    if is_styled:
+        from placesim.report.terminal.manual import styled_topics
+
+        return styled_topics(topics(), sys.stdout)
+    return "".join(f"{name}\t{title}\n" for name, title in topics().items())
+
+
+def _known_topic(topic: str) -> str:
+    name, known = topic.lower().removesuffix(".md"), topics()
+    if name not in known:
+        raise UsageError(f"no such topic: got '{topic}', expected one of {', '.join(known)}{did_you_mean(name, list(known))}")
+    return name
+
+
+def _text(topic: str, section: str) -> str:
+    text = read_page(topic)
+    if not section:
+        return text
+    found = find_sections(text, section)
+    if not found:
+        near = did_you_mean(section, _names(text, section))
+        raise UsageError(f"no such section of '{topic}': got '{section}', expected a number or a part of a heading{near}")
+    return found
+
+
+def _names(text: str, section: str) -> list[str]:
+    """What a section may have been meant to be: a number where it starts with one, else a heading."""
+    is_number = plain_number(section)[:1].isdigit()
+    return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

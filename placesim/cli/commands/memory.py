@@ -1,0 +1,167 @@
+"""`placesim memory`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import (
+    feed_option,
+    file_access_options,
+    given,
+    guess_options,
+    machine_options,
+    output_option,
+    placement_options,
+    shape_option,
+    shell_environment,
+    source_options,
+    top_option,
+)
+from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+
+if TYPE_CHECKING:
+    from placesim.inspection.memory_requirements import MemoryStudy
+    from placesim.report.text.tables import Tables
+
+AUTO = "auto"
+TOP = 10
+"""How many rows of holders a device has unless told otherwise."""
+
+
+def _text(study: MemoryStudy, top: int) -> str:
+    from placesim.report.text.memory import format_lines
+
+    return format_lines(study, top)
+
+
+def _json(study: MemoryStudy, top: int) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.memory import memory_document
+
+    return json_line(memory_document(study, top))
+
+
+def _tables(study: MemoryStudy, top: int) -> Tables:
+    from placesim.report.text.memory import TABLES, memory_document
+    from placesim.report.text.tables import Tables
+
+    document = memory_document(study, top)
+    return Tables(TABLES, lambda: document)
+
+
+def _html(study: MemoryStudy, top: int) -> str:
+    from placesim.report.pictures.memory_page import memory_page
+
+    return memory_page(study, top)
+
+
+FORMS = (
+    Form("text", _text, (".txt", ".tsv")),
+    Form("json", _json, (".json",)),
+    *table_forms(_tables),
+    Form("html", _html, (".html", ".htm")),
+)
+EXITS = {
+    0: "it fits",
+    1: "a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+}
+
+
+class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """A number, or the word for the largest."""
+
+    name = "batch"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"N|{AUTO}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text == AUTO:
+            return AUTO
+        if not (text.isascii() and text.isdecimal() and len(text) < 20):
+            self.fail(f"got '{text}', expected a number or {AUTO}", param, ctx)
+        return int(text)
+
+
+@command("memory", exits=EXITS)
+@click.argument("graph")
+@shape_option()
+@click.option(
+    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
+)
+@guess_options
+@feed_option
+@click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
+@click.option(
+    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or where it ran out."
+)
+@top_option(TOP, "holders to list for each device")
+@machine_options
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the report.")
+@table_option("devices", "holders")
+@output_option()
+@open_option
+def memory_command(
+    graph: str,
+    batch: int | str | None,
+    feeds: tuple[str, ...],
+    execute: bool,
+    dumps: bool,
+    top: int,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    opens: bool,
+    **values: Any,
+) -> int:
+    """Tell what a graph's steps hold of each device's memory, and what it would take to fit.
+
+    GRAPH is whatever `run` takes.  The steps are walked through in their order and nothing is computed, so that sizes have to
+    be known: `--batch` or `--shape` settle what placeholders leave open.  On a terminal: for each device its curve and who
+    holds most at the peak.  In a pipe, text is a line for each fact, with tabs between.  `html` is one page that needs no
+    network.
+
+    \b
+    Examples:
+      placesim memory graphs/cifar10-towers.yaml
+      placesim memory model.pb --fetch logits --batch auto --gpu 1 --gpu-model 'Tesla T4'
+      placesim memory graphs/alexnet.yaml --output alexnet.html
+      placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
+    """
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.output import complain, write, write_error_text
+    from placesim.cli.progress import show_stages
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+    from placesim.machine.options import make_options
+    from placesim.studies.memory_study import MemoryStudyRequest, study_memory
+
+    target = find_target(FORMS, form, output, opens, table)
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
+    options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
+    found = MemoryStudyRequest(execute, batch == AUTO, dumps)
+    load = graph_loader(graph, options)
+    with show_stages("measuring"):
+        study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
+    if target.is_for_reader:
+        write(_styled(study, top), is_styled=True)
+    else:
+        write_target(FORMS, target, study, top)
+    if study.error is not None:
+        write_error_text(study.error.report.error_text())
+        return study.error.exit_code
+    return 0
+
+
+def _styled(study: MemoryStudy, top: int) -> str:
+    from placesim.report.terminal.memory import styled_memory
+
+    return styled_memory(study, sys.stdout, top)

@@ -1,0 +1,54 @@
+"""`placesim new`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from placesim.cli.command import EXITS, command
+from placesim.core.errors import UsageError
+
+
+@command("new", exits={0: EXITS[0], 2: EXITS[2]})
+@click.argument("name", required=False)
+@click.argument("out", required=False, type=click.Path())
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def new_command(name: str | None, out: str | None, force: bool) -> int:
+    """Write out a graph file to start from; without NAME, list those that there are.
+
+    OUT is NAME.yaml in this folder unless it is given; - is standard output.
+
+    \b
+    Examples:
+      placesim new
+      placesim new data-parallel
+      placesim new cluster mine.yaml
+      placesim new queue - | placesim run -
+    """
+    from placesim.cli.output import complain, is_terminal, write, write_files
+    from placesim.formats.sources.examples import ENDING, read_example, titles
+
+    if name is None:
+        write(_listed(titles(), is_terminal(sys.stdout)))
+        return 0
+    text = read_example(name)
+    if out == "-":
+        write(text)
+        return 0
+    path = Path(out or name.removesuffix(ENDING) + ENDING)
+    if path.exists() and not force:
+        raise UsageError(f"there is such a file already: got '{path}', expected another OUT, or --force")
+    write_files({path: [text.encode()]})
+    complain(f"wrote {path}\n")
+    return 0
+
+
+def _listed(examples: dict[str, str], is_styled: bool) -> str:
+    if not is_styled:
+        return "".join(f"{name}\t{title}\n" for name, title in examples.items())
+    formatter = click.HelpFormatter(width=shutil.get_terminal_size().columns)
+    formatter.write_dl(list(examples.items()))
+    return formatter.getvalue()

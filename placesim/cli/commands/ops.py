@@ -1,0 +1,97 @@
+"""`placesim ops`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from placesim.cli.command import EXITS, Word, command
+from placesim.cli.options import release_option, table_format_option
+from placesim.core.errors import UsageError
+from placesim.core.releases import CURRENT
+from placesim.core.suggestions import did_you_mean
+from placesim.inspection.op_facts import (
+    DEVICE_TYPES,
+    DTYPE_NAMES,
+    OpFilter,
+    describe_other_releases,
+    facts_of,
+    load_registry,
+    matching_ops,
+)
+
+if TYPE_CHECKING:
+    from placesim.inspection.op_facts import OpFacts
+
+
+def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value not in DTYPE_NAMES:
+        near = did_you_mean(value, DTYPE_NAMES)
+        raise click.BadParameter(f"got '{value}', expected an element type such as float32{near}", ctx, param)
+    return value
+
+
+@command("ops", exits={0: EXITS[0], 2: EXITS[2]})
+@click.argument("name", metavar="[NAME|PATTERN]", required=False)
+@click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
+@click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
+@click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
+@release_option
+@table_format_option
+def ops_command(
+    name: str | None, device: str | None, dtype: str | None, numpy: bool | None, tensorflow: str | None, form: str
+) -> int:
+    """List TensorFlow's ops, or tell all that is known of one.
+
+    Of an op: inputs, outputs, flags, attrs with types, allowed values, minima and defaults, the kernels that TensorFlow has for
+    each device type (with the arguments that they keep in host memory), and where its numpy kernel is.  A pattern lists the
+    ops that it matches: `*`, `?`, `[abc]`.  In a pipe: name, signature, device types with a kernel, and `numpy` or `-`, with
+    tabs between.  A kernel for DEFAULT serves every device type that has none of its own.
+
+    \b
+    Examples:
+      placesim ops MatMul
+      placesim ops 'Sparse*' --device GPU --dtype float32
+      placesim ops --no-numpy | cut -f1
+      placesim ops 'TensorForest*' --tensorflow 1.15
+      placesim ops Conv2D --format json | jq '.ops[0].attrs[].name'
+    """
+    registry = load_registry(tensorflow or CURRENT.name)
+    found = list(matching_ops(registry, name))
+    if not found:
+        near = describe_other_releases(name or "", registry) or did_you_mean((name or "").strip("*?"), registry.op_names)
+        error = UsageError(
+            f"unknown op: got '{name}', expected a name or a pattern of TensorFlow {registry.release}'s ops{near}"
+        )
+        error.help = ("`placesim ops` lists them all",)
+        raise error
+    chosen = list(filter(OpFilter(device, dtype, numpy).accepts, found))
+    _print(registry.release, chosen, form, is_one=name is not None and facts_of(registry, name) is not None)
+    return 0
+
+
+def _print(release: str, chosen: Sequence[OpFacts], form: str, is_one: bool) -> None:
+    from placesim.cli.output import is_terminal, write
+    from placesim.report.text.ops import COLUMNS, format_facts, format_ops, op_row, ops_document
+
+    if form == "json":
+        from placesim.report.document import json_line
+
+        write(json_line(ops_document(release, chosen)))
+    elif form in ("csv", "markdown"):
+        from placesim.report.text.tables import csv_table, markdown_table
+
+        write((csv_table if form == "csv" else markdown_table)(COLUMNS, map(op_row, chosen)))
+    elif not is_terminal(sys.stdout):
+        write("".join(map(format_facts, chosen)) if is_one else format_ops(chosen))
+    elif is_one:
+        from placesim.report.terminal.ops import styled_facts
+
+        write("".join(styled_facts(facts, sys.stdout) for facts in chosen), is_styled=True)
+    else:
+        from placesim.report.terminal.output import table
+
+        write(table(COLUMNS, list(map(op_row, chosen)), sys.stdout), is_styled=True)

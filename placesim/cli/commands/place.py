@@ -1,0 +1,88 @@
+"""`placesim place`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import (
+    format_option,
+    given,
+    machine_options,
+    placement_options,
+    report_options,
+    shell_environment,
+    source_options,
+)
+
+
+@command("place")
+@click.argument("graphs", nargs=-1, required=True, metavar="GRAPH...")
+@machine_options
+@source_options
+@placement_options
+@report_options
+@format_option
+def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
+    """Place graphs without executing them, and print the device mapping and the log.
+
+    GRAPH is whatever `run` takes, or a .jsonl file with one graph file a line.  Several are placed one after
+    another; one that fails does not stop the rest, and the exit code is the worst.
+
+    \b
+    Examples:
+      placesim place graphs/towers.yaml --gpu 4
+      placesim place graphs/*.yaml --soft-placement
+      placesim place graphs.jsonl --format json | jq -r 'select(.error) | .graph'
+    """
+    return place_graphs(graphs, form, given(values), summary, log_filters)
+
+
+def place_graphs(
+    graphs: Sequence[str],
+    form: str,
+    values: Mapping[str, Any],
+    summary: bool = False,
+    log_filters: tuple[str, ...] = (),
+    log_creation: bool = False,
+) -> int:
+    """Place each graph and print its report; the worst exit code."""
+    from placesim.cli.graph_arguments import load_graphs
+    from placesim.cli.output import tell, write_creation
+    from placesim.cli.progress import show_stages
+    from placesim.cli.report_output import write_report
+    from placesim.core.process.gc_pause import collector_paused
+    from placesim.machine.options import make_options
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    options = make_options({"log_placement": True, "environment": shell_environment(), **values})
+    several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
+    worst = told = 0
+    try:
+        loading = load_graphs(graphs, options)
+        while True:
+            # Paused from the first node to the last line, for it would look at a million new nodes wherever it came between.
+            with collector_paused():
+                name, loaded = next(loading, (None, None))
+                if loaded is None:
+                    break
+                # what passes between devices is in the JSON object and in the summary only
+                with show_stages("placing"):
+                    report = simulate(
+                        loaded, options, SimulationStage.PARTITIONED if form != "text" or summary else SimulationStage.PLACED
+                    )
+                if log_creation:
+                    write_creation(report)
+                is_read = write_report(report, form, name if several else None, summary, log_filters)
+            worst = max(worst, report.error.exit_code if report.error is not None else 0)
+            told += 1
+            if not is_read:
+                break
+    except KeyboardInterrupt:
+        if told:
+            tell(f"interrupted: {told} graphs are placed\n")
+        raise
+    return worst

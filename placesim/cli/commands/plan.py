@@ -1,0 +1,324 @@
+"""`placesim plan`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.cluster_options import scheduler_options, take_connection
+from placesim.cli.command import REPORT, command, current_settings, option
+from placesim.cli.options import (
+    feed_option,
+    file_access_options,
+    given,
+    guess_options,
+    link_option,
+    machine_options,
+    output_option,
+    placement_options,
+    profile_option,
+    shell_environment,
+    size_options,
+    source_options,
+    top_option,
+)
+from placesim.cli.output_forms import (
+    Form,
+    Target,
+    check_page_file,
+    find_target,
+    form_option,
+    table_forms,
+    table_option,
+    write_target,
+)
+from placesim.cli.progress import close_bar, show_stages
+from placesim.core.process.interrupts import InterruptGrace
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.planning.graphs.plan_comparison import PlanStudy
+    from placesim.planning.portfolio import PlanResult
+    from placesim.report.text.tables import Tables
+
+AUTO = "auto"
+OBJECTIVES = ("latency", "throughput", "memory")
+SECONDS = 30.0
+TOP = 10
+MAX_EVALUATIONS = 1 << 40
+
+
+def _text(study: PlanStudy, top: int) -> str:
+    from placesim.report.text.planning import format_lines
+
+    return format_lines(study, top)
+
+
+def _json(study: PlanStudy, top: int) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.planning import plan_document
+
+    return json_line(plan_document(study))
+
+
+def _tables(study: PlanStudy, top: int) -> Tables:
+    from placesim.report.text.planning import TABLES, plan_tables
+    from placesim.report.text.tables import Tables
+
+    document = plan_tables(study)
+    return Tables(TABLES, lambda: document, top)
+
+
+FORMS = (Form("text", _text), Form("json", _json), *table_forms(_tables))
+EXITS = {
+    0: "a plan was found",
+    1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+    130: "interrupted: the best so far is told and written",
+}
+
+
+@command("plan", exits=EXITS)
+@click.argument("graph")
+@size_options()
+@guess_options
+@link_option
+@profile_option
+@feed_option
+@click.option(
+    "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
+)
+@click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default=OBJECTIVES[0],
+    show_default=True,
+    help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
+)
+@click.option(
+    "--apart",
+    multiple=True,
+    metavar="PATTERN",
+    help="Groups of nodes with such names share no device with each other; a name, a scope/ or a pattern.",
+)
+@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
+@click.option(
+    "--method",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="One method alone: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
+    "for memory anneal or exact.",
+)
+@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
+)
+@click.option(
+    "--evaluations",
+    type=click.IntRange(1, MAX_EVALUATIONS),
+    metavar="N",
+    help="Search so many plans in each lane instead: then one seed gives one plan.",
+)
+@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Where random numbers begin.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
+@top_option(TOP, "groups of nodes that move to list")
+@machine_options
+@scheduler_options
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the report.")
+@table_option("placements", "moves", "devices")
+@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
+@option(
+    "--html",
+    group=REPORT,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+)
+def plan_command(
+    graph: str,
+    feeds: tuple[str, ...],
+    free: tuple[str, ...],
+    free_all: bool,
+    apart: tuple[str, ...],
+    objective: str,
+    contiguous: bool,
+    method: str,
+    explain: bool,
+    seconds: float,
+    evaluations: int | None,
+    seed: int,
+    jobs: int,
+    top: int,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    html: str | None,
+    **values: Any,
+) -> int:
+    """Search the placement that is best for a graph, and say how much better any could be.
+
+    The best is the one with which a step takes least, or what --objective says.
+
+    GRAPH is whatever `run` takes.  Nodes go where they have kernels, groups stay together, what asks for a device keeps it
+    unless it is freed, and devices' memory holds.  The plan is simulated beside TensorFlow's own placement, the graph's
+    annotations, one device and round robin, and written as the fewest devices that TensorFlow has to be asked for.
+
+    \b
+    Examples:
+      placesim plan graphs/cifar10-towers.yaml --free-all --soft-placement
+      placesim plan model.pb --fetch loss --batch 64 --gpu 4 --output planned.pb
+      placesim plan model.yaml --seconds 5 --format json | jq .gap
+      placesim plan model.yaml --html plan.html
+      placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
+    """
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+    from placesim.machine.options import make_options
+    from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
+    from placesim.planning.portfolio import Effort, check_method
+    from placesim.planning.search_processes import spread
+    from placesim.studies.plan_files import check_ending, check_source
+    from placesim.studies.plan_study import study_plan
+
+    connection = take_connection(values)
+    if output is not None:
+        check_ending(Path(output))
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
+    options = make_options(given(values | known))
+    check_method(method)
+    check_page_file("--html", html)
+    target = find_target(FORMS, form, None, table=table)
+    aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
+    patterns = ("*",) if free_all else free
+    load = graph_loader(graph, options)
+    if output is not None:
+        check_source(load, Path(output))
+    # what was found until Ctrl-C is told, and written
+    with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
+        limit = seconds if evaluations is None else None
+        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("drawing the problem"):
+            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+        _tell(study, target, top, output)
+        if html is not None:
+            _write_page(study, html)
+        if study.plan is None:
+            return 1
+        if output is not None:
+            _write_graph(study, load(), options, patterns, Path(output))
+        return 130 if study.is_interrupted else 0
+
+
+def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> None:
+    from placesim.cli.output import complain, tell, write
+
+    if target.is_for_reader:
+        from placesim.report.terminal.planning import styled_plan
+
+        write(styled_plan(study, sys.stdout, top, output), is_styled=True)
+    else:
+        write_target(FORMS, target, study, top)
+    if study.plan is None:
+        tell(f"no plan fits: {_what_would(study)}\n")
+    elif not study.movable:
+        complain(f"nothing can move: {_why_fixed(study)}\n")
+
+
+class _BestPlanLine:
+    """The best so far, in one line on a terminal's standard error, with the time gone and left; it erases itself at the end.
+
+    It takes the place of a bar that is up before the first is found.  `limit` is how many seconds the search may take.
+    """
+
+    def __init__(self, limit: float | None, *, is_bytes: bool) -> None:
+        self._limit = limit
+        self._is_bytes = is_bytes
+        self._is_shown = sys.stderr.isatty() and not current_settings().quiet
+        self._text = ""
+        self._began = 0.0
+        self._ended = Event()
+
+    def __enter__(self) -> _BestPlanLine:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._ended.set()
+        if self._began:
+            self._write("")
+
+    def show(self, planned: PlanResult) -> None:
+        """Called with each better plan, and with each better bound."""
+        if planned.plan is None or not self._is_shown:
+            return
+        best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
+        self._text = f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
+        if not self._began:
+            close_bar()
+            self._began = time.monotonic()
+            Thread(target=self._tick, name="placesim-best", daemon=True).start()
+        self._say()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(1.0):
+            self._say()
+
+    def _say(self) -> None:
+        from placesim.report.terminal.progress_bar import readable_time
+
+        gone = time.monotonic() - self._began
+        left = "" if self._limit is None else f", {readable_time(max(0.0, self._limit - gone))} left"
+        self._write(f"{readable_time(gone)}{left}: {self._text}")
+
+    def _readable(self, value: float) -> str:
+        from placesim.report.text.amounts import readable_seconds, readable_size
+
+        return readable_size(round(value)) if self._is_bytes else readable_seconds(value)
+
+    def _write(self, text: str) -> None:
+        # a line that is wider than the terminal could not be erased
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[K{text[:width]}")
+        sys.stderr.flush()
+
+
+def _why_fixed(study: PlanStudy) -> str:
+    if not study.is_held:
+        return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
+    return (
+        "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
+    )
+
+
+def _what_would(study: PlanStudy) -> str:
+    from placesim.report.text.planning import suggest_remedy
+
+    return suggest_remedy(study)
+
+
+def _write_page(study: PlanStudy, html: str) -> None:
+    from placesim.cli.output import write_files
+    from placesim.report.pictures.comparison_page import plan_page
+
+    page = plan_page(study)
+    if page is not None:
+        write_files({Path(html): [page.encode()]})
+
+
+def _write_graph(
+    study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
+) -> None:
+    from placesim.cli.output import write_files
+    from placesim.studies.plan_files import write_planned_content
+
+    write_files({output: write_planned_content(loaded, options, study, patterns, output)})

@@ -1,0 +1,260 @@
+"""`placesim run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
+from placesim.cli.command import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, command, option
+from placesim.cli.options import (
+    feed_option,
+    file_access_options,
+    given,
+    machine_options,
+    placement_options,
+    report_options,
+    shell_environment,
+    source_options,
+    trace_option,
+)
+from placesim.core.errors import UsageError
+from placesim.runtime.cluster.connection_settings import ENGINES
+
+if TYPE_CHECKING:
+    from placesim.runtime.cluster.connection_settings import Connection
+    from placesim.runtime.cluster.device_assignment import DeviceMove
+    from placesim.runtime.recording.kernel_timing import Measurements
+    from placesim.runtime.sessions.session import GraphSession
+
+
+@command("run")
+@click.argument("graph")
+@option(
+    "--log-placement/--no-log-placement",
+    group=REPORT,
+    default=None,
+    help="Print the device mapping and one line a node before the results.",
+)
+@machine_options
+@source_options
+@placement_options
+@feed_option
+@report_options
+@option(
+    "--format",
+    "form",
+    group=REPORT,
+    type=Word(("text", "json", "jsonl")),
+    default="text",
+    help="The form of the report; jsonl has a line for each step, when it ends.",
+)
+@option("--intra-op-threads", group=MACHINE, type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
+@option("--inter-op-threads", group=MACHINE, type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
+@file_access_options
+@option(
+    "--log-creation", group=REPORT, is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error."
+)
+@option("--memory-limit", group=MACHINE, metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
+@option(
+    "--no-memory-limit", group=MACHINE, is_flag=True, help="Let devices hold more than they have; their memory is only counted."
+)
+@option("--no-fusion", group=MACHINE, is_flag=True, help="Compute each op by itself, none together with those after it.")
+@option(
+    "--optimize/--no-optimize",
+    group=MACHINE,
+    default=None,
+    help="Compute what depends on constants alone once for all steps, not in each.",
+)
+@option(
+    "--report-tensor-allocations-upon-oom",
+    group=REPORT,
+    is_flag=True,
+    help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
+)
+@option(
+    "--log-memory",
+    group=REPORT,
+    is_flag=True,
+    help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
+)
+@option(
+    "--checkpoint-every",
+    group=CHECKPOINTS,
+    type=int,
+    metavar="N",
+    help="Save what outlives a step after every N steps and the last, as PREFIX-STEP of --checkpoint PREFIX.",
+)
+@option(
+    "--checkpoint-keep", group=CHECKPOINTS, type=int, metavar="N", help="How many of these are kept (5); 0 keeps all of them."
+)
+@option("--restart", group=CHECKPOINTS, is_flag=True, help="Go on from the newest of these, with the step after it.")
+@trace_option("kernels that ran")
+@option(
+    "--engine",
+    group=CLUSTER,
+    type=Word(ENGINES),
+    default=ENGINES[0],
+    show_default=True,
+    help="Where the graph runs: in this process, or on workers of a Dask cluster, started for it without --scheduler.",
+)
+@scheduler_options
+@worker_options
+@option(
+    "--report",
+    "performance",
+    group=CLUSTER,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write Dask's performance report, a page of HTML; needs Bokeh.",
+)
+@click.option("--no-execute", is_flag=True, help="Stop after placement.")
+def run_command(
+    graph: str,
+    form: str,
+    feeds: tuple[str, ...],
+    no_execute: bool,
+    summary: bool,
+    log_filters: tuple[str, ...],
+    log_creation: bool,
+    log_memory: bool,
+    trace: str | None,
+    performance: str | None,
+    engine: str,
+    **values: Any,
+) -> int:
+    """Load a graph, place it, execute it with numpy, print the results.
+
+    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, a Python script, or - for standard input.  Without
+    a flag, the file says what holds.  A script runs as a program does; what follows -- are its arguments.
+
+    \b
+    Examples:
+      placesim run graphs/logging.yaml --log-placement
+      placesim run graphs/towers.yaml --gpu 4 --gpu-model 'Tesla K20m' --log-style classic
+      placesim run model.yaml --fetch loss --feed 'x=[[1.0, 2.0]]' --feed y=@labels.npy
+      placesim run train.py --gpu 2 --log-placement -- --steps 10
+      placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
+      placesim run saved_model/ --signature serving_default --feed x=@batch.npy
+      generate-graph | placesim run - --format json | jq .results
+      placesim run train.yaml --checkpoint out/model --checkpoint-every 10 --restart
+      placesim run graphs/cluster.yaml --engine dask
+      placesim run graphs/cluster.yaml --engine dask --scheduler tcp://10.0.0.1:8786 --worker /job:ps=10.0.0.1
+    """
+    is_local = engine == ENGINES[0]
+    connection = take_connection(values)
+    if is_local:
+        _check_without_cluster()
+    if no_execute:
+        if trace is not None or performance is not None:
+            what = "trace" if trace is not None else "report"
+            raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
+        if values["checkpoint_every"] is not None or values["restart"]:
+            raise UsageError("nothing to save: got --no-execute with checkpoints of a run, expected a graph that is executed")
+        from placesim.cli.commands.place import place_graphs
+
+        values["log_placement"] = True
+        return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
+    if log_filters and values["log_placement"] is None:
+        values["log_placement"] = True
+    if graph.endswith(".py") and is_local:
+        from placesim.cli.script_runs import is_live, run_live
+
+        if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
+            return run_live(graph, given(values), log_filters, log_creation=log_creation)
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import complain, write_creation, write_memory_log
+    from placesim.cli.progress import TerminalProgress
+    from placesim.cli.report_output import ReportWriter
+    from placesim.core.escaping import escape_line
+    from placesim.machine.options import make_options
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
+    loaded = load_graph(graph, options)
+    with (
+        _measured(trace, performance) as measurements,
+        nullcontext() if is_local else _sessions_on(connection, performance) as opened,
+        TerminalProgress() as progress,
+        ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
+    ):
+
+        def told(*counts: int) -> None:
+            writer.settle()
+            progress.update(*counts)
+
+        report = simulate(
+            loaded,
+            options,
+            SimulationStage.EXECUTED,
+            told,
+            writer,
+            tells_memory=summary,
+            measurements=measurements,
+            opened=opened,
+            tell=lambda line: complain(f"{escape_line(line)}\n"),
+        )
+        progress.close()
+        if log_memory:
+            write_memory_log(report)
+        writer.finish(report)
+    return report.error.exit_code if report.error is not None else 0
+
+
+def _check_without_cluster() -> None:
+    """Raise UsageError for an option that only a cluster takes."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
+            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+
+
+def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
+    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    from placesim.cli.output import write_files
+    from placesim.runtime.dask.session_factory import open_cluster_sessions
+
+    def tell(moved: DeviceMove) -> None:
+        click.echo(f"{moved.device} lives in {moved.worker}", err=True)
+
+    if performance is None:
+        return open_cluster_sessions(connection, tell)
+    path = Path(performance)
+    return open_cluster_sessions(connection, tell, lambda page: write_files({path: [page.encode()]}))
+
+
+@contextmanager
+def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
+    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
+    paths = [Path(path) for path in (trace, performance) if path is not None]
+    if not paths:
+        yield None
+        return
+    from placesim.cli.output import check_writable, write_trace
+    from placesim.core.process.interrupts import InterruptGrace
+    from placesim.report.trace_json import events
+    from placesim.studies.simulation.simulation import open_measurements
+
+    for path in paths:
+        check_writable(path)
+    measurements = open_measurements()
+    try:
+        yield measurements
+    finally:
+        if measurements.steps and trace is not None:
+            with InterruptGrace():
+                write_trace(Path(trace), events(measurements.records()))
+
+
+def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:
+    if not texts:
+        return {}
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+
+    return dict(map(parse_feed, texts))

@@ -1,0 +1,191 @@
+"""`placesim show`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import command, same_setting
+from placesim.cli.options import (
+    given,
+    machine_options,
+    memory_option,
+    output_option,
+    placement_options,
+    size_options,
+    source_options,
+)
+from placesim.cli.output_forms import (
+    OPENED,
+    ROW_FORMS,
+    Form,
+    find_target,
+    form_option,
+    open_option,
+    table_forms,
+    table_option,
+    write_target,
+)
+from placesim.core.errors import UsageError
+from placesim.core.styled_text import StyledText
+
+if TYPE_CHECKING:
+    from placesim.inspection.picturing.picture import Picture
+    from placesim.report.text.tables import Tables
+
+
+def _text(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.text.scopes import format_lines
+
+    return format_lines(picture, depth)
+
+
+def _json(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.document import json_text
+    from placesim.report.text.scopes import scopes_document
+
+    return json_text(scopes_document(picture, depth))
+
+
+def _tables(picture: Picture, depth: int | None) -> Tables:
+    from placesim.report.text.scopes import TABLES, scopes_document
+    from placesim.report.text.tables import Tables
+
+    return Tables(TABLES, lambda: scopes_document(picture, depth))
+
+
+def _dot(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.dot import format_dot
+
+    yield format_dot(picture, depth)
+
+
+def _mermaid(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.mermaid import format_mermaid
+
+    yield format_mermaid(picture, depth)
+
+
+def _html(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.html_page import html_page
+
+    yield html_page(picture)
+
+
+def _svg(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.pictures.svg import format_svg
+
+    yield format_svg(picture, depth)
+
+
+def _png(picture: Picture, depth: int | None) -> bytes:
+    from placesim.report.pictures.png import png_of
+    from placesim.report.pictures.svg import format_svg
+
+    return png_of(format_svg(picture, depth))
+
+
+FORMS: tuple[Form[Any], ...] = (
+    Form("text", _text, (".txt", ".tsv")),
+    Form("json", _json, (".json",)),
+    *table_forms(_tables),
+    Form("dot", _dot, (".dot", ".gv")),
+    Form("mermaid", _mermaid, (".mmd",)),
+    Form("html", _html, (".html", ".htm")),
+    Form("svg", _svg, (".svg",)),
+    Form("png", _png, (".png",)),
+)
+
+
+@command("show")
+@click.argument("graph")
+@machine_options
+@source_options
+@placement_options
+@click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
+@memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
+@size_options("memory")
+@click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
+@form_option(FORMS, "The form of the picture.")
+@table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
+@output_option()
+@open_option
+def show_command(
+    graph: str,
+    depth: int | None,
+    memory: bool | None,
+    signatures: bool,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    opens: bool,
+    **values: Any,
+) -> int:
+    """Show a placement: its name scopes by device, and what is copied between devices.
+
+    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
+    its devices, folded to fit, and a matrix of bytes.  `html` is one page that needs no network, to open scopes, search, and
+    click on an op for its explanation; `svg` and `png` are its first view.  In a pipe, text is a line for each scope and each
+    pair of devices, with tabs between.
+
+    \b
+    Examples:
+      placesim show graphs/towers.yaml --gpu 4
+      placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
+      placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.svg
+      placesim show model.yaml --memory --batch 64
+      placesim show saved_model/ --signatures
+      placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
+      placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
+    """
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import write, write_error_text
+    from placesim.cli.progress import show_stages
+    from placesim.core.process.deadlines import run_within
+    from placesim.inspection.picturing.picture import picture_of
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
+
+    if signatures:
+        return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
+    target = find_target(FORMS, form, output, opens, table)
+    wish = DryRunNeed.of(memory, values, by_itself=target.form in ("json", *OPENED))
+    costs = wish if target.form in OPENED else DryRunNeed.NONE
+    snapshot = open_subject(graph, given(values), wishes=DryRunNeeds(memory=wish, costs=costs))
+    with show_stages("drawing"):
+        picture = run_within(values["timeout"], lambda: picture_of(snapshot))
+    picture = replace(picture, command=same_setting("explain", graph))
+    if target.is_for_reader:
+        write(_styled(picture, depth), is_styled=True)
+    else:
+        write_target(FORMS, target, picture, depth)
+    if picture.error:
+        write_error_text(snapshot.complaint or StyledText(picture.error, "\n"))
+    return 1 if picture.error else 0
+
+
+def _show_signatures(graph: str, form: str, output: str | None, values: dict[str, Any]) -> int:
+    """Raises UsageError for a graph without signatures, and for a form that a table has not."""
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import write_rows
+    from placesim.machine.options import make_options
+    from placesim.report.text.signatures import COLUMNS, signature_rows
+
+    if form not in ROW_FORMS or output is not None:
+        raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
+    loaded = load_graph(graph, make_options(given(values)))
+    if loaded.error is not None:
+        raise loaded.error
+    if not loaded.signatures:
+        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef that has some")
+    write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
+    return 0
+
+
+def _styled(picture: Picture, depth: int | None) -> str:
+    from placesim.report.terminal.scope_tree import styled_tree
+
+    return styled_tree(picture, sys.stdout, depth)

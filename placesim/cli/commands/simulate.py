@@ -1,0 +1,171 @@
+"""`placesim simulate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.options import (
+    feed_option,
+    file_access_options,
+    given,
+    guess_options,
+    link_option,
+    machine_options,
+    output_option,
+    placement_options,
+    profile_option,
+    shell_environment,
+    size_options,
+    source_options,
+    top_option,
+    trace_option,
+)
+from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.core.process.gc_pause import collector_paused
+
+if TYPE_CHECKING:
+    from placesim.prediction.time_breakdown import TimeStudy
+    from placesim.report.text.tables import Tables
+
+TOP = 10
+"""How many rows of the critical path, of nodes and of transfers there are unless told otherwise."""
+MAX_STEPS = 1 << 40
+
+
+def _text(study: TimeStudy, top: int) -> str:
+    from placesim.report.text.timing import format_lines
+
+    return format_lines(study, top)
+
+
+def _json(study: TimeStudy, top: int) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.timing import time_document
+
+    return json_line(time_document(study))
+
+
+def _tables(study: TimeStudy, top: int) -> Tables:
+    from placesim.report.text.tables import Tables
+    from placesim.report.text.timing import TABLES, time_document
+
+    document = time_document(study)
+    return Tables(TABLES, lambda: document, top)
+
+
+def _html(study: TimeStudy, top: int) -> str:
+    from placesim.report.pictures.timing_page import timing_page
+
+    return timing_page(study, top)
+
+
+FORMS = (
+    Form("text", _text, (".txt", ".tsv")),
+    Form("json", _json, (".json",)),
+    *table_forms(_tables),
+    Form("html", _html, (".html", ".htm")),
+)
+EXITS = {
+    0: "simulated",
+    1: "a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "sizes or options are wrong",
+}
+
+
+@command("simulate", exits=EXITS)
+@click.argument("graph")
+@size_options()
+@guess_options
+@click.option(
+    "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
+)
+@feed_option
+@profile_option
+@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@top_option(TOP, "nodes, transfers and parts of the critical path to list")
+@machine_options
+@link_option
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the report.")
+@table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
+@output_option()
+@open_option
+@trace_option("simulated step")
+@collector_paused()
+def simulate_command(
+    graph: str,
+    feeds: tuple[str, ...],
+    execute: bool,
+    steps: int | None,
+    top: int,
+    form: str | None,
+    table: str | None,
+    output: str | None,
+    opens: bool,
+    trace: str | None,
+    **values: Any,
+) -> int:
+    """Tell how long a graph's step would take on the machine, and where the time goes.
+
+    GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
+    `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
+    branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
+    transfers share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when
+    on each device, down to single nodes.
+
+    \b
+    Examples:
+      placesim simulate graphs/cifar10-towers.yaml
+      placesim simulate model.pb --fetch logits --batch 64 --gpu 1 --gpu-model 'Tesla T4'
+      placesim simulate graphs/alexnet.yaml --output alexnet.html
+      placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
+    """
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.output import complain, write, write_error_text, write_trace
+    from placesim.cli.progress import show_stages
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+    from placesim.machine.options import make_options
+    from placesim.studies.time_study import study_time
+
+    target = find_target(FORMS, form, output, opens, table)
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
+    options = make_options(given(values | known))
+    load = graph_loader(graph, options)
+    with show_stages("simulating"):
+        study = study_time(
+            load,
+            options,
+            graph_name(graph),
+            steps,
+            is_executed=execute,
+            tells_helps=True,
+            is_traced=trace is not None or target.form == "html",
+            warn=lambda text: complain(f"Warning: {text}\n"),
+        )
+    if trace is not None:
+        from placesim.report.trace_json import trace_events
+
+        write_trace(Path(trace), trace_events(study))
+    if target.is_for_reader:
+        write(_styled(study, top), is_styled=True)
+    else:
+        write_target(FORMS, target, study, top)
+    if study.error is not None:
+        report = study.error.report
+        if report is not None:
+            write_error_text(report.error_text())
+        return study.error.exit_code
+    return 0
+
+
+def _styled(study: TimeStudy, top: int) -> str:
+    from placesim.report.terminal.timing import styled_timing
+
+    return styled_timing(study, sys.stdout, top)

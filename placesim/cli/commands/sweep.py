@@ -1,0 +1,306 @@
+"""`placesim sweep`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.cluster_options import scheduler_options, take_connection
+from placesim.cli.command import MACHINE, command, option
+from placesim.cli.options import (
+    Command,
+    feed_option,
+    file_access_options,
+    given,
+    link_option,
+    output_option,
+    placement_options,
+    profile_option,
+    shape_option,
+    shell_environment,
+    source_options,
+)
+from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
+
+if TYPE_CHECKING:
+    from placesim.prediction.sweep_rows import Sweep
+    from placesim.runtime.cluster.connection_settings import Connection
+    from placesim.studies.sweeping.processes import ProcessCount
+    from placesim.studies.sweeping.sweep import SweepRun
+
+MAX_STEPS = 1 << 40
+WRITING_SECONDS = 1.0
+"""Finished rows are written no more often than this, and never for more than a tenth of the time."""
+
+
+def _text(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_lines
+
+    return sweep_lines(sweep)
+
+
+def _csv(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_csv
+
+    return sweep_csv(sweep)
+
+
+def _markdown(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_markdown
+
+    return sweep_markdown(sweep)
+
+
+def _json(sweep: Sweep) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.sweep import sweep_document
+
+    return json_line(sweep_document(sweep))
+
+
+def _html(sweep: Sweep) -> str:
+    from placesim.report.pictures.sweep_page import sweep_page
+
+    return sweep_page(sweep)
+
+
+FORMS = (
+    Form("text", _text, (".txt", ".tsv")),
+    Form("csv", _csv, (".csv",)),
+    Form("markdown", _markdown, (".md",)),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
+EXITS = {
+    0: "all combinations were simulated and fit",
+    1: "in some a device runs out of memory, or TensorFlow would refuse the graph",
+    2: "options are wrong, or no combination has known sizes",
+}
+
+
+def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
+    return click.option(name, metavar=metavar, help=text)
+
+
+@command("sweep", exits=EXITS)
+@click.argument("graph")
+@_axis("--gpu", "LIST", "Numbers of GPUs, such as 1..8 or 1,2,4.")
+@_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
+@_axis("--batch", "LIST", "First dimensions of all placeholders that leave it open.")
+@_axis("--cpu", "LIST", "Numbers of CPU devices.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option or of one part of it; may be repeated."
+)
+@click.option("--examples", type=click.IntRange(1), metavar="N", help="How many examples a step takes; without it, its batch.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes; without it, as many as processors here, or as the cluster has room for.",
+)
+@click.option(
+    "--max-combinations", type=click.IntRange(1), metavar="N", help="How many combinations there may be; 10000 without it."
+)
+@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@shape_option()
+@feed_option
+@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE)
+@link_option
+@profile_option
+@scheduler_options
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the table.")
+@output_option()
+@open_option
+def sweep_command(
+    graph: str,
+    gpu: str | None,
+    gpu_model: str | None,
+    batch: str | None,
+    cpu: str | None,
+    sets: tuple[str, ...],
+    examples: int | None,
+    jobs: int | None,
+    max_combinations: int | None,
+    steps: int | None,
+    feeds: tuple[str, ...],
+    form: str | None,
+    output: str | None,
+    opens: bool,
+    **values: Any,
+) -> int:
+    """Simulate a graph under every combination of options, and tell how long each takes.
+
+    LIST has commas between its values; a number may be a range: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
+    combination is a row with its step time, examples a second, peak memory, whether it fits, transfers, and what bounds it;
+    one that fails is a row with its error.  `html` is one page that needs no network.  With `--output` to a file in csv, json
+    or html, rows that are finished stay, and are not simulated again.
+
+    \b
+    Examples:
+      placesim sweep model.yaml --gpu 1..8 --gpu-model 'Tesla K80,Tesla V100-SXM2-16GB' --batch 16..256*2
+      placesim sweep model.pb --fetch logits --batch 64 --set 'link:host-network=10Gbit/s,100Gbit/s' --output sweep.html
+      placesim sweep model.yaml --batch 8..64/8 --scheduler tcp://10.0.0.1:8786 --output sweep.csv
+      placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
+    """
+    from placesim.cli.graph_arguments import graph_name, read_once
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+    from placesim.machine.options import make_options
+    from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
+    from placesim.studies.sweeping.row_simulation import SweepJob
+    from placesim.studies.sweeping.row_store import identity_of, read_finished_rows
+    from placesim.studies.sweeping.sweep import SweepRun
+    from placesim.version import __version__
+
+    connection = take_connection(values)
+    target = find_target(FORMS, form, output, opens)
+    form, output = target.form, target.output
+    listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
+    axes = make_axes(
+        [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
+        max_combinations or MOST_COMBINATIONS,
+    )
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
+    options = given(values | known)
+    data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
+    keys = tuple(axis.key for axis in axes)
+    job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
+    identity = identity_of(job, axes, __version__)
+    is_kept = output is not None and form != "text"
+    kept = read_finished_rows(Path(output), form, keys, identity) if is_kept and output is not None else {}
+    run = SweepRun(job, axes, kept)
+    combined = set(run.combinations)
+    others = [row for row in kept.values() if row.settings not in combined]
+
+    def sweep() -> Sweep:
+        from placesim.prediction.sweep_rows import Sweep
+
+        return Sweep(job.name, keys, (*run.ordered, *others), identity)
+
+    with _hands(connection, run, jobs) as hands:
+        _run(run, hands, _RowOutput(sweep, form, output))
+    show_opened(target)
+    return run.exit_code
+
+
+class _RowOutput:
+    """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
+
+    def __init__(self, sweep: Any, form: str, output: str | None) -> None:
+        from placesim.cli.output import is_terminal
+
+        self._sweep = sweep
+        self._form = form
+        self.path = None if output is None else Path(output)
+        self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
+        self.is_stream = form == "text" and output is None and not self.is_table
+        # what is no ordinary file, such as a pipe, is written once
+        self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
+        self._next = time.monotonic() + WRITING_SECONDS
+        self._told()  # what it imports is there before the time is short, at an interrupt
+
+    def keep(self) -> None:
+        """Writes the file, if it is time to."""
+        if self._is_kept and time.monotonic() >= self._next:
+            began = time.monotonic()
+            self.finish()
+            ended = time.monotonic()
+            self._next = ended + max(WRITING_SECONDS, 10 * (ended - began))
+
+    def finish(self) -> None:
+        """Writes all that there is."""
+        from placesim.cli.output import write, write_files
+
+        if self.is_stream:
+            return
+        text = self._told()
+        if self.path is None:
+            write(text, is_styled=self.is_table)
+        else:
+            write_files({self.path: [text.encode()]})
+
+    def _told(self) -> str:
+        """All that there is, in its form."""
+        if not self.is_table:
+            return find_form(FORMS, self._form).write(self._sweep())
+        from placesim.report.terminal.sweep import styled_sweep
+
+        return styled_sweep(self._sweep(), sys.stdout)
+
+
+def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
+    """Processes on the cluster, where there is one and anything is left to do, else here."""
+    from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
+
+    if connection.scheduler is None or len(run.rows) == len(run.combinations):
+        return nullcontext(ProcessCount(jobs or number_of_processors()))
+    from placesim.studies.sweeping.cluster_processes import spread_processes
+
+    return spread_processes(connection, run.job, jobs)
+
+
+def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
+    """Simulates, and writes; where it is interrupted, or the cluster is lost, what is finished is written as well."""
+    from placesim.cli.output import tell
+    from placesim.cli.progress import TerminalProgress
+    from placesim.core.errors import UnavailableError
+
+    with TerminalProgress() as progress:
+        try:
+            if output.is_stream:
+                _write_lines(run, _watched(run, hands, output, progress))
+            else:
+                for _ in _watched(run, hands, output, progress):
+                    pass
+        except (KeyboardInterrupt, UnavailableError):
+            progress.clear()
+            if run.simulated and not run.is_in_vain:
+                output.finish()
+                kept = "" if output.path is None else f", and kept in {output.path}"
+                tell(f"interrupted: {len(run.rows)} of {len(run.combinations)} combinations are simulated{kept}\n")
+            raise
+    output.finish()
+
+
+def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
+    total = len(run.combinations)
+    progress.show({"combinations": (len(run.rows), total)})
+    for done in run.run(hands):
+        progress.show({"combinations": (done.done, total)})
+        if not run.is_in_vain:
+            output.keep()
+        yield
+
+
+def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
+    """Lines in the order of the combinations, each once those before it are there."""
+    from placesim.cli.output import write
+    from placesim.report.text.sweep import head_line, row_line
+
+    at = 0
+
+    def told() -> bool:
+        nonlocal at
+        is_read = True
+        while is_read and at in run.rows and not run.is_in_vain:
+            head = "" if at else head_line(run.job.keys)
+            # in one piece: Ctrl-C between them would leave a head without a row
+            is_read = write(head + row_line(run.rows[at]))
+            sys.stdout.flush()
+            at += 1
+        return is_read
+
+    is_read = told()
+    for _ in done:
+        if not is_read:
+            return
+        is_read = told()
+    told()

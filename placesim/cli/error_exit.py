@@ -1,0 +1,106 @@
+"""The one place that prints errors: runs a command, and turns what it raises into text on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from placesim.cli.command import COLOR_VARIABLES, CommandSettings
+from placesim.cli.group import placesim
+from placesim.cli.standard_streams import check_lost_output, open_streams, settle_output, write_complaint
+from placesim.core.errors import PlacesimError, UsageError
+from placesim.core.escaping import escape
+from placesim.core.process.interrupts import INTERRUPTED, was_interrupted
+
+DEFECT = 70
+"""An error that is placesim's own (EX_SOFTWARE of sysexits.h)."""
+_MAX_REPORTED = 300
+
+
+def run_shell(arguments: Sequence[str] | None) -> int:
+    """Run the command that the arguments name, to its exit code."""
+    settings = CommandSettings()
+    open_streams()
+    colors = {name: os.environ[name] for name in COLOR_VARIABLES if name in os.environ}
+    try:
+        if "_PLACESIM_COMPLETE" in os.environ:
+            from placesim.cli.shell_completion import answer_completion
+
+            return answer_completion(os.environ["_PLACESIM_COMPLETE"])
+        return _invoke(list(sys.argv[1:] if arguments is None else arguments), settings)
+    except (KeyboardInterrupt, click.Abort):
+        settle_output()
+        return INTERRUPTED
+    except Exception as error:
+        return _report(error, settings)
+    finally:
+        _set_back(colors)
+
+
+def _set_back(colors: dict[str, str]) -> None:
+    """What --color did to this process's environment is no one else's."""
+    for name in COLOR_VARIABLES:
+        os.environ.pop(name, None)
+    os.environ.update(colors)
+
+
+def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
+    """The command's own exit code; a wrong command line is a UsageError."""
+    own, settings.script_arguments = _without_script_arguments(arguments)
+    try:
+        with placesim.make_context("placesim", own, obj=settings) as context:
+            code = int(placesim.invoke(context) or 0)
+        return _flushed(code)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        raise _usage_error(error) from error
+    except OSError as error:  # of what click or an op printed; commands print by `write_result`
+        check_lost_output(error)
+        return 0
+
+
+def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The words for placesim, and those for a Python script: what stands behind `--` where a script stands before it."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    if not any(word.endswith(".py") for word in words[:end]):
+        return words, ()
+    return words[:end], tuple(words[end + 1 :])
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        check_lost_output(error)
+    return code
+
+
+def _usage_error(error: click.ClickException) -> UsageError:
+    found = UsageError(" ".join(error.format_message().split()))
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        found.help = (f"see `{context.command_path} --help`",)
+    return found
+
+
+def _report(error: Exception, settings: CommandSettings) -> int:
+    if was_interrupted():
+        return INTERRUPTED
+    if settings.debug:
+        import traceback
+
+        write_complaint(escape("".join(traceback.format_exception(error))))
+    if isinstance(error, PlacesimError):
+        from placesim.cli.output import write_error
+
+        write_error(error)
+        return error.exit_code
+    text = " ".join(str(error).split())
+    shown = escape(text if len(text) <= _MAX_REPORTED else text[:_MAX_REPORTED] + "...")
+    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a defect of placesim; --debug shows where\n")
+    return DEFECT

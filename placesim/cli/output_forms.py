@@ -1,0 +1,161 @@
+"""The forms of a command's output, as one table that `--format`, the endings of files and the writing read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from placesim.cli.command import REPORT, Word, option
+from placesim.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from placesim.report.text.tables import Tables
+
+Writer = TypeVar("Writer", bound=Callable[..., Any])
+
+
+class Form(NamedTuple, Generic[Writer]):
+    """A form: its word, the function that writes it, and the endings of files that are in it."""
+
+    name: str
+    write: Writer
+    endings: tuple[str, ...] = ()
+
+
+def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
+    """`--format`, one of a command's forms."""
+    return option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help, group=REPORT)
+
+
+TABLE_FORMS = ("csv", "markdown")
+"""What a table is written in for other programs; what writes it gives `Tables`."""
+ROW_FORMS = ("text", "json", *TABLE_FORMS)
+"""What a plain list of rows is written in."""
+
+
+def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
+    """A report's tables as CSV and as Markdown."""
+    return Form("csv", tables, (".csv",)), Form("markdown", tables, (".md",))
+
+
+def table_option(*names: str) -> Callable[[Any], Any]:
+    """`--table`, one of a report's tables; the first is the one that CSV has."""
+    text = f"Of csv and markdown: this table alone; without it csv has {names[0]}, and markdown all that have rows."
+    return option("--table", type=Word(names), help=text, group=REPORT)
+
+
+def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
+    """The form of that name.  Raises KeyError for another."""
+    return {form.name: form for form in forms}[name]
+
+
+def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
+    """The form that a path's ending tells; None where it tells none."""
+    ending = PurePath(path).suffix.lower()
+    return next((form.name for form in forms if ending in form.endings), None)
+
+
+class Target(NamedTuple):
+    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it.
+
+    `table` is the one of several tables that is wanted.
+    """
+
+    form: str
+    output: str | None
+    opens: bool = False
+    table: str | None = None
+
+    @property
+    def is_for_reader(self) -> bool:
+        """Whether it is text on a terminal."""
+        from placesim.cli.output import is_terminal
+
+        return self.form == "text" and self.output is None and is_terminal(sys.stdout)
+
+
+OPENED = ("html", "svg", "png")
+"""What a browser shows."""
+open_option = option(
+    "--open",
+    "opens",
+    is_flag=True,
+    help="Show the page in a browser; without --output in a file that is left in the temporary folder.",
+    group=REPORT,
+)
+
+
+def find_target(
+    forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
+) -> Target:
+    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write reports.
+
+    Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
+    `--table` of what is no table.
+    """
+    if opens and output is None and form in (None, *OPENED):
+        form = form or "html"
+        output = _temporary_file(next(known.endings[0] for known in forms if known.name == form))
+    if form is None and output is not None:
+        form = form_of_file(forms, output)
+        if form is None and PurePath(output).suffix:
+            raise _unknown_ending("--output", output, forms)
+    form = form or "text"
+    if form in OPENED and output is None and sys.stdout.isatty():
+        what = "a page" if form == "html" else "a picture"
+        raise UsageError(f"{what} is not for a terminal: got --format {form}, expected --output FILE with it")
+    if opens and form not in OPENED:
+        raise UsageError(f"--open shows a page: got the form {form}, expected --format html, or an --output that ends in .html")
+    if table is not None and form not in TABLE_FORMS:
+        raise UsageError(f"--table chooses among tables: got the form {form}, expected --format csv or markdown")
+    return Target(form, output, opens, table)
+
+
+def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
+    """Has the target's form write the subject, to where it goes."""
+    from placesim.cli.output import write_content, write_styled
+    from placesim.cli.progress import show_stages
+
+    made = find_form(forms, target.form).write(*subject)
+    content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
+    if isinstance(content, str) and target.output is None:
+        write_styled(content)
+    elif target.output is None:
+        write_content((content,) if isinstance(content, str) else content, None)
+    else:
+        with show_stages("writing"):
+            write_content((content,) if isinstance(content, str) else content, target.output)
+    show_opened(target)
+
+
+def check_page_file(option: str, path: str | None) -> None:
+    """UsageError for a file that is to hold a page and by its ending holds something else."""
+    pages = (Form("html", str, (".html", ".htm")),)
+    if path is not None and PurePath(path).suffix and form_of_file(pages, path) is None:
+        raise _unknown_ending(option, path, pages)
+
+
+def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
+    known = ", ".join(f"{form.endings[0]} ({form.name})" for form in forms if form.endings)
+    also = ", or --format with any name" if len(forms) > 1 else ""
+    return UsageError(f"{option}'s ending tells no form: got {path}, expected one of {known}{also}")
+
+
+def _temporary_file(ending: str) -> str:
+    import tempfile
+
+    return str(PurePath(tempfile.mkdtemp(prefix="placesim-")) / f"page{ending}")
+
+
+def show_opened(target: Target) -> None:
+    """Shows a file that is written in the browser of this machine; says where it is, if there is none."""
+    if not target.opens or target.output is None:
+        return
+    import webbrowser
+
+    from placesim.cli.output import complain
+
+    is_shown = webbrowser.open(Path(target.output).resolve().as_uri())
+    complain(f"{'Opened' if is_shown else 'No browser found to open'} {target.output}\n")

@@ -1,0 +1,433 @@
+"""A report to standard output as it comes about: what each step gave is written and forgotten."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby, islice
+from shutil import get_terminal_size
+from typing import IO, TYPE_CHECKING, Any
+
+from placesim.cli.output import (
+    complain,
+    is_terminal,
+    write,
+    write_error_text,
+    write_traceback,
+)
+from placesim.cli.standard_streams import reader_is_gone
+from placesim.core.errors import Interruption, UsageError
+from placesim.core.escaping import escape_line
+from placesim.core.files.writer import PIECE_LETTERS
+from placesim.core.process.interrupts import InterruptDelay
+
+if TYPE_CHECKING:
+    from placesim.cli.progress import TerminalProgress
+    from placesim.report.report import Report
+    from placesim.report.results import Result
+    from placesim.studies.simulation.simulation import PartialResults
+
+PATIENCE_SECONDS = 0.2
+"""How long what could be written may wait for more while a progress bar stands where it is to be written."""
+MAX_WAITING = 1 << 20
+"""Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
+REPORT_FORMS = ("text", "json", "jsonl")
+
+
+def write_report(
+    report: Report,
+    form: str = "text",
+    graph: str | None = None,
+    with_summary: bool = False,
+    log_filters: tuple[str, ...] = (),
+) -> bool:
+    """A report as text or as one line of JSON; `graph` is its name where there are several.
+
+    False where nobody reads it any more.
+    """
+    with ReportWriter(form, graph, with_summary, log_filters) as writer:
+        return writer.finish(report)
+
+
+class ReportWriter:
+    """Writes results as steps end, behind what the report says before them, as soon as that is certain.
+
+    A `progress` bar is taken away before something is written; `opening` is called before all of it.
+    """
+
+    def __init__(
+        self,
+        form: str,
+        graph: str | None = None,
+        with_summary: bool = False,
+        log_filters: tuple[str, ...] = (),
+        progress: TerminalProgress | None = None,
+        opening: Callable[[Report], None] | None = None,
+    ) -> None:
+        self._opening = opening
+        self._format = _FORMATS[form](graph, with_summary)
+        self._filters = log_filters
+        self._out = _OutputBuffer(progress)
+        self._size = 0
+        self._waiting = _PendingTexts()
+        self._looked = time.monotonic()
+        self._has_head = False
+
+    def __enter__(self) -> ReportWriter:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """What is still held back is written also where the work was interrupted."""
+        self._waiting.close()
+        if self._has_head:
+            self._out.flush()
+
+    def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
+        """The results of one step; False where nobody reads them any more."""
+        with InterruptDelay():
+            return self._taken(rows, so_far)
+
+    def _taken(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
+        if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
+            self._begin(self._filtered(so_far.report()))
+        elif self._has_head and so_far.size != self._size:
+            self._out.add(self._format.growth(self._filtered(so_far.report())))
+        self._size = so_far.size
+        if self._has_head:
+            self._out.add(self._format.rows(rows))
+            self._out.settle()
+            return self._out.is_read
+        self._waiting.add(self._format.rows(rows))
+        if time.monotonic() - self._looked > PATIENCE_SECONDS:
+            self._looked = time.monotonic()
+            return not reader_is_gone()
+        return True
+
+    def _filtered(self, report: Report) -> Report:
+        if not self._filters:
+            return report
+        from placesim.report.log_filter import filter_log
+
+        return filter_log(report, self._filters)
+
+    def _unmet(self, report: Report) -> Iterator[str]:
+        if not self._filters:
+            return iter(())
+        from placesim.report.log_filter import find_unmatched_patterns
+
+        return find_unmatched_patterns(report, self._filters)
+
+    def leave(self, report: Report) -> None:
+        """As `finish`, while the main thread is in a kernel."""
+        self._out.end()
+        self.finish(report)
+
+    def settle(self) -> None:
+        """Write what has waited for a while beneath a progress bar."""
+        with InterruptDelay():
+            self._out.settle()
+
+    def finish(self, report: Report) -> bool:
+        """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
+        report = self._filtered(report)
+        if not self._has_head:
+            self._begin(report)
+        for _, rows in groupby(report.results, lambda row: row.step):
+            self._out.add(self._format.rows(list(rows)))
+        self._out.add(self._format.tail(report))
+        self._out.flush()
+        for pattern in self._unmet(report):
+            complain(
+                f"no node to log: got --log-filter '{pattern}', expected a name, an id, a pattern or a scope that ends in '/'\n"
+            )
+        if report.annotations is not None and self._format.tells_annotations:
+            complain(_annotations_line(report.annotations))
+        for message in report.warnings:
+            complain(f"{message}\n")
+        if report.error is not None and not isinstance(report.error, Interruption):
+            write_traceback(report.error)
+            write_error_text(report.error_text())
+        return self._out.is_read
+
+    def _begin(self, report: Report) -> None:
+        self._has_head = True
+        if self._opening is not None:
+            with self._out.aside():
+                self._opening(report)
+        self._out.add(self._format.head(report))
+        self._out.add(self._waiting.pieces())
+
+
+class _PendingTexts:
+    """Texts that can't be written yet, in memory while they are short."""
+
+    def __init__(self) -> None:
+        self.letters = 0
+        self._file: IO[str] = io.StringIO(newline="")
+        self._is_in_memory = True
+
+    def add(self, pieces: Iterator[str]) -> None:
+        """Raises UsageError where there is no room for them."""
+        try:
+            for piece in pieces:
+                self.letters += len(piece)
+                self._file.write(piece)
+            if self._is_in_memory and self.letters > MAX_WAITING:
+                self._move()
+        except OSError as error:
+            found = f"got '{error.strerror}', expected room in the folder for temporary files"
+            raise UsageError(f"cannot keep results until they can be written: {found}") from error
+
+    def _move(self) -> None:
+        from tempfile import TemporaryFile
+
+        short, self._is_in_memory = self._file, False
+        self._file = TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="")  # noqa: SIM115 - see `close`
+        short.seek(0)
+        self._file.write(short.read())
+
+    def pieces(self) -> Iterator[str]:
+        """All of them."""
+        self._file.seek(0)
+        return iter(lambda: self._file.read(PIECE_LETTERS), "")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _OutputBuffer:
+    """Pieces of text, written when there are enough of them, and when a step has ended."""
+
+    def __init__(self, progress: TerminalProgress | None) -> None:
+        self.is_read = True
+        self._progress = progress
+        self._pieces: list[str] = []
+        self._letters = 0
+        self._written = time.monotonic()
+
+    def add(self, pieces: Iterator[str]) -> None:
+        for piece in pieces:
+            if isinstance(piece, _StyledText):
+                self.flush()
+                self._write(piece, is_styled=True)
+                continue
+            self._pieces.append(piece)
+            self._letters += len(piece)
+            if self._letters >= PIECE_LETTERS:
+                self.flush()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """A `with` block during which no bar is up."""
+        return nullcontext() if self._progress is None else self._progress.aside()
+
+    def end(self) -> None:
+        """There is no bar any more."""
+        if self._progress is not None:
+            self._progress.close()
+
+    def settle(self) -> None:
+        """Write all of it, if not just now a bar was taken away for that."""
+        is_free = self._progress is None or not self._progress.is_up
+        if self._pieces and (is_free or time.monotonic() - self._written > PATIENCE_SECONDS):
+            self.flush()
+
+    def flush(self) -> None:
+        pieces, self._pieces, self._letters = self._pieces, [], 0
+        self._written = time.monotonic()
+        if pieces:
+            self._write("".join(pieces))
+
+    def _write(self, text: str, is_styled: bool = False) -> None:
+        if not self.is_read:
+            return
+        with self.aside():
+            self.is_read = write(text, is_styled)
+
+
+class _StyledText(str):
+    """A text with colour, which is not escaped."""
+
+    __slots__ = ()
+
+
+class _Text:
+    """The log, the results as they are printed, the summary."""
+
+    tells_annotations = True
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._is_classic = False
+        self._log: str | None = None
+        self._told: Report | None = None
+        self._has_log: bool | None = None
+
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
+        """Whether what stands before results may be written: no nodes are to come, there is no log, or results are many.
+
+        The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
+        """
+        if self._has_log is None:
+            report = so_far.report()
+            self._has_log, self._is_classic = report.shows_log, report.style == "classic"
+        from placesim.studies.simulation.simulation import Growth
+
+        return not self._has_log or so_far.growth < Growth.NODES or waiting > MAX_WAITING
+
+    def head(self, report: Report) -> Iterator[str]:
+        self._is_classic = report.style == "classic"
+        if self._graph is not None:
+            yield f"==> {escape_line(self._graph)} <==\n"
+        self._log, self._told = report.log(), report
+        if is_terminal(sys.stdout) and self._log:
+            from placesim.report.terminal.output import styled_log
+
+            yield _StyledText(styled_log(report, sys.stdout))
+        else:
+            yield self._log
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.results import format_step
+
+        return format_step(rows, self._is_classic)
+
+    def growth(self, report: Report) -> Iterator[str]:
+        if report is self._told:  # a log of a million lines takes its time
+            return
+        log, self._told = report.log(), report
+        if self._log is not None and log.startswith(self._log):
+            yield log[len(self._log) :]
+            self._log = log
+
+    def tail(self, report: Report) -> Iterator[str]:
+        yield from self.growth(report)
+        if self._with_summary and report.placed:
+            from placesim.inspection.summary import summarise_outcome
+            from placesim.report.text.summary import format_summary
+
+            width = get_terminal_size().columns if is_terminal(sys.stdout) else None
+            yield format_summary(summarise_outcome(report), width)
+
+
+class _Json:
+    """The JSON object on one line."""
+
+    tells_annotations = False
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._before = ""
+
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
+        """Whether all placements and transfers are there: they stand before results."""
+        from placesim.studies.simulation.simulation import Growth
+
+        return so_far.growth is Growth.NOTHING
+
+    def head(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_pieces
+
+        named = {} if self._graph is None else {"graph": self._graph}
+        yield from json_pieces({**named, **report.document_head()}, is_open=True)
+        yield ',"results":['
+
+    def growth(self, report: Report) -> Iterator[str]:
+        """Nothing: there was all of it."""
+        yield from ()
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.document import result_pieces
+
+        for row in rows:
+            yield self._before
+            yield from result_pieces(row)
+            self._before = ","
+
+    def tail(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_pieces
+
+        yield "],"
+        yield from json_pieces(_tail_document(report, self._with_summary), is_begun=True)
+        yield "\n"
+
+
+class _JsonLines:
+    """A JSON object a line: what was placed and is copied, the results of a step, and how it ended, each when it is there."""
+
+    tells_annotations = False
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._told: dict[str, int] = {}
+
+    def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
+        """Always: what comes later has lines of its own."""
+        return True
+
+    def head(self, report: Report) -> Iterator[str]:
+        return self._placed(report, is_first=True)
+
+    def growth(self, report: Report) -> Iterator[str]:
+        return self._placed(report, is_first=False)
+
+    def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
+        """What has come since the last such line; the first has all keys."""
+        from placesim.report.document import json_text
+
+        new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
+        for key, rows in new.items():
+            self._told[key] = self._told.get(key, 0) + len(rows)
+        if is_first or any(new.values()):
+            shown = {key: iter(rows) for key, rows in new.items() if rows or is_first}
+            yield from json_text({**self._named("placed"), **shown})
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.document import json_pieces, result_pieces
+
+        if rows:
+            yield from json_pieces(self._named("step") | {"step": rows[0].step}, is_open=True)
+            before = ',"results":['
+            for row in rows:
+                yield before
+                yield from result_pieces(row)
+                before = ","
+            yield "]}\n"
+
+    def tail(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_text
+
+        yield from self.growth(report)
+        yield from json_text({**self._named("end"), **_tail_document(report, self._with_summary)})
+
+    def _named(self, kind: str) -> dict[str, Any]:
+        return {"kind": kind} if self._graph is None else {"kind": kind, "graph": self._graph}
+
+
+def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:
+    """What stands behind the results."""
+    document = report.document_tail()
+    if with_summary:
+        from placesim.inspection.summary import summarise_outcome
+        from placesim.report.text.summary import summary_document
+
+        document |= {"summary": summary_document(summarise_outcome(report))}
+    return document
+
+
+_FORMATS: Mapping[str, Callable[[str | None, bool], _Text | _Json | _JsonLines]] = {
+    "text": _Text,
+    "json": _Json,
+    "jsonl": _JsonLines,
+}
+
+
+def _annotations_line(annotations: Mapping[str, int]) -> str:
+    """How many device annotations came with the file."""
+    listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
+    return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"

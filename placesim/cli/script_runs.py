@@ -1,0 +1,68 @@
+"""`placesim run script.py`: the script takes this process's place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placesim.cli.command import current_settings, is_from_environment
+from placesim.cli.options import MACHINE_NAMES, shell_environment
+
+_OF_GRAPHS = (
+    "tag",
+    "signature",
+    "checkpoint",
+    "checkpoint_every",
+    "restart",
+    "clear_devices",
+    "device",
+    "layer_assignment",
+    "allow_unknown",
+    "fetch",
+    "until",
+)
+"""Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
+
+
+def is_live(graph: str, form: str, feeds: Sequence[str], values: Mapping[str, Any], **wanted: Any) -> bool:
+    """Whether a Python file is to run as the program that it is: nothing is asked of its graph, and no report is `wanted`."""
+    if os.path.isdir(graph):
+        return False
+    is_asked = any(values.get(name) for name in _OF_GRAPHS) or feeds or form != "text" or any(wanted.values())
+    return not is_asked
+
+
+def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *, log_creation: bool) -> int:
+    """Run a script; its process is this one where the system can do that.  Raises GraphFileError where there is none."""
+    from placesim.formats.sources.loading import read_bytes
+    from placesim.formats.sources.scripts import script_command
+    from placesim.machine.options import make_options
+
+    read_bytes(path)
+    asked = {name: value for name, value in values.items() if name not in MACHINE_NAMES or not is_from_environment(name)}
+    options = {"environment": shell_environment(), **asked}
+    make_options(options)
+    settings = current_settings()
+    job = {
+        "purpose": "run",
+        "options": {name: value for name, value in options.items() if name != "arguments"},
+        "log_filters": list(log_filters),
+        "log_creation": log_creation,
+        "debug": settings.debug,
+    }
+    return _become(script_command(path, job, settings.script_arguments))
+
+
+def _become(command: Sequence[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    from placesim.core.process.interrupts import default_interrupts, is_own_process
+
+    if os.name == "posix" and is_own_process():
+        default_interrupts()
+        os.execv(command[0], list(command))
+    import subprocess
+
+    return subprocess.call(command)

@@ -1,0 +1,347 @@
+"""What a shell offers where a word is begun: commands, options, files, and the words that stand for something of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete, split_arg_string
+
+from placesim.cli.command import Word
+from placesim.cli.group import COMMANDS, command_named, placesim
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.graph import Node
+
+Finder = Callable[[click.Context, str], Iterable[str]]
+"""What may stand where a word is begun."""
+VARIABLE = "_PLACESIM_COMPLETE"
+"""Holds what a shell asks for: `SHELL_source` or `SHELL_complete`."""
+MAX_GRAPH_BYTES = 4 << 20
+"""A person waits for the names of a graph: of a larger one none are offered."""
+MAX_NAMES = 2000
+
+
+_BASH = """\
+%(complete_func)s() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case $line in
+            file,*) compopt -o default 2>/dev/null ;;
+            dir,*) compopt -o dirnames 2>/dev/null ;;
+            plain,*) COMPREPLY+=("${line#plain,}") ;;
+        esac
+    done < <(COMP_WORDS="${COMP_LINE:0:COMP_POINT}" COMP_BREAKS="$COMP_WORDBREAKS" %(complete_var)s=bash_complete "$1")
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=/:] ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F %(complete_func)s %(prog_name)s
+"""
+
+
+class _Bash(BashComplete):
+    """Reads the line as far as it is written, since bash has broken words at `=` and `:`, and answers with what bash lacks.
+
+    It quotes what has blanks, as bash has to have it.
+    """
+
+    source_template = _BASH
+    _begun = ""
+
+    def source(self) -> str:
+        return self.source_template % self.source_vars()  # an old bash is asked by the script itself
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ.get("COMP_WORDS", "")
+        words = split_arg_string(line)
+        self._begun = "" if not words or (line[-1:].isspace() and line[-2:-1] != "\\") else words.pop()
+        return words[1:], self._begun
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """`TYPE,VALUE`; of the value what stands behind the last sign at which bash has broken the word."""
+        if item.type != "plain":
+            return f"{item.type},{item.value}"
+        begun = self._begun.partition("=")[2] if self._begun.startswith("-") and "=" in self._begun else self._begun
+        breaks = [sign for sign in "=:" if sign in os.environ.get("COMP_BREAKS", "=:")]
+        done = max((begun.rfind(sign) + 1 for sign in breaks), default=0)
+        return f"{item.type},{item.value[done:]}".replace(" ", "\\ ")
+
+
+_ZSH = """\
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    local -a answers whole open
+    local kind value text
+    local -a described
+    answers=("${(@f)$(
+        COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) %(complete_var)s=zsh_complete ${words[1]} 2>/dev/null
+    )}")
+    for kind value text in $answers; do
+        case $kind in
+            file) _path_files -f ;;
+            dir) _path_files -/ ;;
+            plain)
+                if [[ $text != _ ]]; then described+=("$value:$text")
+                elif [[ $value == *[=/:] ]]; then open+=("$value")
+                else whole+=("$value"); fi ;;
+        esac
+    done
+    (( $#described )) && _describe -V unsorted described -U
+    (( $#whole )) && compadd -U -V unsorted -a whole
+    (( $#open )) && compadd -U -S '' -V unsorted -a open
+}
+
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    %(complete_func)s "$@"
+else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+
+
+class _Zsh(ZshComplete):
+    """Leaves no blank behind what goes on."""
+
+    source_template = _ZSH
+
+
+SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": FishComplete}
+
+
+def completion_script(shell: str) -> str:
+    """What the shell has to read, once."""
+    return SHELLS[shell](placesim, {}, "placesim", VARIABLE).source()
+
+
+def answer_completion(instruction: str) -> int:
+    """Answer the shell that asks; the exit code."""
+    shell, _, wanted = instruction.partition("_")
+    if shell not in SHELLS or wanted not in ("source", "complete"):
+        return 1
+    if wanted == "source":
+        sys.stdout.write(completion_script(shell))
+        return 0
+    for name in COMMANDS:
+        if name in _words():
+            _teach(command_named(name))
+    sys.stdout.write(SHELLS[shell](placesim, {}, "placesim", VARIABLE).complete() + "\n")
+    return 0
+
+
+class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """A parameter's type that also knows what may stand there."""
+
+    def __init__(self, kind: click.ParamType, find: Finder) -> None:  # type: ignore[type-arg]
+        self.name = kind.name
+        self._kind = kind
+        self._find = find
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._kind.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+        found = [word for word in self._find(ctx, incomplete) if word.startswith(incomplete)]
+        return [CompletionItem(word) for word in found[:MAX_NAMES]]
+
+
+class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """A parameter's type, where a file stands."""
+
+    def __init__(self, kind: click.ParamType) -> None:  # type: ignore[type-arg]
+        self.name = kind.name
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._kind.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+def _teach(command: click.Command) -> None:
+    """Give the command's parameters what they know."""
+    for param in command.params:
+        kind = param.type
+        find = _FINDERS.get(f"{command.name} {param.name}") or _FINDERS.get(str(param.name))
+        if isinstance(kind, Word):
+            param.type = _CompletableType(kind, lambda ctx, begun, words=kind.words: words)  # type: ignore[misc]
+        elif find is not None:
+            param.type = _CompletableType(kind, find)
+        elif param.name in _FILES:
+            param.type = _File(kind)
+
+
+_FILES = (
+    *("graph", "graphs", "a", "b", "out", "policy", "inventory", "a_inventory", "b_inventory", "profile", "checkpoint"),
+    *("allow_read", "allow_write"),
+)
+
+
+def _words() -> list[str]:
+    """Those of the line, as all three shells tell them."""
+    return split_arg_string(os.environ.get("COMP_WORDS", ""))
+
+
+def _gpu_models(ctx: click.Context, begun: str) -> Iterable[str]:
+    """Behind a comma as well, where there may be several."""
+    from placesim.machine.gpu_models import GPU_MODELS
+
+    before = begun[: begun.rfind(",") + 1]
+    return (f"{before}{name}" for name in GPU_MODELS)
+
+
+def _rules(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.inspection.checking.rules import RULES
+
+    return RULES
+
+
+def _topics(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.cli.manual_pages import topics
+
+    return topics()
+
+
+def _examples(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.formats.sources.examples import titles
+
+    return titles()
+
+
+def _ops(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.inspection.op_facts import load_registry
+
+    return load_registry().op_names
+
+
+def _dtypes(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.inspection.op_facts import DTYPE_NAMES
+
+    return DTYPE_NAMES
+
+
+def _methods(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.planning.portfolio import METHODS
+
+    return ("auto", *METHODS)
+
+
+def _axes(ctx: click.Context, begun: str) -> Iterable[str]:
+    from placesim.studies.sweeping.axes import KEYS, PREFIXES
+
+    return (*(f"{key}=" for key in KEYS), *(f"{key}:" for key in PREFIXES))
+
+
+def _commands(ctx: click.Context, begun: str) -> Iterable[str]:
+    return COMMANDS
+
+
+def _graph() -> LoadedGraph | None:
+    """The one that the line names; a script is not run, and standard input not read, only for their names."""
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.core.errors import PlacesimError
+    from placesim.formats.recognition import is_script
+    from placesim.machine.options import make_options
+
+    # click keeps no arguments of a line that ends in an option without its value
+    for word in _words()[1:]:
+        data = os.path.join(word, "saved_model.pb") if os.path.isdir(word) else word
+        if os.path.isfile(data):
+            if is_script(word) or os.path.getsize(data) > MAX_GRAPH_BYTES:
+                return None
+            try:
+                return load_graph(word, make_options({}))
+            except PlacesimError:
+                return None
+    return None
+
+
+def _names(keeps: Callable[[Node], bool] = lambda node: True) -> Iterable[str]:
+    graph = _graph()
+    return () if graph is None or graph.file is None else (node.name for node in graph.file.graph.nodes if keeps(node))
+
+
+def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
+    """A name, or the next scope on the way to several."""
+    found: dict[str, list[str]] = {}
+    for name in _names():
+        if name.startswith(begun):
+            end = name.find("/", len(begun)) + 1
+            found.setdefault(name[:end] if end else name, []).append(name)
+    return (names[0] if len(names) == 1 else scope for scope, names in found.items())
+
+
+def _fed(ctx: click.Context, begun: str) -> Iterable[str]:
+    """Placeholders; other nodes, which may be fed as well, where no placeholder's name begins so."""
+    names = [name for name in _names(_is_placeholder) if name.startswith(begun)]
+    return (f"{name}=" for name in names or _names())
+
+
+def _shaped(ctx: click.Context, begun: str) -> Iterable[str]:
+    return (f"{name}=" for name in _names(_is_placeholder))
+
+
+def _is_placeholder(node: Node) -> bool:
+    return node.op.startswith("Placeholder")
+
+
+def _placed(ctx: click.Context, begun: str) -> Iterable[str]:
+    """A node or a scope, and after `=` a device of the machine."""
+    pattern, equals, _ = begun.partition("=")
+    if equals:
+        return (f"{pattern}={device}" for device in _devices(ctx))
+    return (f"{name}*=" if name.endswith("/") else f"{name}=" for name in _nodes(ctx, begun))
+
+
+def _devices(ctx: click.Context) -> Iterable[str]:
+    """As nodes ask for them: in short where there is one task."""
+    from placesim.api.runs import devices
+    from placesim.core.errors import PlacesimError
+
+    machine: dict[str, Any] = {name: ctx.params.get(name) for name in ("cpu", "gpu", "gpu_model", "inventory")}
+    graph = _graph()
+    file = None if graph is None or graph.file is None else next(word for word in _words()[1:] if os.path.exists(word))
+    try:
+        names = [device.name for device in devices(**machine, graph=file)]
+    except (PlacesimError, TypeError, ValueError):
+        return ()
+    tasks = {name.partition("/device:")[0] for name in names}
+    return [f"/{name.partition('/device:')[2].lower()}" if len(tasks) == 1 else name for name in names]
+
+
+def _signatures(ctx: click.Context, begun: str) -> Iterable[str]:
+    graph = _graph()
+    return () if graph is None else graph.signatures
+
+
+_FINDERS: Mapping[str, Finder] = {
+    "gpu_model": _gpu_models,
+    "a_gpu_model": _gpu_models,
+    "b_gpu_model": _gpu_models,
+    "check rules": _rules,
+    "manual topic": _topics,
+    "new name": _examples,
+    "ops name": _ops,
+    "ops dtype": _dtypes,
+    "help name": _commands,
+    "plan method": _methods,
+    "sweep sets": _axes,
+    "explain nodes": _nodes,
+    "fetch": _nodes,
+    "log_filters": _nodes,
+    "free": _nodes,
+    "apart": _nodes,
+    "feeds": _fed,
+    "shape": _shaped,
+    "device": _placed,
+    "signature": _signatures,
+}
+"""What may stand for a parameter: of one command, or of any."""

@@ -1,0 +1,107 @@
+"""The three standard streams: fit for any text before a command runs, and quiet after one of them has failed.
+
+A result that nobody reads (a closed pipe) is not written, and that changes nothing else; one that can't be written (a full
+disk, a closed stream) is an error; complaints that can't be written are dropped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import select
+import sys
+
+from placesim.core.errors import UsageError
+from placesim.core.escaping import as_json_escape
+
+_ESCAPES = "placesim-escapes"
+_UNWRITABLE = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
+
+
+def open_streams() -> None:
+    """Make every stream usable: what its encoding lacks is escaped, and one that was closed fails when it is used."""
+    codecs.register_error(_ESCAPES, _escaped)
+    _open_closed("stdin", 0, os.O_WRONLY, "r")  # the wrong way round, so that reading and writing fail
+    _open_closed("stdout", 1, os.O_RDONLY, "w")
+    _open_closed("stderr", 2, os.O_RDWR, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=_ESCAPES)
+
+
+def _open_closed(name: str, number: int, flags: int, mode: str) -> None:
+    """A stream in the place of one that Python found closed, so that no file that is opened later gets its number."""
+    if getattr(sys, name) is not None:
+        return
+    nowhere = os.open(os.devnull, flags)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - it stays open
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What an encoding lacks, in a form that is valid in JSON too."""
+    assert isinstance(error, UnicodeEncodeError)
+    return as_json_escape(error.object[error.start : error.end]), error.end
+
+
+def write_result(content: str | bytes) -> bool:
+    """Write to standard output; False where its reader has gone.  Raises UsageError where it can't be written at all."""
+    try:
+        if isinstance(content, str):
+            sys.stdout.write(content)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    except OSError as error:
+        check_lost_output(error)
+        return False
+    return True
+
+
+def reader_is_gone() -> bool:
+    """Whether standard output is a pipe that nobody reads any more, as far as that can be told without writing."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def write_complaint(text: str) -> None:
+    """Write to standard error, if that can be done, after what has been printed."""
+    settle_output()
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _silence(2)
+
+
+def settle_output() -> None:
+    """Write what is still buffered, if that can be done: what fails at exit would change the exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence(1)
+
+
+def check_lost_output(error: OSError) -> None:
+    """Standard output has failed: nothing where its reader has gone.  Raises UsageError for a failed write, else the error."""
+    if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
+        raise error
+    _silence(1)
+    if error.errno != errno.EPIPE:
+        expected = "a file or a pipe that can be written"
+        raise UsageError(f"cannot write to standard output: got '{error.strerror}', expected {expected}") from error
+
+
+def _silence(number: int) -> None:
+    """What is still buffered goes nowhere, so that closing it at exit says nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)

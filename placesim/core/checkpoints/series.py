@@ -1,0 +1,94 @@
+"""The checkpoints that a run writes one after the other, `PREFIX-STEP`, and the `checkpoint` file that names the whole ones.
+
+That file is written last, so that what was only half written when its writer died is no checkpoint of the series.  Source:
+TensorFlow's `Saver`, which names, lists and forgets them so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from placesim.core.checkpoints.checkpoint import data_path, index_path
+from placesim.core.checkpoints.checkpoint_state import STATE_FILE, listed_checkpoints, write_state
+from placesim.core.errors import UsageError
+
+_FOUND = re.compile(r"(?P<prefix>.+)-(?P<step>\d{1,18})", re.DOTALL)
+
+
+class Member(NamedTuple):
+    """A checkpoint of a series: what its files' names begin with, and after how many steps it was written."""
+
+    prefix: Path
+    step: int
+
+
+class Series:
+    """Checkpoints of one prefix; at most `keep` of those that are written here, or continued, are kept (0 for all)."""
+
+    def __init__(self, prefix: Path, keep: int) -> None:
+        self._prefix = prefix
+        self._keep = keep
+        self._members: list[Member] = []
+
+    def prepare(self) -> None:
+        """Make the folder.  Raises UsageError where nothing can be written there, and as `listed_checkpoints` does."""
+        try:
+            self._prefix.parent.mkdir(parents=True, exist_ok=True)
+            if not os.access(self._prefix.parent, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise _unwritable(self._prefix, error) from None
+        self._listed()
+
+    def resume(self) -> Member | None:
+        """The newest that is whole, after which the series goes on; None where there is none.
+
+        Raises as `listed_checkpoints` does.
+        """
+        self._members = [member for member in map(self._member, self._listed()) if member is not None and _is_there(member)]
+        self._members.sort(key=lambda member: member.step)
+        return self._members[-1] if self._members else None
+
+    def add(self, step: int, write: Callable[[str], None]) -> Member:
+        """Have a checkpoint written, name it, and forget the oldest.  Raises UsageError where a file can't be written."""
+        member = Member(self._prefix.with_name(f"{self._prefix.name}-{step}"), step)
+        try:
+            write(str(member.prefix))
+            others = [name for name in self._listed() if self._member(name) is None]
+            self._members = [*(known for known in self._members if known.step != step), member]
+            count = len(self._members) - self._keep if self._keep else 0
+            old, self._members = self._members[: max(0, count)], self._members[max(0, count) :]
+            write_state(self._prefix.parent, [*others, *(known.prefix.name for known in self._members)])
+        except OSError as error:
+            raise _unwritable(member.prefix, error) from None
+        for known in old:
+            for path in (index_path(known.prefix), data_path(known.prefix, 0, 1)):
+                with suppress(OSError):  # what stays is in nobody's way
+                    path.unlink()
+        return member
+
+    def _listed(self) -> tuple[str, ...]:
+        folder = self._prefix.parent
+        return listed_checkpoints(folder) if (folder / STATE_FILE).exists() else ()
+
+    def _member(self, name: str) -> Member | None:
+        """The checkpoint of that name in the state file; None for one of another series."""
+        found = _FOUND.fullmatch(Path(name).name)
+        if found is None or found["prefix"] != self._prefix.name:
+            return None
+        return Member(self._prefix.with_name(Path(name).name), int(found["step"]))
+
+
+def _is_there(member: Member) -> bool:
+    return index_path(member.prefix).is_file() and data_path(member.prefix, 0, 1).is_file()
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    reason = error.strerror or str(error)
+    return UsageError(f"cannot write checkpoint {path}: got '{reason}', expected a path that can be written")

@@ -1,0 +1,114 @@
+"""Regions of partitioned tensors: how a saver's graph spells them, and under which keys a checkpoint keeps them.
+
+Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`, `EncodeTensorNameSlice` and its ordered code, in which keys sort
+as the values that they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from placesim.core.errors import InternalError, InvalidArgumentError
+
+FULL = -1
+"""The length of an extent that takes all of a dimension from its start on."""
+
+
+class Extent(NamedTuple):
+    """What a region takes of one dimension; by default all of it."""
+
+    start: int = 0
+    length: int = FULL
+
+    def __str__(self) -> str:
+        return "-" if self == (0, FULL) else f"{self.start},{self.length}"
+
+
+Region = tuple[Extent, ...]
+
+
+class SliceSpec(NamedTuple):
+    """A part of a tensor as a saver asks for it: the shape of the whole, and the region."""
+
+    shape: tuple[int, ...]
+    region: Region
+
+
+def bounds(shape: tuple[int, ...], region: Region) -> tuple[slice, ...]:
+    """A region of a tensor of a shape, as numpy takes it; InternalError where it does not lie in it."""
+    shown = f"shape = [{','.join(map(str, shape))}], slice = {format_region(region)}"
+    if len(shape) != len(region):
+        raise InternalError(f"Mismatching ranks: {shown}")
+    found = []
+    for axis, (size, extent) in enumerate(zip(shape, region, strict=True)):
+        end = size if extent.length == FULL else extent.start + extent.length
+        if not 0 <= extent.start <= end <= size:
+            raise InternalError(f"Extent in dimension {axis} out of bounds: {shown}")
+        found.append(slice(extent.start, end))
+    return tuple(found)
+
+
+# --- as text --------------------------------------------------------------------------------------------------------
+
+
+def parse_slice_spec(text: str) -> SliceSpec | None:
+    """`6 5 0,3:-`, the full shape and then the extents; None for the whole of a tensor (an empty text).
+
+    Raises InvalidArgumentError in TensorFlow's words.
+    """
+    if not text:
+        return None
+    *sizes, last = text.split(" ")
+    if not sizes:
+        raise InvalidArgumentError(f"Need least two elements in shape_and_slice specification: {text}")
+    region = tuple(_parse_extent(part, last) for part in last.split(":") if part)
+    try:
+        return SliceSpec(tuple(map(int, sizes)), region)
+    except ValueError:
+        raise InvalidArgumentError(f"Non numerical dimension in shape_and_slice: {text}") from None
+
+
+def _parse_extent(part: str, text: str) -> Extent:
+    if part == "-":
+        return Extent()
+    try:
+        start, length = map(int, part.split(","))
+    except ValueError:
+        raise InvalidArgumentError(f"Expected a pair of numbers or '-' but got '{part}': string = {text}") from None
+    if start < 0 or length <= 0:
+        raise InvalidArgumentError(
+            f"Expected non-negative start and positive length but got start = {start}, length = {length}: string = {text}"
+        )
+    return Extent(start, length)
+
+
+def format_region(region: Region) -> str:
+    """`-:0,2`."""
+    return ":".join(map(str, region))
+
+
+# --- as keys --------------------------------------------------------------------------------------------------------
+
+
+def slice_key(name: bytes, region: Region) -> bytes:
+    """The key of a part of a tensor."""
+    key = _unsigned(0) + _escaped(name) + _unsigned(len(region))
+    return key + b"".join(_signed(extent.start) + _signed(extent.length) for extent in region)
+
+
+def _unsigned(value: int) -> bytes:
+    """Its length, then its bytes from the highest; nothing but the length 0 for zero."""
+    size = (value.bit_length() + 7) // 8
+    return bytes([size]) + value.to_bytes(size, "big")
+
+
+def _escaped(text: bytes) -> bytes:
+    """The bytes and an end mark, which sorts before all else."""
+    return b"\xff\0".join(part.replace(b"\0", b"\0\xff") for part in text.split(b"\xff")) + b"\0\1"
+
+
+def _signed(value: int) -> bytes:
+    """As many bytes as its leading ones say, of which the first differs from the sign so that negatives sort first."""
+    size = (~value if value < 0 else value).bit_length() // 7 + 1
+    header = (1 << size) - 1 << 7 * size
+    return ((value & (1 << 8 * size) - 1) ^ header).to_bytes(size, "big")

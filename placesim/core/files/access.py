@@ -1,0 +1,79 @@
+"""Which files a graph may read and write while it runs: the one place that decides.
+
+Running a graph is running someone's program.  It may read what lies below its own folder and what its user names, and write
+nothing, until its user allows more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Self
+
+from placesim.core.errors import PermissionDeniedError
+from placesim.core.files.containment import resolve_path
+from placesim.core.files.reader import describe_special_file
+
+_SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
+_ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
+"""Folders of the system's whose entries are no files, and what lies in them all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """Files and folders, with their links followed, that a graph may read, and those that it may also write.
+
+    What lies below a folder goes with it.  `all_files` leaves nothing out but what is no file.
+    """
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    all_files: bool = False
+
+    @classmethod
+    def of(cls, reads: Iterable[str | PurePath] = (), writes: Iterable[str | PurePath] = (), all_files: bool = False) -> Self:
+        """Paths as a user gives them.  Raises InvalidArgumentError for one that can name no file."""
+        written = tuple(resolve_path(Path(path)) for path in writes)
+        return cls((*(resolve_path(Path(path)) for path in reads), *written), written, all_files)
+
+    def readable(self, name: str | Path) -> Path:
+        """The file of that name, its links followed; PermissionDeniedError where the graph may not read it."""
+        return self._allowed(name, self.reads, "read")
+
+    def writable(self, name: str | Path) -> Path:
+        """The file of that name, its links followed; PermissionDeniedError where the graph may not write it."""
+        return self._allowed(name, self.writes, "write")
+
+    def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str) -> Path:
+        path = resolve_path(Path(name))
+        kind = _system_kind(path) or describe_special_file(path)
+        if kind:
+            raise PermissionDeniedError(f"{name}; Permission denied: a graph may {verb} files alone, and this is {kind}")
+        if self.all_files or any(path.is_relative_to(root) for root in roots):
+            return path
+        option = f"--allow-{verb} {path.parent} or --allow-all-files allows it"
+        raise PermissionDeniedError(f"{name}; Permission denied: the graph may not {verb} this file; {option}")
+
+
+NO_FILES = FileAccess()
+
+
+def _system_kind(path: Path) -> str:
+    is_in = any(path.is_relative_to(folder) for folder in _SYSTEM) and not path.is_relative_to(_ORDINARY)
+    return "the system's" if is_in else ""
+
+
+def checkpoint_files(prefix: str | Path) -> list[Path]:
+    """The files of the checkpoint that a user names by its prefix or its directory: what a graph may read of it."""
+    path = Path(prefix)
+    if path.is_dir():
+        return [path]
+    index = path.with_name(f"{path.name}.index")
+    start = f"{path.name}.data-"
+    try:
+        with os.scandir(path.parent) as entries:
+            return [index, *(Path(entry.path) for entry in entries if entry.name.startswith(start))]
+    except OSError:
+        return [index]

@@ -1,0 +1,26 @@
+"""Paths with their links followed, and whether they lie in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from placesim.core.errors import InvalidArgumentError
+
+
+def resolve_path(path: Path) -> Path:
+    """The path with its links followed, as far as it is there; InvalidArgumentError for one that can name no file."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):  # a circle of links, a name with a zero byte
+        raise InvalidArgumentError(f"{str(path)!r} names no file") from None
+
+
+def resolve_inside(path: Path, directory: Path) -> Path:
+    """The path with its links followed; InvalidArgumentError where that leads out of the directory.
+
+    Files that a model names must lie in the model's own directory, whatever the names and links say.
+    """
+    found, root = resolve_path(path), resolve_path(directory)
+    if not found.is_relative_to(root):
+        raise InvalidArgumentError(f"{path} leads out of the model's directory: it is {found}, expected a file in {root}")
+    return found

@@ -1,0 +1,128 @@
+"""A limit of time for work that never looks at the clock: it runs in a thread of its own, which is interrupted.
+
+Python code is ended wherever it is; code that does not return to Python within a moment (a large product) is left to itself,
+in a thread that ends when it returns, or with the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any, Generic, TypeVar
+
+from placesim.core.errors import DeadlineExceededError
+
+Found = TypeVar("Found")
+
+GRACE_SECONDS = 0.3
+"""How long interrupted work may take to clean up behind itself."""
+TURN_SECONDS = 0.1
+"""How long a thread that can be interrupted waits at a time: an interrupt reaches it in between."""
+
+
+class ThreadInterruption(SystemExit):
+    """Raised in a thread whose work is not wanted: no kernel takes it for an error, and a thread ends quietly by it."""
+
+
+class _Work(Generic[Found]):
+    """One piece of work, and what became of it."""
+
+    def __init__(self, work: Callable[[], Found]) -> None:
+        self._work = work
+        self._context = copy_context()
+        self._found: Found
+        self._error: BaseException | None = None
+        self._ended = Event()
+
+    def run(self) -> None:
+        try:
+            self._found = self._context.run(self._work)
+        except BaseException as error:  # handed to the thread that waits for it
+            self._error = error
+        self._ended.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended within that time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._ended.wait(min(left, TURN_SECONDS)):
+            pass
+        return self._ended.is_set()
+
+    def outcome(self) -> Found:
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+
+class _Worker:
+    """A thread that does one piece of work after another, until it is interrupted."""
+
+    def __init__(self) -> None:
+        self._is_interrupted = False
+        self._waiting: SimpleQueue[_Work[Any]] = SimpleQueue()
+        self._thread = Thread(target=self._serve, name="placesim-limited", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(ThreadInterruption):  # it may come when the work has just ended
+            while not self._is_interrupted:
+                self._waiting.get().run()
+
+    def start(self, work: _Work[Any]) -> None:
+        self._waiting.put(work)
+
+    def interrupt(self) -> None:
+        """Raise `ThreadInterruption` in the thread, as soon as it runs Python; it takes no more work."""
+        self._is_interrupted = True
+        interrupt(self._thread)
+
+
+def interrupt(thread: Thread) -> None:
+    """Raise `ThreadInterruption` in a thread, as soon as it runs Python."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(ThreadInterruption))
+
+
+_idle: list[_Worker] = []
+_given_up = Event()
+
+
+def has_abandoned_work() -> bool:
+    """Whether any work of this process was given up, so that threads may still be at it."""
+    return _given_up.is_set()
+
+
+def run_within(seconds: float | None, work: Callable[[], Found]) -> Found:
+    """What the work gives; None is no limit, and runs it in this thread.
+
+    Raises DeadlineExceededError once the time has passed, and whatever the work raises.
+    """
+    if seconds is None:
+        return work()
+    worker = _idle.pop() if _idle else _Worker()
+    started = _Work(work)
+    try:
+        worker.start(started)
+        ended = started.wait(seconds)
+    except BaseException:  # an interrupt of this thread goes for the work as well
+        _give_up(worker, started)
+        raise
+    if not ended:
+        _give_up(worker, started)
+        raise DeadlineExceededError("Timed out waiting for notification")
+    _idle.append(worker)
+    return started.outcome()
+
+
+def _give_up(worker: _Worker, work: _Work[Any]) -> None:
+    """Interrupt the work, more than once: a callback in which an exception is lost may be what it is at."""
+    _given_up.set()
+    for _ in range(round(GRACE_SECONDS / TURN_SECONDS)):
+        worker.interrupt()
+        if work.wait(TURN_SECONDS):
+            return

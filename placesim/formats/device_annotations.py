@@ -1,0 +1,65 @@
+"""Device annotations that came with a graph: counted, dropped or set by the names of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from placesim.graph.copied_devices import colocated_copies
+from placesim.graph.graph import Graph, LibraryFunction, Node
+from placesim.graph.node_patterns import find_matching_names
+from placesim.graph.session_steps import GraphFile
+
+
+def device_annotations(file: GraphFile) -> dict[str, int]:
+    """How many nodes of the graph ask for which device, in the order in which the devices first come."""
+    return dict(Counter(node.device for node in file.graph.nodes if node.device))
+
+
+def clear_devices(file: GraphFile) -> GraphFile:
+    """The same with no device asked for, neither in the graph nor in functions."""
+    functions = {name: _cleared(function) for name, function in file.graph.functions.items()}
+    return replace(file, graph=_changed(file.graph, lambda node: "", functions))
+
+
+def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
+    """The same with devices set by names and patterns of nodes; the last that fits counts.
+
+    What asks for a device because it is colocated with such a node asks for the new one, as if the script had said so.
+    """
+    asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
+    copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})
+    return assign_devices(file, asked | {name: asked[holder] for name, holder in copies.items() if name not in asked})
+
+
+def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
+    """The same with devices by node name; a node that is not named keeps its own."""
+    return replace(file, graph=_changed(file.graph, lambda node: devices.get(node.name, node.device), file.graph.functions))
+
+
+def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
+    """The same with devices in functions, by the functions' names and those of their nodes; all others keep their own."""
+
+    def assigned(function: LibraryFunction) -> LibraryFunction:
+        given = devices.get(function.name, {})
+        nodes = (node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
+        return replace(function, nodes=tuple(nodes))
+
+    functions = {name: assigned(function) for name, function in file.graph.functions.items()}
+    return replace(file, graph=_changed(file.graph, lambda node: node.device, functions))
+
+
+def _cleared(function: LibraryFunction) -> LibraryFunction:
+    return replace(function, nodes=tuple(node._replace(device="") for node in function.nodes))
+
+
+def _changed(graph: Graph, device_of: Callable[[Node], str], functions: dict[str, LibraryFunction]) -> Graph:
+    changed = graph.emptied()
+    changed.functions = functions
+    for node in graph.nodes:
+        inputs = (node.input_nodes, node.input_slots, node.control_inputs)
+        copy = Node(node.id, node.name, node.signature, node.attrs, *inputs, device_of(node), node.location)
+        changed.nodes.append(copy)
+        changed.ids[node.name] = node.id
+    return changed

@@ -1,0 +1,1 @@
+"""The entries of `nodes` and `functions` -> builder calls."""

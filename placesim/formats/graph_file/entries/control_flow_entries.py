@@ -1,0 +1,444 @@
+"""The entries `cond` and `while` of a graph file -> the functions and nodes that they expand to.
+
+What makes these is TensorFlow's Python in `placesim.tf1`, which stands above this room: it is asked for by its name, when the
+first such entry is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
+from placesim.formats.graph_file.entries.scoped_names import (
+    EntryBreak,
+    NodeOutput,
+    ScopedNames,
+    Targets,
+    UnresolvedName,
+    slot_of,
+)
+from placesim.formats.graph_file.entries.variable_entries import checked_initializer
+from placesim.formats.graph_file.plain_values import int_value, shape_value
+from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
+from placesim.graph.argument_binding import Operand, VariableNodes
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.graph import TensorRef, split_tensor_name
+
+MAKER = "placesim.tf1.graph_file.control_flow"
+"""The module whose `FunctionMaker` make the nodes."""
+_AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
+CONDITIONAL_KEYS = ("cond", *_AROUND)
+LOOP_KEYS = ("while", *_AROUND)
+COND_KEYS = ("if", "then", "else", "outputs")
+_OPTIONS = ("maximum_iterations", "parallel_iterations")
+WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)
+OP_ITSELF = -1
+"""The slot of a TensorRef that means a node which gives nothing."""
+_INT32_MAX = (1 << 31) - 1
+
+_Texts = list[tuple[Any, Any, str]]
+"""Texts, each with what it stands in and under which key."""
+Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
+"""Writes the nodes of a body, given the nodes of its arguments: what the body gives."""
+
+
+class FunctionMaker(Protocol):
+    """Makes conditionals and loops in the graph of `builder`.  Those methods raise GraphBuildError."""
+
+    builder: ScopedGraphBuilder
+
+    def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
+        """A conditional's results."""
+
+    def while_loop(
+        self,
+        cond: Writer,
+        body: Writer,
+        loop_vars: Sequence[Any],
+        shapes: Mapping[int, tuple[int, ...] | None],
+        options: Mapping[str, Any],
+        name: str | None,
+        position: int,
+    ) -> list[TensorRef]:
+        """What the loop variables are at the end."""
+
+    def capture(self, outside: FunctionMaker, tensor: TensorRef, prefix: str) -> int:
+        """The argument of this body that brings in a tensor of a graph around it."""
+
+    def wait_for(self, outside: FunctionMaker, node: int) -> None:
+        """Have every call of this body wait for a node of a graph around it."""
+
+    def initialize(self, name: str, position: int) -> int:
+        """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
+
+
+def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
+    """What makes conditionals and loops in the graph of a builder that is no body's."""
+    found: FunctionMaker = import_module(MAKER).FileFunctions(builder)
+    return found
+
+
+class Level(NamedTuple):
+    """A graph whose entries are being read while those of a body in it are."""
+
+    names: ScopedNames
+    functions: FunctionMaker
+    counter: ScopeEntries
+    around: Level | None
+
+    def find(self, name: str) -> tuple[Level, Targets] | None:
+        """What a name stands for here, or further out."""
+        found = self.names.resolve(name)
+        if found is not None:
+            return self, found
+        return None if self.around is None else self.around.find(name)
+
+
+class OuterTensor(NamedTuple):
+    """A tensor of a graph around the one in which it is named."""
+
+    functions: FunctionMaker
+    tensor: TensorRef
+
+
+class OuterVariable(NamedTuple):
+    """A variable of a graph around the one in which it is named."""
+
+    functions: FunctionMaker
+    variable: VariableNodes
+
+
+class Surroundings:
+    """What a body's entries refer to outside of it: tensors come in as arguments, calls wait for nodes."""
+
+    def __init__(self, functions: FunctionMaker, around: Level) -> None:
+        self._functions = functions
+        self._around = around
+
+    def has_handle(self, text: str) -> bool:
+        """Whether a text names a variable whose value is read where it is used."""
+        found = self._around.find(text)
+        if found is None:
+            return False
+        level, targets = found
+        variables = level.functions.builder.variables
+        return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
+
+    def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
+        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+
+        With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
+        variable is an OuterVariable too.  Raises GraphBuildError where a node has no such output.
+        """
+        name, slot = split_tensor_name(text)
+        found = self._around.find(name)
+        if found is None:
+            return None
+        level, targets = found
+        return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
+
+    def node_names(self, name: str) -> list[str] | None:
+        """The names that the nodes have in their graph; None where nothing has the name, or what has it is broken."""
+        found = self._around.find(name)
+        if found is None or None in found[1]:
+            return None
+        level, targets = found
+        return [level.functions.builder.graph.nodes[int(node)].name for node in targets if node is not None]
+
+    def _item(self, level: Level, node: int, slot: int, is_alone: bool, reader: str | None, as_handle: bool) -> Any:
+        variable = level.functions.builder.variables.get(int(node)) if is_alone else None
+        item = variable or TensorRef(int(node), slot_of(node) if is_alone else slot)
+        return capture_outer(self._functions, level.functions, item, reader, as_handle)
+
+    def wait_for(self, name: str) -> bool:
+        """Whether there is such a node, which the body's calls then wait for."""
+        found = self._around.find(name)
+        if found is None:
+            return False
+        level, targets = found
+        for node in targets:
+            if node is not None:
+                self._functions.wait_for(level.functions, int(node))
+        return True
+
+    def all_names(self) -> Iterator[str]:
+        """Every name that a reader may have meant."""
+        level: Level | None = self._around
+        while level is not None:
+            yield from level.names.all_names()
+            level = level.around
+
+
+def capture_outer(
+    functions: FunctionMaker,
+    outside: FunctionMaker,
+    item: VariableNodes | TensorRef,
+    reader: str | None,
+    as_handle: bool = False,
+) -> Any:
+    """What stands in a body for a tensor or variable of a graph around it, where the node `reader` is given it.
+
+    See `Surroundings.items`.
+    """
+    prefix = reader + "/" if reader else ""
+    if isinstance(item, VariableNodes):
+        if reader is None:
+            return OuterVariable(outside, item)
+        if item.kind == "resource":
+            inside = prefix if as_handle else prefix + "ReadVariableOp/"
+            return item._replace(node=functions.capture(outside, TensorRef(item.node, 0), inside))
+        item = TensorRef(item.value, 0)
+    outside.builder.operand(*item)
+    if not reader:
+        return OuterTensor(outside, item)
+    return functions.builder.operand(functions.capture(outside, item, prefix), 0)
+
+
+class BodyEntryReader(Protocol):
+    """The entries of one body."""
+
+    def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
+        """Its entries, with what names stand for its arguments."""
+
+    def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
+        """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
+
+    @property
+    def last(self) -> list[TensorRef]:
+        """What its last entry gives."""
+
+    def finish(self) -> None:
+        """Report what only all entries show."""
+
+
+class BodyEntries:
+    """Reads the entries, and binds the names of their results."""
+
+    def __init__(
+        self,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
+        names: ScopedNames,
+        references: References,
+        scopes: ScopeEntries,
+        open_body: Callable[[FunctionMaker, Level], BodyEntryReader],
+        functions: FunctionMaker | None,
+        around: Level | None,
+    ) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._names = names
+        self._references = references
+        self._scopes = scopes
+        self._open_body = open_body
+        self._made = functions
+        self._around = around
+
+    @property
+    def _functions(self) -> FunctionMaker:
+        if self._made is None:
+            self._made = make_functions(self._builder)
+        return self._made
+
+    def take(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        """An entry with `cond` or `while`: its results.  Raises EntryBreak, and all that is wrong has been reported."""
+        return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
+
+    def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        """An entry with `initializer` in a body: what waits there for the initializers of all variables outside."""
+        name = checked_initializer(entry, self._problems)
+        if name is None:
+            raise EntryBreak
+        try:
+            with self._scopes.entered(entry):
+                node = self._functions.initialize(name, own_position(entry))
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "initializer"), error)
+            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
+            raise EntryBreak from None
+        self._names.bind_entry(entry, name, node)
+        return [TensorRef(node, OP_ITSELF)]
+
+    # --- cond -------------------------------------------------------------------------------------------------------
+
+    def _take_cond(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        before, waits = len(self._problems), list[UnresolvedName]()
+        name, tree = self._head(entry, "cond", COND_KEYS)
+        outputs = self._outputs(tree)
+        for key in ("if", "then", "else"):
+            if key not in tree and (key == "if" or outputs is None) and isinstance(entry["cond"], dict):
+                way_out = ", or 'outputs'" if key != "if" else ""
+                self._problems.add(own_position(tree), f"no '{key}' in 'cond': got no such key, expected one{way_out}")
+        pred = self._item(tree, "if", waits)
+        bound = [text for _, _, text in outputs or ()]
+        if len(self._problems) > before or waits:
+            raise self._refused(entry, bound, waits)
+        then, otherwise = (self._writer(tree, key, outputs) for key in ("then", "else"))
+        position = own_position(entry)
+        results = self._built(entry, bound, lambda: self._functions.cond(pred, then, otherwise, name, position))
+        self._bind(entry, bound, results)
+        return results
+
+    def _outputs(self, tree: dict[Any, Any]) -> _Texts | None:
+        """The names of what both branches give; None where that is what the last entry does."""
+        if "outputs" not in tree:
+            return None
+        given = tree["outputs"]
+        if isinstance(given, str):
+            return [(tree, "outputs", given)]
+        listed = self._problems.sequence(given, value_position(tree, "outputs"), "'outputs'")
+        for index, text in enumerate(listed):
+            if not isinstance(text, str):
+                message = f"wrong type in 'outputs': got {spell(text)}, expected a name that both branches know"
+                self._problems.add(value_position(listed, index), message)
+        return [(listed, index, text) for index, text in enumerate(listed) if isinstance(text, str)]
+
+    # --- while ------------------------------------------------------------------------------------------------------
+
+    def _take_while(self, entry: dict[Any, Any]) -> list[TensorRef]:
+        before, waits = len(self._problems), list[UnresolvedName]()
+        name, tree = self._head(entry, "while", WHILE_KEYS)
+        for key in ("loop_vars", "cond", "body"):
+            if key not in tree and isinstance(entry["while"], dict):
+                self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected one")
+        variables = self._loop_vars(tree)
+        firsts = [self._item(variables, key, waits) for key in variables]
+        bound = [key for key in variables if isinstance(key, str)]
+        shapes = self._invariants(tree, bound)
+        options = {key: self._option(tree, key, waits) for key in _OPTIONS if key in tree}
+        if len(self._problems) > before or waits:
+            raise self._refused(entry, bound, waits)
+        cond = self._writer(tree, "cond", None, bound)
+        body = self._writer(tree, "body", [(variables, key, key) for key in bound], bound)
+        position = own_position(entry)
+        results = self._built(
+            entry, bound, lambda: self._functions.while_loop(cond, body, firsts, shapes, options, name, position)
+        )
+        self._bind(entry, bound, results)
+        return results
+
+    def _loop_vars(self, tree: dict[Any, Any]) -> dict[Any, Any]:
+        if "loop_vars" not in tree:
+            return {}
+        position = value_position(tree, "loop_vars")
+        variables = self._problems.mapping(tree["loop_vars"], position, "'loop_vars'")
+        if not variables and isinstance(tree["loop_vars"], dict):
+            self._problems.add(position, "no loop variables: got an empty mapping, expected {NAME: FIRST VALUE}")
+        for key in variables:
+            if not isinstance(key, str) or not key:
+                message = f"no name of a loop variable: got {spell(key)}, expected a text"
+                self._problems.add(key_position(variables, key), message)
+        return variables
+
+    def _option(self, tree: dict[Any, Any], key: str, waits: list[UnresolvedName]) -> Any:
+        if key == "maximum_iterations" and isinstance(tree[key], str):
+            return self._item(tree, key, waits)
+        return self._problems.read(tree, key, lambda value: int_value(value, 1, _INT32_MAX, f"'{key}'"), None)
+
+    def _invariants(self, tree: dict[Any, Any], names: Sequence[str]) -> dict[int, tuple[int, ...] | None]:
+        if "shape_invariants" not in tree:
+            return {}
+        position = value_position(tree, "shape_invariants")
+        given = self._problems.mapping(tree["shape_invariants"], position, "'shape_invariants'")
+        self._problems.unknown_keys(given, names, "'shape_invariants'")
+        shapes = {names.index(key): self._problems.read(given, key, shape_value, None) for key in given if key in names}
+        return {index: shape.dims for index, shape in shapes.items() if shape is not WRONG}
+
+    # --- what both have ---------------------------------------------------------------------------------------------
+
+    def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
+        """The entry's name, and what is under its kind."""
+        self._problems.unknown_keys(entry, CONDITIONAL_KEYS if kind == "cond" else LOOP_KEYS, f"an entry of {kind}")
+        tree = self._problems.mapping(entry[kind], value_position(entry, kind), f"'{kind}'")
+        self._problems.unknown_keys(tree, keys, f"'{kind}'")
+        for key in ("name", "id"):
+            if key in entry and (not isinstance(entry[key], str) or not entry[key]):
+                self._problems.add(
+                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a text"
+                )
+        name = entry.get("name")
+        if not isinstance(name, str) or not name:
+            return None, tree
+        try:
+            self._builder.check_scope_name(name)
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "name"), error)
+        full = self._builder.prefix + name
+        if self._names.is_taken(full):
+            self._names.check_claim(entry, full, own_position(entry))
+        return name, tree
+
+    def _item(self, tree: dict[Any, Any], key: Any, waits: list[UnresolvedName]) -> Any:
+        """The one tensor, variable or literal that stands under a key; WRONG where it is none."""
+        if key not in tree:
+            return WRONG
+        value = tree[key]
+        if not isinstance(value, str):
+            return self._references.literal(tree, key, value)
+        found = self._references.tensors(tree, key, value, "", waits)
+        if len(found) != 1:
+            self._problems.add(value_position(tree, key), f"not one tensor: got {spell(value)}, expected the name of 1")
+            return WRONG
+        return _as_ref(found[0])
+
+    def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
+        """What writes the body under a key; it gives what its last entry does where `outputs` is None.
+
+        Raises EntryBreak, once all that is wrong with the body has been reported.
+        """
+        position = value_position(tree, key) if key in tree else own_position(tree)
+
+        def write(functions: FunctionMaker, nodes: Sequence[int]) -> Sequence[Any]:
+            before = len(self._problems)
+            counter = self._scopes if self._around is None else self._around.counter
+            level = Level(self._names, self._functions, counter, self._around)
+            body = self._open_body(functions, level)
+            body.take_body(tree.get(key, ()), position, dict(zip(arguments, nodes, strict=True)))
+            found = list(body.last) if outputs is None else [_as_ref(body.gives(key, *output)) for output in outputs]
+            body.finish()
+            if not found and len(self._problems) == before:
+                self._problems.add(position, f"'{key}' gives nothing: got no entry, expected at least one")
+            if key == "cond" and len(found) > 1:
+                self._problems.add(position, f"'cond' gives more than one tensor: got {len(found)}, expected 1")
+            if len(self._problems) > before or any(item is WRONG for item in found):
+                raise EntryBreak
+            return found
+
+        return write
+
+    def _built(self, entry: dict[Any, Any], bound: Sequence[str], make: Callable[[], list[TensorRef]]) -> list[TensorRef]:
+        """What `make` makes in the entry's scopes."""
+        try:
+            with self._scopes.entered(entry):
+                return make()
+        except GraphBuildError as error:
+            self._problems.add_error(own_position(entry), error)
+        except EntryBreak:
+            pass
+        raise self._refused(entry, bound)
+
+    def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
+        """What is raised for an entry that cannot become nodes; what refers to its results is not reported as well."""
+        name = entry.get("name")
+        full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
+        self._names.mark_broken(entry, full, own_position(entry), waits)
+        for text in bound:
+            self._names.bind(text, (None,))
+        return EntryBreak()
+
+    def _bind(self, entry: dict[Any, Any], bound: Sequence[str], results: Sequence[TensorRef]) -> None:
+        """Let names stand for results from here on; the entry's id, and its name where it has one result, for all of them."""
+        targets = [ref.node if not ref.slot else NodeOutput(ref.node, ref.slot) for ref in results]
+        for text, target in zip(bound, targets, strict=False):
+            self._names.bind(text, (target,))
+        for key in ("name", "id"):
+            if key in entry and (key == "id" or len(targets) == 1):
+                self._names.bind(entry[key], tuple(targets))
+
+
+def _as_ref(item: Any) -> Any:
+    return TensorRef(item.node, item.slot) if isinstance(item, Operand) else item

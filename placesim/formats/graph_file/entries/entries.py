@@ -1,0 +1,235 @@
+"""The entries of `nodes`, one after the other, as builder calls: nodes, variables, scopes, initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from placesim.formats.graph_file.entries.control_flow_entries import (
+    CONDITIONAL_KEYS,
+    LOOP_KEYS,
+    OP_ITSELF,
+    BodyEntries,
+    FunctionMaker,
+    Level,
+    Surroundings,
+)
+from placesim.formats.graph_file.entries.limits import NO_LIMITS, EntryLimits
+from placesim.formats.graph_file.entries.loop_back_edges import Loops
+from placesim.formats.graph_file.entries.node_entries import NODE_KEYS, NodeEntries
+from placesim.formats.graph_file.entries.raw_nodes import RawNodes
+from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.scope_entries import SCOPE_KEYS, ScopeEntries
+from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName, slot_of
+from placesim.formats.graph_file.entries.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
+from placesim.formats.graph_file.entries.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
+from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
+from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.graph import TensorRef, split_tensor_name
+
+_KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
+_FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
+_NOT_IN_BODIES = {
+    "variable": "that outside of 'cond' and 'while', where TensorFlow puts a variable that is made in a branch",
+    "raw": "that outside of 'cond' and 'while': a NodeDef names nodes of its own graph alone",
+}
+ENTRY_KEYS: Mapping[str, Collection[str]] = {
+    "op": NODE_KEYS,
+    "nodes": SCOPE_KEYS,
+    "variable": VARIABLE_KEYS,
+    "initializer": INITIALIZER_KEYS,
+    "gradients": GRADIENTS_KEYS,
+    "train": TRAIN_KEYS,
+    "cond": CONDITIONAL_KEYS,
+    "while": LOOP_KEYS,
+}
+"""Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
+
+
+class Entries:
+    """Takes entries; `finish` reports what only the whole list shows."""
+
+    def __init__(
+        self,
+        builder: ScopedGraphBuilder,
+        problems: FileProblems,
+        functions: FunctionMaker | None = None,
+        around: Level | None = None,
+        limits: EntryLimits = NO_LIMITS,
+    ) -> None:
+        self._builder = builder
+        self._limits = limits
+        self._problems = problems
+        self._names = ScopedNames(builder, problems)
+        self._references = References(builder, problems, self._names)
+        self._references.is_of_function = builder.is_of_function
+        self._loops = Loops(builder, problems, self._names, self._references)
+        self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops, limits)
+        self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
+        self._variables = VariableEntries(builder, problems, self._names, self._scopes)
+        self._raw = RawNodes(builder.graph, problems, is_marked=True)
+        self._training = TrainingEntries(builder, problems, self._names, self._references, self._scopes)
+        self._bodies = BodyEntries(
+            builder, problems, self._names, self._references, self._scopes, self._open_body, functions, around
+        )
+        self._around = around
+        self.alike = AlikeEntries(builder, problems, self._names, self.take)
+        self._counter = self._scopes
+        self.last: list[TensorRef] = []
+        if functions is not None and around is not None:
+            self._references.outside = Surroundings(functions, around)
+            self._names.is_copy = around.names.is_copy
+            self._counter = around.counter
+
+    def take_all(self, entries: Any, position: int = 0) -> None:
+        """A list of entries."""
+        for index, entry in enumerate(self._problems.sequence(entries, position, "'nodes'")):
+            self.take(entry, position if isinstance(entry, dict) else value_position(entries, index))
+
+    def take(self, entry: Any, position: int = 0) -> None:
+        """One entry of any kind; what is wrong with it is reported, never raised."""
+        if self._names.is_copy and not self._counter.count_copy(entry):
+            return
+        if not isinstance(entry, dict):
+            message = (
+                f"wrong type of an entry of 'nodes': got {spell(entry)}, expected a mapping with op, variable, scope or nodes"
+            )
+            self._problems.add(position, message)
+            return
+        try:
+            if self._limits.refused and self._refuse(entry):
+                return
+            if "op" in entry and entry.get("raw", False) is not False:
+                self._take_raw(entry)
+            elif "op" in entry:
+                self._nodes.take(entry)
+                self._note_last()
+            elif "nodes" in entry:
+                self._scopes.take(entry)
+            elif "variable" in entry:
+                self._variables.take_variable(entry)
+            elif "initializer" in entry and self._around is not None:
+                self.last = self._bodies.take_initializer(entry)
+            elif "initializer" in entry:
+                self._training.note_initializer()
+                self._variables.take_initializer(entry)
+            elif "gradients" in entry:
+                self.last = self._training.take_gradients(entry)
+            elif "train" in entry:
+                self.last = [TensorRef(self._training.take_train(entry), OP_ITSELF)]
+            elif "cond" in entry or "while" in entry:
+                self.last = self._bodies.take(entry)
+            else:
+                self._take_unknown(entry)
+        except EntryBreak:
+            pass
+
+    def _take_raw(self, entry: dict[Any, Any]) -> None:
+        """A NodeDef among the entries: as it stands, whatever the scopes around it."""
+        if entry["raw"] is not True:
+            message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
+            self._problems.add(value_position(entry, "raw"), message)
+        name = entry.get("name")
+        if isinstance(name, str):
+            self._builder.note_name(name)
+        self._raw.take(entry)
+
+    def _take_unknown(self, entry: dict[Any, Any]) -> None:
+        if not self._problems.unknown_keys(entry, (*NODE_KEYS, *_FIRST_WORDS), "a node"):
+            message = f"no kind of entry: got {', '.join(map(str, entry)) or 'nothing'}, expected {_KINDS}"
+            self._problems.add(own_position(entry), message)
+        name = entry.get("name")
+        if isinstance(name, str):
+            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
+
+    # --- bodies -----------------------------------------------------------------------------------------------------
+
+    def _open_body(self, functions: FunctionMaker, around: Level) -> Entries:
+        limits = self._limits._replace(refused={**_NOT_IN_BODIES, **self._limits.refused})
+        return Entries(functions.builder, self._problems, functions, around, limits)
+
+    def _refuse(self, entry: dict[Any, Any]) -> bool:
+        """Report an entry that may not stand here."""
+        kinds = [key for key in self._limits.refused if key in entry and entry[key] is not False]
+        for kind in kinds:
+            message = f"wrong entry of a body: got one with '{kind}', expected {self._limits.refused[kind]}"
+            self._problems.add(key_position(entry, kind), message)
+        return bool(kinds)
+
+    def _note_last(self) -> None:
+        nodes = self._builder.graph.nodes
+        if nodes:
+            self.last = [TensorRef(len(nodes) - 1, 0 if nodes[-1].signature.output_dtypes else OP_ITSELF)]
+
+    def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
+        """The entries of a body, a list or one alone; `arguments` are names and the nodes that they stand for."""
+        self._names.bind_arguments(arguments)
+        if isinstance(entries, dict):
+            self.take(entries)
+        else:
+            self.take_all(entries, position)
+
+    def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
+        """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
+        waits: list[UnresolvedName] = []
+        found = self._references.tensors(tree, key, text, "", waits)
+        if len(found) == 1 and not isinstance(found[0], UnresolvedName):
+            return found[0]
+        self._references.forget(waits)
+        if waits:
+            name = split_tensor_name(text)[0]
+            if self._names.is_broken(name):
+                return WRONG
+            around = ", or around it" if self._around is not None else ""
+            near = "" if around else self._problems.did_you_mean(name, self._names.all_names())
+            message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it{around}{near}"
+        else:
+            message = f"not one tensor: got {spell(text)}, expected the name of 1"
+        self._problems.add(value_position(tree, key), message)
+        return WRONG
+
+    def note_argument(self, node: int) -> None:
+        """A node that was made for an argument of a function: its name is taken."""
+        self._names.mark_named(node)
+
+    def note_broken(self, name: Any) -> None:
+        """An argument that could not be made: what names it is not reported as well."""
+        if isinstance(name, str):
+            self._names.bind(name, (None,))
+
+    def awaited(self, tree: Any, key: Any) -> dict[str, int]:
+        """The nodes that a text, or a list of texts, under a key means, by their full names."""
+        nodes = self._builder.graph.nodes
+        return {nodes[i].name: i for i in self._references.nodes(tree, key, "", [])}
+
+    def finish(self) -> None:
+        """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""
+        self._raw.finish()
+        self._loops.close()
+        self._references.settle()
+        self._training.finish()
+        graph = self._builder.graph
+        graph.handles, graph.tensors = self._names.handles(), self._names.tensors()
+        variables = self._builder.variables.items()
+        graph.values = {
+            graph.nodes[node_id].name: graph.nodes[variable.value].name
+            for node_id, variable in variables
+            if variable.kind == "resource"
+        }
+
+    def tensor_names(self, text: str) -> list[str] | None:
+        """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
+        name, _ = split_tensor_name(text)
+        found = self._names.resolve(name)
+        if found is None:
+            return None
+        names = []
+        for node_id in found:
+            variable = None if node_id is None else self._builder.variables.get(node_id)
+            if variable is not None and variable.kind == "resource" and name == text:
+                node_id = variable.value
+            full = name if node_id is None else self._builder.graph.nodes[node_id].name
+            slot = 0 if node_id is None or name != text else slot_of(node_id)
+            names.append(f"{full}:{slot}" if slot else full + text[len(name) :])
+        return names

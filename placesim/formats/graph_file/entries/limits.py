@@ -1,0 +1,25 @@
+"""What the entries of a graph, of a function or of a branch may be there, and what they may name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from placesim.core.dtypes import OpenType
+from placesim.graph.graph import LibraryFunction
+
+
+class EntryLimits(NamedTuple):
+    """What entries may not be where they stand, each kind with what is expected of it, and what they may name.
+
+    `library` are the functions that may be called, `broken` those of which all that is wrong has been reported, `open_types`
+    the types that callers choose, by attr.
+    """
+
+    refused: Mapping[str, str] = {}
+    library: Mapping[str, LibraryFunction] = {}
+    broken: Collection[str] = ()
+    open_types: Mapping[str, OpenType] = {}
+
+
+NO_LIMITS = EntryLimits()

@@ -1,0 +1,92 @@
+"""The way back in a graph file's loops: a Merge that reads a NextIteration further down."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName
+from placesim.formats.problems import WRONG, FileProblems
+from placesim.graph.argument_binding import Operand
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.graph import TensorRef, split_tensor_name
+from placesim.ops.attributes import Attrs
+from placesim.ops.categories import NEXT_ITERATIONS
+
+
+class NewNode(NamedTuple):
+    """What the builder needs to make a node; `items` as `References.inputs` gives them, `device` "" where none is given."""
+
+    op: str
+    full_name: str
+    items: list[Any]
+    attrs: Attrs
+    controls: tuple[int, ...]
+    position: int
+    device: Any
+
+
+class _LoopInput(NamedTuple):
+    """An input of a Merge that names a node still to come."""
+
+    merge: int
+    input_index: int
+    slot: int
+    unresolved: UnresolvedName
+
+
+class Loops:
+    """Makes a Merge before what it reads is there; `close` gives it its missing inputs."""
+
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, references: References) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._names = names
+        self._references = references
+        self._inputs: list[_LoopInput] = []
+
+    def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
+        """The id of a Merge of which some inputs are still to come: they take the type of one that is there.
+
+        Raises EntryBreak where none is, and GraphBuildError.
+        """
+        known = next((item for item in new.items if isinstance(item, Operand)), None)
+        if known is None or any(item is WRONG for item in new.items):
+            raise EntryBreak
+        operands = [item if isinstance(item, Operand) else known for item in new.items]
+        self._references.forget(waits)
+        refs = [TensorRef(operand.node, operand.slot) for operand in operands]
+        with ExitStack() as scopes:
+            if new.device != "":
+                scopes.enter_context(self._builder.device(new.device))
+            node = self._builder.add_named(new.op, new.full_name, refs, new.attrs, new.controls, new.position)
+        for index, item in enumerate(new.items):
+            if isinstance(item, UnresolvedName):
+                self._inputs.append(_LoopInput(node.id, index, split_tensor_name(item.text)[1], item))
+        return node.id
+
+    def close(self) -> None:
+        """Connect what has come; report what has not, or is no loop's end."""
+        for loop_input in self._inputs:
+            self._close(loop_input)
+        self._inputs = []
+
+    def _close(self, loop_input: _LoopInput) -> None:
+        nodes, unresolved, slot = self._builder.graph.nodes, loop_input.unresolved, loop_input.slot
+        source = self._names.later_node(unresolved)
+        if source is None:
+            self._references.report_unknown(unresolved)
+            return
+        merge, end, index = nodes[loop_input.merge], nodes[source], loop_input.input_index
+        if end.op not in NEXT_ITERATIONS:
+            self._references.report_later(unresolved)
+            return
+        wanted, given = merge.signature.input_dtypes[index], end.signature.output_dtypes
+        if slot >= len(given) or given[slot] is not wanted:
+            got = given[0].python_name
+            message = f"Input 'inputs' of '{merge.op}' Op has type {got} that does not match type {wanted.python_name}."
+            self._problems.add(unresolved.position, message, "TypeError")
+            return
+        merge.input_nodes = (*merge.input_nodes[:index], source, *merge.input_nodes[index + 1 :])
+        merge.input_slots = (*merge.input_slots[:index], slot, *merge.input_slots[index + 1 :])

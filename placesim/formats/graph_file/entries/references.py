@@ -1,0 +1,303 @@
+"""References to nodes in a graph file's entries -> operands, node ids, and what only the whole list can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+from placesim.core.dtypes import RESOURCE
+from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.scoped_names import ScopedNames, UnresolvedName, slot_of
+from placesim.formats.graph_file.plain_values import literal
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.function_writing import output_starts
+from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
+from placesim.ops.registry import Registry
+
+
+class Inputs(NamedTuple):
+    """A node's inputs as the builder takes them, and the control inputs among them.
+
+    An item is an Operand, a Variable or a literal; WRONG or an Unresolved where it is none of these.
+    """
+
+    items: list[Any]
+    controls: tuple[int, ...]
+
+
+class OuterScope(Protocol):
+    """What stands around the body of a function."""
+
+    def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
+        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+
+        `as_handle` says that it takes the handle of a variable, not its value.
+        """
+
+    def has_handle(self, text: str) -> bool:
+        """Whether that is a variable whose value is read where it is used."""
+
+    def node_names(self, name: str) -> list[str] | None:
+        """The names that the nodes have there; None where nothing has the name."""
+
+    def wait_for(self, name: str) -> bool:
+        """Whether there is such a node, which the function's calls then wait for."""
+
+    def all_names(self) -> Iterator[str]:
+        """Every name that a reader may have meant."""
+
+
+def takes_handle(registry: Registry, op: Any, index: int) -> bool:
+    """Whether the input of that index is a resource; tensors of a list are taken for values."""
+    definition = registry.op(op) if isinstance(op, str) else None
+    args = () if definition is None else definition.inputs[: index + 1]
+    return (
+        len(args) > index and args[index].dtype is RESOURCE and not any(arg.number_attr or arg.type_list_attr for arg in args)
+    )
+
+
+class References:
+    """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
+
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames) -> None:
+        self.builder = builder
+        self.problems = problems
+        self._names = names
+        self._unresolved: list[UnresolvedName] = []
+        self.outside: OuterScope | None = None
+        self.is_of_function = False
+        """Whether these are a function's: tensors may be named as in a FunctionDef too, `node:output_arg:index`."""
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def plain_inputs(self, inputs: Any) -> list[int] | None:
+        """The nodes, where all inputs are first outputs of nodes that are no variables, as most are; else None."""
+        if inputs is None:
+            return []
+        if not isinstance(inputs, list):
+            return None
+        look_up = self.builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
+        variables = self.builder.variables
+        nodes = []
+        for text in inputs:
+            node_id = look_up(text) if text.__class__ is str else None
+            if node_id.__class__ is not int or node_id in variables:
+                return None
+            nodes.append(node_id)
+        return nodes
+
+    def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
+        """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
+        given = entry.get("inputs")
+        tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
+        parts: list[list[Any]] = [[] for _ in tree]
+        controls: list[int] = []
+        for index in self._in_turn(entry, tree):
+            item = tree[index]
+            if isinstance(item, str) and item[:1] == "^":
+                controls += self._nodes(tree, index, item[1:], reader, waits, self.outside)
+            elif isinstance(item, str):
+                parts[index] = self.tensors(tree, index, item, reader, waits, self._takes_handle(entry, index))
+            else:
+                parts[index] = [self.literal(tree, index, item)]
+        return Inputs([item for part in parts for item in part], tuple(controls))
+
+    def _in_turn(self, entry: dict[Any, Any], tree: Sequence[Any]) -> Iterable[int]:
+        """The inputs in the order in which Python comes to them: variables are read before the op brings in other tensors."""
+        if self.outside is None:
+            return range(len(tree))
+        return sorted(range(len(tree)), key=lambda index: not self._is_read(entry, index, tree[index]))
+
+    def _is_read(self, entry: dict[Any, Any], index: int, item: Any) -> bool:
+        """Whether an input is the value of a variable that stands outside of the body."""
+        if not isinstance(item, str) or item[:1] == "^" or self.outside is None or self._names.resolve(item) is not None:
+            return False
+        return self.outside.has_handle(item) and not self._takes_handle(entry, index)
+
+    def _takes_handle(self, entry: dict[Any, Any], index: int) -> bool:
+        """Whether the op of an entry takes a resource as this input; lists of tensors are taken for values."""
+        if self.outside is None:
+            return False
+        return takes_handle(self.builder.registry, entry.get("op"), index)
+
+    def literal(self, tree: Any, index: Any, item: Any) -> Any:
+        """A literal that stands under an index or key; WRONG, and reported, where it is none."""
+        try:
+            if item is None:
+                raise InvalidValue("wrong type of an input: got null, expected a reference or a literal")
+            return literal(item)
+        except InvalidValue as wrong:
+            self.problems.add(value_position(tree, index), str(wrong))
+            return WRONG
+
+    def tensors(
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool = False
+    ) -> list[Any]:
+        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands.
+
+        The empty `reader` is none; without any what stands outside of a body is not brought in.
+        """
+        name, slot = split_tensor_name(text)
+        found = self._names.resolve(name)
+        if found is None and self.is_of_function:
+            name, slot = self._by_output(text) or (name, slot)
+            found = self._names.resolve(name)
+        if found is None:
+            return self._from_outside(tree, index, text, reader, waits, as_handle)
+        variables = self.builder.variables
+        is_value = name == text
+        items: list[Any] = []
+        for node_id in found:
+            if node_id is None:
+                waits.append(self._names.unresolved(value_position(tree, index), text, reader or ""))
+                items.append(WRONG)
+            elif is_value and node_id in variables:
+                items.append(variables[node_id])
+            else:
+                items.append(self._operand(tree, index, int(node_id), slot_of(node_id) if is_value else slot))
+        return items
+
+    def _by_output(self, text: str) -> tuple[str, int] | None:
+        """The node and slot that `node:output_arg:index` means; None where there is no such output."""
+        name, _, rest = text.partition(":")
+        output, _, index = rest.partition(":")
+        node_id = self._names.resolve_one(name)
+        if node_id is None or not (index or "0").isdecimal() or len(index) > MAX_SLOT_DIGITS:
+            return None
+        graph = self.builder.graph
+        starts = output_starts(graph, graph.nodes[node_id])
+        return (name, starts[output] + int(index or 0)) if output in starts else None
+
+    def _from_outside(
+        self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool
+    ) -> list[Any]:
+        """What is not there is looked for around the body; from there it may also be broken."""
+        try:
+            items = None if self.outside is None else self.outside.items(text, reader, as_handle)
+        except GraphBuildError as error:
+            self.problems.add(value_position(tree, index), error.message)
+            return [WRONG]
+        if items is None:
+            items = [self._wait_for(value_position(tree, index), text, reader or "")]
+            waits += items
+        elif any(item is WRONG for item in items):
+            waits.append(self._names.unresolved(value_position(tree, index), text, reader or ""))
+        return items
+
+    def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
+        try:
+            return self.builder.operand(node_id, slot)
+        except GraphBuildError as error:
+            self.problems.add(value_position(tree, index), error.message)
+            return WRONG
+
+    def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
+        """Where the entry writes the input with this index, counting all that a name stands for."""
+        tree = entry.get("inputs")
+        for i, item in enumerate(tree or ()):
+            is_control = isinstance(item, str) and item[:1] == "^"
+            index -= 0 if is_control else max(len(self._look_up(item)), 1)
+            if index < 0:
+                return value_position(tree, i)
+        return value_position(entry, "inputs") if "inputs" in entry else default
+
+    def _look_up(self, item: Any) -> tuple[int | None, ...]:
+        return (self._names.resolve(split_tensor_name(item)[0]) or ()) if isinstance(item, str) else ()
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[UnresolvedName]) -> list[int]:
+        """The nodes under `control_inputs`, say: a name or a list of them."""
+        return [
+            node
+            for tree, index, text in self._texts(entry, key)
+            for node in self._nodes(tree, index, text, reader, waits, self.outside)
+        ]
+
+    def colocated(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> list[int | str]:
+        """What stands under `colocate_with`: nodes, and the names of those that stand outside of the body."""
+        found: list[int | str] = []
+        for tree, index, text in self._texts(entry, "colocate_with"):
+            name = split_tensor_name(text.removeprefix("^"))[0]
+            names = None
+            if self.outside is not None and self._names.resolve(name) is None:
+                names = self.outside.node_names(name)
+            found += self._nodes(tree, index, text, reader, waits, None) if names is None else names
+        return found
+
+    def _texts(self, entry: dict[Any, Any], key: str) -> Iterator[tuple[Any, Any, str]]:
+        """The names under a key, one or a list of them, each with what it stands in."""
+        tree = entry[key]
+        if isinstance(tree, str):
+            yield entry, key, tree
+            return
+        for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
+            if isinstance(item, str):
+                yield tree, index, item
+            else:
+                message = f"wrong type in '{key}': got {spell(item)}, expected a node's name"
+                self.problems.add(value_position(tree, index), message)
+
+    def _nodes(
+        self, tree: Any, key: Any, text: str, reader: str, waits: list[UnresolvedName], outside: OuterScope | None
+    ) -> list[int]:
+        found = self._names.resolve(split_tensor_name(text.removeprefix("^"))[0])
+        if found is None:
+            if outside is None or not outside.wait_for(split_tensor_name(text.removeprefix("^"))[0]):
+                waits.append(self._wait_for(value_position(tree, key), text, reader))
+            return []
+        if None in found:
+            waits.append(self._names.unresolved(value_position(tree, key), text, reader))
+        return [int(node_id) for node_id in found if node_id is not None]
+
+    # --- what only the whole list shows -----------------------------------------------------------------------------
+
+    def _wait_for(self, position: int, text: str, reader: str) -> UnresolvedName:
+        name = text.partition(":")[0] if self.is_of_function and text[:1] != "^" else ""
+        unresolved = self._names.unresolved(position, text, reader, name)
+        self._unresolved.append(unresolved)
+        return unresolved
+
+    def forget(self, waits: list[UnresolvedName]) -> None:
+        """Leave names to someone else who waits for them."""
+        self._unresolved = [unresolved for unresolved in self._unresolved if all(unresolved is not wait for wait in waits)]
+
+    def settle(self) -> None:
+        """Report the names that stand for nothing, for later nodes, or for a cycle."""
+        in_cycles: set[str] = set()
+        for unresolved in self._unresolved:
+            self._settle(unresolved, in_cycles)
+        self._unresolved = []
+
+    def _settle(self, unresolved: UnresolvedName, in_cycles: set[str]) -> None:
+        if self._names.later_node(unresolved) is not None:
+            self.report_later(unresolved)
+            return
+        path = self._names.broken_path(unresolved)
+        if path is None:
+            self.report_unknown(unresolved)
+        elif not path:
+            self.report_later(unresolved)
+        elif unresolved.reader not in in_cycles:
+            in_cycles.update(path)
+            cycle = " -> ".join([*reversed(path), unresolved.reader])
+            self.problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
+
+    def report_later(self, unresolved: UnresolvedName) -> None:
+        """A name that stands for a node below its reader."""
+        expected = "expected a node above (only a Merge may read a NextIteration below)"
+        message = f"reference to a later node: got '{unresolved.text}', {expected}"
+        self.problems.add(unresolved.position, message)
+
+    def report_unknown(self, unresolved: UnresolvedName) -> None:
+        """A name that stands for nothing in the file."""
+        name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
+        around = () if self.outside is None else self.outside.all_names()
+        near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))
+        expected = (
+            "an argument, or the name or id of a node of the function" if self.is_of_function else "the name or id of a node"
+        )
+        message = f"unknown node: got '{unresolved.text}', expected {expected}{near}"
+        self.problems.add(unresolved.position, message)

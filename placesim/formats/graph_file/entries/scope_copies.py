@@ -1,0 +1,72 @@
+"""`{i}` in the entries of a repeated scope: the number of the copy, counted from 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from placesim.formats.graph_file.parsing.yaml_tree import Mapping, Sequence
+
+_NUMBER = re.compile(r"\{\{i\}\}|\{i\}")
+_ALONE = "{i}"
+_UNQUOTED = {"i": None}
+"""What YAML reads where `{i}` stands without quotes."""
+_NAMING_KEYS = frozenset(("op", "name", "id", "scope", "variable", "initializer", "device", "colocate_with", "control_inputs"))
+"""The keys under which `{i}` alone is a text; anywhere else it is a number."""
+
+
+def numbered_scope(entry: dict[Any, Any], number: int) -> dict[Any, Any]:
+    """A repeated scope as its copy `number` has it; the same object where `{i}` stands nowhere in it.
+
+    A scope inside that is repeated as well keeps its own `{i}`, except in its list of devices.
+    """
+    numbering = _Numbering(number)
+    return numbering.mapping(entry, [key for key in entry if key != "device"])
+
+
+class _Numbering:
+    """Puts one number in the place of `{i}`."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def mapping(self, tree: dict[Any, Any], keys: Iterable[Any]) -> dict[Any, Any]:
+        """With the number in the values of these keys."""
+        found = {key: self._of(tree[key], key in _NAMING_KEYS) for key in keys}
+        if all(new is tree[key] for key, new in found.items()):
+            return tree
+        changed: dict[Any, Any] = _marked(Mapping({**tree, **found}), tree)
+        return changed
+
+    def _of(self, tree: Any, names: bool = False) -> Any:
+        """`names` says that `{i}` alone is a text here."""
+        if tree.__class__ is str:
+            return self._text(tree, names) if "{i}" in tree else tree
+        if isinstance(tree, dict):
+            if tree == _UNQUOTED:
+                return self._text(_ALONE, names)
+            return self.mapping(tree, ("device",) if _is_repeated(tree) else tree)
+        if isinstance(tree, list | tuple):
+            found = [self._of(entry, names) for entry in tree]
+            if all(new is old for new, old in zip(found, tree, strict=True)):
+                return tree
+            return _marked(Sequence(found), tree)
+        return tree
+
+    def _text(self, text: str, names: bool) -> str | int:
+        if text == _ALONE and not names:
+            return self._number
+        return _NUMBER.sub(lambda match: _ALONE if len(match[0]) > len(_ALONE) else str(self._number), text)
+
+
+def _is_repeated(entry: dict[Any, Any]) -> bool:
+    return "nodes" in entry and isinstance(entry.get("device"), list | tuple)
+
+
+def _marked(tree: Any, original: Any) -> Any:
+    """With the places in the file that the original has; a plain one where it comes from Python and has none."""
+    if hasattr(original, "marks"):
+        tree.marks = original.marks
+        return tree
+    return dict(tree) if isinstance(tree, dict) else list(tree)

@@ -1,0 +1,326 @@
+"""What names and ids stand for while the entries of `nodes` are read: by scope, the innermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, NamedTuple, Self
+
+from placesim.core.errors import GraphBuildError
+from placesim.formats.problems import FileProblems, spell, value_position
+from placesim.graph.builder import ScopedGraphBuilder, is_op_name
+from placesim.graph.graph import split_tensor_name
+
+Targets = tuple[int | None, ...]
+"""The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
+
+
+class NodeOutput(int):
+    """A node of which an id stands for the output `slot`."""
+
+    slot: int
+
+    def __new__(cls, node: int, slot: int) -> Self:
+        made = super().__new__(cls, node)
+        made.slot = slot
+        return made
+
+
+class Derivative(NodeOutput):
+    """The derivative by `source`: a node of the same graph, or a tensor or variable of one around it."""
+
+    source: Any
+
+    def __new__(cls, node: int, slot: int, source: Any) -> Self:
+        made = super().__new__(cls, node, slot)
+        made.source = source
+        return made
+
+
+def slot_of(target: int) -> int:
+    """The output that a name alone stands for: of most nodes the first."""
+    return target.slot if isinstance(target, NodeOutput) else 0
+
+
+class EntryBreak(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
+    """An entry that cannot become a node."""
+
+
+class UnresolvedName(NamedTuple):
+    """A name that stands for nothing yet: the node that reads it, and the full names that it may turn out to be."""
+
+    position: int
+    text: str
+    candidates: tuple[str, ...]
+    reader: str
+
+
+class _Frame(NamedTuple):
+    """A scope in which names are looked up: its prefix, and what ids and names are bound to in it."""
+
+    prefix: str
+    bindings: dict[str, Targets]
+
+
+class _BrokenEntry(NamedTuple):
+    """Where an entry stands that could not become a node, and the names that it waits for."""
+
+    position: int
+    waits: Sequence[UnresolvedName]
+
+
+class ScopedNames:
+    """Claims names, binds them and looks them up.
+
+    `is_flat` says that a node's full name is all there is to look up; `is_copy` that the entries are those of a repeated scope.
+    """
+
+    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._root = _Frame("", {})
+        self._frames = [self._root]
+        self._closed_ids: dict[str, Targets] = {}
+        self._is_named = bytearray()
+        self._broken: dict[str, _BrokenEntry] = {}
+        self.is_flat = True
+        self.is_copy = False
+
+    @property
+    def bound(self) -> Mapping[str, Targets]:
+        """What names of the innermost scope are bound to, beside the full names of nodes."""
+        return self._frames[-1].bindings
+
+    # --- claiming ---------------------------------------------------------------------------------------------------
+
+    def claim(self, entry: dict[Any, Any], op: Any, name: Any, position: int) -> str:
+        """A node's full name; a name that another entry of this scope claimed is reported.
+
+        Raises EntryBreak for a name that no node can have.
+        """
+        builder = self._builder
+        if name is None:
+            return builder.unique_name(op) if isinstance(op, str) else builder.unique_name("?")
+        if name.__class__ is not str:
+            reading = "yes, no, on and off as booleans" if isinstance(name, bool) else "it as a number"
+            quotes = f": YAML reads {reading} unless it stands in quotes" if isinstance(name, bool | int | float) else ""
+            message = f"wrong type of 'name': got {spell(name)}, expected a text{quotes}"
+            self._problems.add(value_position(entry, "name"), message)
+            raise EntryBreak
+        try:
+            if is_op_name(name) and name[-1] != "/":
+                full = builder.unique_name(name)
+            else:
+                full = builder.claim_name(op if isinstance(op, str) else "", name)
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "name"), error)
+            self.mark_broken(entry, builder.prefix + name, position)
+            raise EntryBreak from None
+        if full != builder.prefix + name:
+            self.check_claim(entry, builder.prefix + name, position)
+        return full
+
+    def check_claim(self, entry: dict[Any, Any], full: str, position: int) -> None:
+        """Report a name that another entry claimed first, unless it is this one in another copy of its scope."""
+        first = self._claimed_at(full)
+        if first is None or (self.is_copy and first == position):
+            return
+        where = f" (the first is at {self._problems.location(first)})" if first else ""
+        key = "name" if "name" in entry else "variable"
+        message = f"duplicate name in one scope: got '{entry.get(key)}' again, expected it once{where}"
+        self._problems.add(value_position(entry, key), message)
+
+    def is_taken(self, full: str) -> bool:
+        """Whether a node, or an entry that could not become one, has this name."""
+        return full in self._builder.graph.ids or full in self._broken
+
+    def is_broken(self, name: str) -> bool:
+        """Whether a name stands for an entry that could not become a node, which has been reported."""
+        found = self.resolve(name)
+        return found is not None and None in found
+
+    def _claimed_at(self, full: str) -> int | None:
+        """Where an entry claimed this name; None where no entry did."""
+        if full in self._broken:
+            return self._broken[full].position
+        node_id = self._builder.graph.ids.get(full)
+        if node_id is None or node_id >= len(self._is_named) or not self._is_named[node_id]:
+            return None
+        return self._builder.graph.nodes[node_id].location
+
+    def mark_named(self, node_id: int) -> None:
+        """Note that the file names this node, which none that was noted before follows."""
+        named = self._is_named
+        if len(named) < node_id:
+            named.extend(bytes(node_id - len(named)))
+        named[node_id:] = b"\1"
+
+    def mark_all_named(self, first: int) -> None:
+        """As `mark_named` for all nodes from the one of that id on."""
+        count = len(self._builder.graph) - first
+        if count:
+            self.mark_named(first)
+            self._is_named.extend(b"\1" * (count - 1))
+
+    def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[UnresolvedName] = ()) -> None:
+        """Note an entry that could not become a node, so that what refers to it is not reported as well."""
+        broken = self._broken[full] = _BrokenEntry(position, waits)
+        if isinstance(entry.get("id"), str):
+            self.bind(entry["id"], (None,))
+            self._broken.setdefault(self._builder.prefix + entry["id"], broken)
+
+    # --- binding ----------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, targets: Targets) -> None:
+        """Let a name stand for nodes from here to the end of the scope."""
+        self._frames[-1].bindings[name] = targets
+        self.is_flat = False
+
+    def bind_arguments(self, nodes: Mapping[str, int]) -> None:
+        """What names of a body stand for as it begins: whatever entry binds one, in a scope or not, comes before it."""
+        self._closed_ids.update({name: (node,) for name, node in nodes.items()})
+
+    def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
+        """Let an entry's `id`, and its name where that alone doesn't lead to the node, stand for what it has become."""
+        if name is not None and (
+            self.is_copy
+            or name in self._frames[-1].bindings
+            or self._builder.graph.nodes[node_id].name != self._builder.prefix + name
+        ):
+            self.bind(name, (node_id,))
+        if "id" not in entry:
+            return
+        own_id = entry["id"]
+        if isinstance(own_id, str) and own_id:
+            self.bind(own_id, (node_id,))
+        else:
+            self._problems.add(value_position(entry, "id"), f"wrong type of 'id': got {spell(own_id)}, expected a text")
+
+    @contextmanager
+    def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
+        """Look up names in a scope first; its ids are last looked up by what follows it.
+
+        `bindings` are those of a copy of the scope: what follows sees them through all copies together.
+        """
+        frame = _Frame(prefix, {} if bindings is None else bindings)
+        self._frames.append(frame)
+        was_flat, self.is_flat = self.is_flat, False
+        try:
+            yield
+        finally:
+            self._frames.pop()
+            if bindings is None:
+                self._closed_ids.update(frame.bindings)
+                self.is_flat = was_flat
+
+    @contextmanager
+    def copy(self) -> Iterator[dict[str, Targets]]:
+        """One copy of a repeated scope; yields what its names are bound to."""
+        frame = _Frame(self._builder.prefix, {})
+        self._frames.append(frame)
+        was_copy, self.is_copy = self.is_copy, True
+        try:
+            yield frame.bindings
+        finally:
+            self._frames.pop()
+            self.is_copy = was_copy
+
+    # --- looking up -------------------------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> Targets | None:
+        """What a name stands for here: nodes, (None,) for one that is broken, None for nothing so far."""
+        ids, broken = self._builder.graph.ids, self._broken
+        if name[:1] == "/":  # a full name, whatever scopes have
+            full = name[1:]
+            return (ids[full],) if full in ids else (None,) if full in broken else None
+        for frame in reversed(self._frames):
+            found = frame.bindings.get(name)
+            if found is not None:
+                return found
+            full = frame.prefix + name
+            if full in ids:
+                return (ids[full],)
+            if full in broken:
+                return (None,)
+        return self._closed_ids.get(name)
+
+    def resolve_one(self, name: str) -> int | None:
+        """The node that a name stands for; None where it is none, broken, or more than one."""
+        found = self.resolve(name)
+        return None if found is None or len(found) != 1 else found[0]
+
+    def resolve_plain_node(self, name: str) -> int | None:
+        """The same for a node whose first output is meant."""
+        found = self.resolve_one(name)
+        return found if found.__class__ is int else None
+
+    def has_any(self, names: Collection[str]) -> bool:
+        """Whether one of some names stands for something at the root."""
+        known = (self._builder.graph.ids, self._root.bindings, self._closed_ids, self._broken)
+        return not all(found.keys().isdisjoint(names) for found in known)
+
+    def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
+        """A name, that of the text where none is given, to be looked up again once all entries have been read."""
+        name = name or split_tensor_name(text.removeprefix("^"))[0]
+        if name[:1] == "/":
+            return UnresolvedName(position, text, (name[1:],), reader)
+        return UnresolvedName(
+            position, text, tuple(dict.fromkeys(frame.prefix + name for frame in reversed(self._frames))), reader
+        )
+
+    def later_node(self, unresolved: UnresolvedName) -> int | None:
+        """The node that a name turned out to be."""
+        ids = self._builder.graph.ids
+        return next((ids[full] for full in unresolved.candidates if full in ids), None)
+
+    def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
+        """The full names from the broken entry that a name turned out to be, along its inputs, to the name's reader.
+
+        Empty where they don't lead there; None where the name is no broken entry's.
+        """
+        start = self._first_broken(unresolved)
+        if start is None:
+            return None
+        came_from = {start: ""}
+        waiting = [start]
+        while waiting:
+            name = waiting.pop()
+            if name == unresolved.reader:
+                path = [name]
+                while came_from[path[-1]]:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
+            for following in map(self._first_broken, self._broken[name].waits):
+                if following is not None and following not in came_from:
+                    came_from[following] = name
+                    waiting.append(following)
+        return []
+
+    def _first_broken(self, unresolved: UnresolvedName) -> str | None:
+        return next((full for full in unresolved.candidates if full in self._broken), None)
+
+    def handles(self) -> dict[str, tuple[str, ...]]:
+        """What ids, and other names than full ones, stand for after the last entry, where all of it is there."""
+        nodes = self._builder.graph.nodes
+        return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
+
+    def tensors(self) -> dict[str, tuple[str, ...]]:
+        """As `handles`, the tensors of those that stand for further outputs than the first."""
+        nodes = self._builder.graph.nodes
+        return {
+            name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)
+            for name, targets in self._last_bindings()
+            if any(map(slot_of, targets))
+        }
+
+    def _last_bindings(self) -> Iterator[tuple[str, list[int]]]:
+        full_names = self._builder.graph.ids
+        for name, targets in {**self._closed_ids, **self._root.bindings}.items():
+            found = [node_id for node_id in targets if node_id is not None]
+            if name not in full_names and len(found) == len(targets):
+                yield name, found
+
+    def all_names(self) -> Iterator[str]:
+        """Every name that a reader at the root may have meant."""
+        return chain(self._root.bindings, self._builder.graph.ids, self._broken)

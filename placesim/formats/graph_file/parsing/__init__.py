@@ -1,0 +1,1 @@
+"""YAML text -> trees of entries, with fast paths for long lists."""

@@ -1,0 +1,143 @@
+"""An entry that stands on a line, `{op: Add, name: b, inputs: [a, a]}` -> its tree, in a fraction of the parser's time.
+
+A line without its scalars is its form, of which a file of a million lines has a handful; how a form becomes a mapping the
+parser is asked once.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import Any, NamedTuple
+
+from placesim.formats.graph_file.parsing.entry_trees import collections, read_entries
+from placesim.formats.graph_file.parsing.yaml_tree import FIRST_POSITION, MAX_CACHED, Mapping, Sequence, resolve_plain
+from placesim.graph.graph import COLUMNS
+
+_SCALAR = re.compile(r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^-]*)*)""")
+"""Scalars that mean the same wherever they stand in a flow: no escapes, no indicators of YAML's."""
+_PLACE = "_"
+"""Stands in a form for a scalar: what is left of a line without its scalars has none."""
+_is_flow = re.compile(rf"\{{[\[\]{{}}:, {_PLACE}]*\}} *").fullmatch
+_MAX_FORMS = 1 << 12
+_MAX_LINE = 1 << 10
+"""A key may be so long; of a longer line nothing is known without looking at each."""
+
+
+class _Form(NamedTuple):
+    """How many pairs a line's mapping has, and what is nested in it; -1 for what is no such line.
+
+    Each of `nested`, in the order in which they open: where its first scalar stands, how many keys, values or entries it has
+    itself, and whether it is a mapping.
+    """
+
+    pairs: int = -1
+    nested: tuple[tuple[int, int, bool], ...] = ()
+
+
+class _Marks:
+    """The marks of a collection in a line, which only errors ask for: the parser is asked for them then.
+
+    `which` of the line's collections it is, in the order in which they open; the first is the entry.
+    """
+
+    __slots__ = ("_found", "_indent", "_number", "_text", "_which")
+
+    def __init__(self, text: str, number: int, indent: int, which: int) -> None:
+        self._text = text
+        self._number = number
+        self._indent = indent
+        self._which = which
+        self._found: Any = None
+
+    def __getitem__(self, index: int) -> int:
+        if not index and not self._which:
+            return self._number * COLUMNS + self._indent + 2 + FIRST_POSITION
+        if self._found is None:
+            entries = read_entries([self._text], [0], self._number, self._indent)
+            assert entries is not None, "the parser reads a line whose form it has read"
+            self._found = list(collections(entries[0]))[self._which].marks
+        return int(self._found[index])
+
+
+class _Scalars(dict[str, Any]):
+    """What each scalar means, by its text as it stands."""
+
+    def __missing__(self, text: str) -> Any:
+        if len(self) > MAX_CACHED:
+            self.clear()
+        value = self[text] = text[1:-1] if text[0] in "'\"" else resolve_plain(text)
+        return value
+
+
+class FlowLines:
+    """Reads lines of a sequence whose dashes stand at `indent`."""
+
+    def __init__(self, indent: int) -> None:
+        self._indent = indent
+        self._forms: dict[str, _Form] = {}
+        self._recall = _Scalars().__getitem__
+
+    def is_known(self, text: str) -> bool:
+        """Whether a text, without its `- `, is such a line, most likely."""
+        return self._form(_SCALAR.split(text)).pairs >= 0
+
+    def read(self, text: str, number: int) -> Mapping | None:
+        """The entry of the line of that number, from 0, without its `- `; None for what only the parser can tell."""
+        parts = _SCALAR.split(text)
+        form = self._form(parts)
+        if form.pairs < 0 or len(text) > _MAX_LINE:
+            return None
+        values = list(map(self._recall, parts[1::2]))
+        for which in range(len(form.nested) - 1, -1, -1):  # what opens last holds nothing that is not made yet
+            start, count, is_map = form.nested[which]
+            held = values[start : start + count]
+            inner: Any = Mapping(zip(held[::2], held[1::2], strict=True)) if is_map else Sequence(held)
+            if is_map and 2 * len(inner) < count:
+                return None
+            inner.marks = _Marks(text, number, self._indent, which + 1)
+            values[start : start + count] = (inner,)
+        entry = Mapping(zip(values[::2], values[1::2], strict=True))
+        if len(entry) < form.pairs:
+            return None
+        entry.marks = _Marks(text, number, self._indent, 0)
+        return entry
+
+    def _form(self, parts: list[str]) -> _Form:
+        skeleton = _PLACE.join(parts[::2])
+        found = self._forms.get(skeleton)
+        if found is None:
+            if len(self._forms) >= _MAX_FORMS:
+                self._forms.clear()
+            found = self._forms[skeleton] = _form(skeleton)
+        return found
+
+
+def _form(skeleton: str) -> _Form:
+    """The form of a line, given without its scalars: the parser reads it with their numbers in their places."""
+    if not _is_flow(skeleton):
+        return _Form()
+    texts = skeleton.split(_PLACE)
+    numbered = "".join(chain.from_iterable((text, f"s{number}") for number, text in enumerate(texts[:-1]))) + texts[-1]
+    entries = read_entries([numbered], [0], 0, 0)
+    nested: list[tuple[int, int, bool]] = []
+    if entries is None or _scalars(entries[0], 0, nested) != len(texts) - 1:
+        return _Form()
+    (_, count, _), *inner = nested
+    return _Form(count // 2, tuple(inner))
+
+
+def _scalars(tree: Any, scalar: int, found: list[tuple[int, int, bool]]) -> int:
+    """Note a collection whose first scalar has that number, and those in it; returns the number behind its last, or -1."""
+    is_map, which, first, count = tree.__class__ is Mapping, len(found), scalar, 0
+    found.append((first, 0, is_map))
+    for value in chain.from_iterable(tree.items()) if is_map else tree:
+        if value.__class__ is Mapping or value.__class__ is Sequence:
+            scalar = _scalars(value, scalar, found)
+        else:
+            scalar = scalar + 1 if value == f"s{scalar}" else -1
+        if scalar < 0:
+            return -1
+        count += 1
+    found[which] = (first, count, is_map)
+    return scalar

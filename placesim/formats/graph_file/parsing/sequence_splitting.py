@@ -1,0 +1,126 @@
+"""A block sequence's text, cut where its entries begin, so that most of them need no parser.
+
+Each entry goes one of three ways: as a node like one before it (`alike_entries`), to a tree as a line of a known form
+(`flow_lines`), or to a tree by the parser, with others of its chunk (`entry_trees`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
+from placesim.formats.graph_file.parsing.entry_trees import read_entries
+from placesim.formats.graph_file.parsing.flow_mappings import FlowLines
+
+_FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
+_FEWEST_ENTRIES = 16
+"""With fewer of them it is not worth while to begin the parser anew behind them."""
+_MANY_STRANGERS = 128
+"""Where so many in turn are like none before them, the others of the chunk are not compared."""
+_BREAKS = "\r\t\x85\u2028\u2029"
+"""Line breaks of YAML's that are not ours, and what may not indent."""
+
+
+class EntryTaker(Protocol):
+    """A sequence that hands its entries on; `alike` takes texts, where there is a way."""
+
+    marks: Any
+    alike: AlikeEntries | None
+
+    def append(self, entry: Any) -> None: ...
+
+
+def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterator[tuple[int, int]]:
+    """Hand on the entries of a block sequence that begins at `start`, in the line of that `number` from 0, as far as it pays.
+
+    Gives now and then the start and the number of the line where the parser would go on: always that of an entry, so that the
+    sequence does not end before it.
+    """
+    line_start = text.rfind("\n", 0, start) + 1
+    dash = " " * (start - line_start) + "- "
+    if not text.startswith(dash, line_start) or "%TAG" in text[:line_start]:
+        return
+    reader = _Pieces(taker, start - line_start)
+    letters = _FIRST_LETTERS
+    end = 0
+    while end >= 0:
+        end = text.find("\n" + dash, line_start + letters)
+        chunk = text[line_start : len(text) if end < 0 else end]
+        if any(letter in chunk for letter in _BREAKS):
+            return
+        texts = chunk[len(dash) :].split("\n" + dash)
+        if end < 0:
+            texts.pop()  # nothing says that the entry, or the sequence, ends with the text
+        if letters == _FIRST_LETTERS and len(texts) < _FEWEST_ENTRIES:
+            return
+        count, number = reader.take(texts, number)
+        line_start += sum(map(len, texts[:count])) + count * (len(dash) + 1)
+        letters = _CHUNK_LETTERS
+        yield line_start, number
+        if count < len(texts) or reader.is_slow:
+            return
+
+
+class _Pieces:
+    """Reads the texts of one sequence's entries.  `is_slow` says that the parser alone would do as well."""
+
+    def __init__(self, taker: EntryTaker, indent: int) -> None:
+        self._taker = taker
+        self._alike = taker.alike
+        self._indent = indent
+        self._lines = FlowLines(indent)
+        self.is_slow = False
+
+    def take(self, texts: list[str], number: int) -> tuple[int, int]:
+        """Hand entries on, the first of which begins in that line; how many, and the line of what is left."""
+        alike, strangers = self._alike, 0
+        trees: dict[int, tuple[Any, int]] = {}
+        parsed, index = 0, 0
+        while True:
+            if alike is not None:
+                first = index
+                index, number = alike.take_texts(texts, first, number)
+                strangers = strangers + 1 if index == first else 0
+                if strangers > _MANY_STRANGERS:
+                    alike = None
+            if index == len(texts):
+                break
+            if index not in trees:
+                trees |= self._lines_at(texts, index, number, 1 if alike is not None else len(texts))
+            if index not in trees:
+                trees |= self._parsed(texts, index, number, is_alone=parsed > 0)
+            if index not in trees:
+                break
+            entry, mark = trees.pop(index)
+            parsed += mark > 0
+            if alike is None:
+                self._taker.marks.append(mark)
+                self._taker.append(entry)
+            else:
+                alike.take_example(texts[index], entry, mark, self._indent)
+            number += texts[index].count("\n") + 1
+            index += 1
+        self.is_slow = 2 * parsed > len(texts)
+        return index, number
+
+    def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
+        """The trees of an entry and of those that follow it, as far as they are lines."""
+        found: dict[int, tuple[Any, int]] = {}
+        for offset, text in enumerate(texts[first : first + most]):
+            entry = self._lines.read(text, number + offset)
+            if entry is None:
+                break
+            found[first + offset] = entry, 0
+        return found
+
+    def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:
+        """The trees of an entry, and of those behind it that will need the parser too, each with where it stands."""
+        chosen = [first]
+        for index in range(first + 1, first + 1 if is_alone else len(texts)):
+            if "&" in texts[index]:
+                break
+            if not (self._alike is not None and self._alike.is_known(texts[index])) and not self._lines.is_known(texts[index]):
+                chosen.append(index)
+        entries = read_entries(texts, chosen, number, self._indent)
+        return {} if entries is None else dict(zip(chosen, zip(entries, entries.marks[1:], strict=True), strict=True))

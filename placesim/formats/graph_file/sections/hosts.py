@@ -1,0 +1,208 @@
+"""`host` of an inventory: cores and rates, and what `placesim calibrate` measured; and that to text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from placesim.formats.graph_file.plain_values import int_value, number_value, text_value
+from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
+from placesim.machine.host_models import (
+    BASIC,
+    FAMILIES,
+    PROFILE_VERSION,
+    RATES,
+    SECONDS,
+    SHARES,
+    HostModel,
+    HostProfile,
+    MeasuredFigure,
+)
+
+HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "profile")
+PROFILE_KEYS = ("version", "about", "caches", "seconds", "families")
+_FAMILY_KEYS = ("factor", "low", "high")
+_FIGURE_KEYS = ("seconds", "spread")
+_MAX_CORES = 1 << 12
+_CACHES = 2
+
+
+def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
+    """What `read` makes of a key's value; the default where there is none, and where it is wrong, which is reported."""
+    if key not in tree:
+        return default
+    try:
+        return read(tree[key])
+    except InvalidValue as wrong:
+        problems.add(value_position(tree, key), str(wrong))
+        return default
+
+
+def positive_rate(value: Any, what: str) -> float:
+    """A number above 0.  Raises InvalidValue."""
+    return _number(value, what, 0.0, is_open=True)
+
+
+def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)  # YAML 1.1 reads 67e12 as a text
+    found = number_value(value, what)
+    if not low <= found < float("inf") or (is_open and found == low):
+        raise InvalidValue(
+            f"{what} out of range: got {spell(value)}, expected a number {'above' if is_open else 'from'} {low:g}"
+        )
+    return float(found)
+
+
+def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
+    """All of `host`; what is wrong is reported, and its default taken."""
+    host = problems.mapping(tree, position, "'host'")
+    problems.unknown_keys(host, HOST_KEYS, "'host'")
+
+    def rate(key: str) -> float:
+        return float(read_value(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0, problems))
+
+    return HostModel(
+        name=read_value(host, "name", lambda value: text_value(value, "'name'"), "", problems),
+        cores=read_value(host, "cores", lambda value: int_value(value, 1, _MAX_CORES, "'cores'"), 0, problems),
+        flops=rate("flops"),
+        bandwidth=rate("bandwidth"),
+        rates=read_rates(host, problems),
+        dispatch=rate("dispatch"),
+        launch=rate("launch"),
+        inter_op_threads=read_value(
+            host, "inter_op_threads", lambda value: int_value(value, 0, _MAX_CORES, "'inter_op_threads'"), 0, problems
+        ),
+        profile=_read_profile(host["profile"], value_position(host, "profile"), problems) if "profile" in host else None,
+    )
+
+
+def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]:
+    """`rates` of a host or a GPU's model: operations per second by type."""
+    if "rates" not in tree:
+        return {}
+    rates = problems.mapping(tree["rates"], value_position(tree, "rates"), "'rates'")
+    problems.unknown_keys(rates, RATES, "'rates'")
+    found = {key: read_value(rates, key, lambda value, k=key: positive_rate(value, f"'{k}'"), 0.0, problems) for key in RATES}
+    return {key: rate for key, rate in found.items() if rate}
+
+
+def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfile | None:
+    profile = problems.mapping(tree, position, "'profile'")
+    problems.unknown_keys(profile, PROFILE_KEYS, "'profile'")
+    version = profile.get("version")
+    if version != PROFILE_VERSION:
+        place = value_position(profile, "version") if "version" in profile else position
+        got = "no version" if version is None else f"version {spell(version)}"
+        problems.add(
+            place, f"profile of another version: got {got}, expected {PROFILE_VERSION}; `placesim calibrate` measures anew"
+        )
+        return None
+    about = problems.mapping(profile.get("about", {}), position, "'about'")
+    seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
+    families = _mapping(profile, "families", FAMILIES, position, problems)
+    figures = {
+        key: read_value(seconds, key, lambda value, k=key: _figure(value, k, problems), MeasuredFigure(0.0), problems)
+        for key in seconds
+    }
+    return HostProfile(
+        seconds={key: figures[key].value for key in figures},
+        caches=read_value(profile, "caches", _caches, (1.0, 1.0), problems),
+        families={key: _family(families, key, problems) for key in families},
+        spreads={key: figures[key].high - 1 for key in figures},
+        about={str(key): str(value) for key, value in about.items()},
+    )
+
+
+def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
+    """A mapping that has all of the keys."""
+    if key not in tree:
+        problems.add(position, f"incomplete profile: got no '{key}', expected one")
+        return {}
+    found = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
+    problems.unknown_keys(found, known, f"'{key}'")
+    missing = [name for name in known if name not in found]
+    if missing:
+        problems.add(value_position(tree, key), f"incomplete '{key}' of a profile: got no {', '.join(missing)}")
+    return {} if missing else found
+
+
+def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
+    """Seconds, or seconds with their spread."""
+    spread = 0.0
+    if isinstance(value, dict):
+        problems.unknown_keys(value, _FIGURE_KEYS, f"'{key}'")
+        spread = _number(value.get("spread", 0), "'spread'", 0.0, is_open=False)
+        value = value.get("seconds")
+    # what a machine does beside something else may be found to take no time of its own
+    return MeasuredFigure(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
+
+
+def _caches(value: Any) -> tuple[float, float]:
+    if not isinstance(value, list | tuple) or len(value) != _CACHES:
+        raise InvalidValue(f"wrong 'caches': got {spell(value)}, expected two numbers of bytes")
+    first, last = (positive_rate(entry, "'caches'") for entry in value)
+    return first, last
+
+
+def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> MeasuredFigure:
+    tree = problems.mapping(families[key], value_position(families, key), f"'{key}'")
+    problems.unknown_keys(tree, _FAMILY_KEYS, f"'{key}'")
+    low, value, high = (
+        read_value(tree, part, lambda value, p=part: positive_rate(value, f"'{p}'"), 1.0, problems)
+        for part in ("low", "factor", "high")
+    )
+    return MeasuredFigure(value, low, high)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def host_text(host: HostModel) -> str:
+    """The inventory that holds this host and nothing else, in figures of four digits."""
+    return "\n".join(_lines(host)) + "\n"
+
+
+def _lines(host: HostModel) -> Iterator[str]:
+    yield "devices:"
+    yield "  host:"
+    yield f"    name: {json.dumps(host.name)}"
+    yield f"    cores: {host.cores}"
+    for key, value in (
+        ("flops", host.flops),
+        ("bandwidth", host.bandwidth),
+        ("dispatch", host.dispatch),
+        ("launch", host.launch),
+    ):
+        if value:
+            yield f"    {key}: {_digits(value)}"
+    if host.rates:
+        yield f"    rates: {_flow(host.rates)}"
+    yield f"    inter_op_threads: {host.inter_op_threads}"
+    if host.profile is not None:
+        yield "    profile:"
+        yield from (f"      {line}" for line in _profile_lines(host.profile))
+
+
+def _profile_lines(profile: HostProfile) -> Iterator[str]:
+    yield f"version: {PROFILE_VERSION}"
+    yield "about:" if profile.about else "about: {}"
+    yield from (f"  {key}: {json.dumps(text)}" for key, text in profile.about.items())
+    yield f"caches: [{', '.join(map(_digits, profile.caches))}]"
+    yield "seconds:"
+    for key, value in profile.seconds.items():
+        yield f"  {key}: {_flow({'seconds': value, 'spread': profile.spreads.get(key, 0.0)})}"
+    yield "families:"
+    for key, (factor, low, high) in profile.families.items():
+        yield f"  {key}: {_flow({'factor': factor, 'low': low, 'high': high})}"
+
+
+def _flow(values: Mapping[str, float]) -> str:
+    return "{" + ", ".join(f"{key}: {_digits(value)}" for key, value in values.items()) + "}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,0 +1,262 @@
+"""`links`: how the devices, hosts and tasks of the inventory reach each other."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from placesim.core.errors import UsageError
+from placesim.core.suggestions import did_you_mean
+from placesim.formats.graph_file.plain_values import INT64_END, number_value, text_value
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, one_of, own_position, spell, value_position
+from placesim.machine.inventory import TaskInventory
+from placesim.machine.links import (
+    END_FORMS,
+    KINDS,
+    MAX_LINKS,
+    PCIE_BYTES_PER_LANE,
+    WAYS,
+    LinkEnd,
+    LinkEntry,
+    MachineLinks,
+    TaskDevices,
+    TaskName,
+    default_latency,
+    infer_link_kind,
+    missing_ends,
+    parse_end,
+    resolve_ends,
+)
+
+LINK_KEYS = ("between", "shared_by", "bandwidth", "latency", "ways", "kind", "name")
+_PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_RATES = {
+    **{f"{prefix}B/s": factor for prefix, factor in _PREFIXES.items()},
+    **{f"{prefix}bit/s": factor / 8 for prefix, factor in _PREFIXES.items()},
+    **{f"{prefix}iB/s": 1024**power for power, prefix in enumerate("KMGT", 1)},
+}
+"""As they are written: `Gb/s` could mean either."""
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
+_PCIE = re.compile(r"\s*PCIe\s*([0-9]{1,2})(?:\.0)?\s*x\s*([0-9]{1,3})\s*", re.IGNORECASE)
+_LANES = (1, 2, 4, 8, 12, 16, 32)
+FREE, NONE = "free", "none"
+
+
+def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], problems: FileProblems) -> MachineLinks:
+    """The entries; what is wrong is reported, and the entry left out."""
+    listed = problems.sequence(tree, position, "'links'")
+    tasks = inventory_tasks(inventory)
+    found: list[LinkEntry] = []
+    number = 0
+    for index in range(len(listed)):
+        entry = _read_entry(listed[index], value_position(listed, index), tasks, problems)
+        if entry is not None:
+            found.append(entry)
+            number += sum(1 for _ in islice(resolve_ends(entry, tasks), MAX_LINKS + 1))
+            if number > MAX_LINKS:
+                problems.add(
+                    value_position(listed, index), f"too many links: got more than {MAX_LINKS}, expected at most so many"
+                )
+                break
+    return MachineLinks(tuple(found), (), problems.location(position))
+
+
+def inventory_tasks(inventory: Sequence[TaskInventory]) -> dict[TaskName, TaskDevices]:
+    """What each task of an inventory has."""
+    return {
+        TaskName(entry.job or "localhost", number): TaskDevices(entry.cpu, range(entry.gpu))
+        for entry in inventory
+        for number in range(entry.tasks)
+    }
+
+
+def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], problems: FileProblems) -> LinkEntry | None:
+    entry = problems.mapping(tree, position, "an entry of 'links'")
+    if not isinstance(tree, dict):
+        return None
+    is_wrong = problems.unknown_keys(entry, LINK_KEYS, "an entry of 'links'")
+    written = [key for key in ("between", "shared_by") if key in entry]
+    if len(written) != 1:
+        got = "both" if written else "neither"
+        problems.add(
+            own_position(entry) or position, f"ends of a link: got {got} of 'between' and 'shared_by', expected one of them"
+        )
+        return None
+    key = written[0]
+    ends = _read_ends(entry[key], value_position(entry, key), key, problems)
+    if ends is None:
+        return None
+    if "bandwidth" not in entry:
+        problems.add(own_position(entry) or position, "no bandwidth of a link: got no key 'bandwidth', expected one")
+        return None
+    kind = problems.read(entry, "kind", lambda value: _word(value, KINDS, "'kind'"), infer_link_kind(ends))
+    ways = problems.read(entry, "ways", lambda value: _word(value, WAYS, "'ways'"), "each")
+    bandwidth = problems.read(entry, "bandwidth", bandwidth_value, WRONG)
+    name = problems.read(entry, "name", lambda value: text_value(value, "'name'"), "")
+    latency = problems.read(entry, "latency", latency_value, None)
+    if is_wrong or WRONG in (kind, ways, name) or bandwidth is WRONG or latency is WRONG:
+        return None
+    if key == "shared_by" and "ways" in entry and ways != "shared":
+        problems.add(value_position(entry, "ways"), f"'ways' of what is shared by its ends: got '{ways}', expected shared")
+        return None
+    if latency is None:
+        latency = 0.0 if bandwidth == math.inf else default_latency(kind, ends)
+    found = LinkEntry(ends, bandwidth, latency, kind, ways if key == "between" else "shared", key == "shared_by", name)
+    for end in missing_ends(found, tasks):
+        place = next(i for i, other in enumerate(ends) if other == end)
+        problems.add(value_position(entry[key], place), _leads_nowhere(end, tasks))
+        return None
+    return found
+
+
+def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) -> None:
+    """Raises UsageError for a link of a command line to what the machine has not."""
+    tasks = inventory_tasks(inventory)
+    for entry in links:
+        for end in missing_ends(entry, tasks):
+            raise UsageError(_leads_nowhere(end, tasks))
+
+
+def _leads_nowhere(end: LinkEnd, tasks: dict[TaskName, TaskDevices]) -> str:
+    had = f"expected one of 'devices': {_listed(tasks)}"
+    return f"a link to what the machine has not: got {spell(end.text)}, {had}"
+
+
+def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tuple[LinkEnd, ...] | None:
+    listed = tree if isinstance(tree, list | tuple) else ()
+    if len(listed) < 2 or (key == "between" and len(listed) > 2):
+        number = "two ends" if key == "between" else "two ends or more"
+        got = f"{len(listed)}" if isinstance(tree, list | tuple) else spell(tree)
+        help = "; 'shared_by' takes more" if len(listed) > 2 else ""
+        problems.add(position, f"ends of a link: got {got}, expected a list of {number}{help}")
+        return None
+    found = []
+    for index, text in enumerate(listed):
+        try:
+            found.append(end_value(text))
+        except InvalidValue as wrong:
+            problems.add(value_position(tree, index), str(wrong))
+    if len(found) < len(listed):
+        return None
+    twice = next((end for end in found if found.count(end) > 1 and "*" not in end.name and end.task != -1), None)
+    if twice is not None:
+        problems.add(position, f"a link to itself: got {spell(twice.text)} twice, expected two ends")
+        return None
+    return tuple(found)
+
+
+def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
+    """What there is, in a few words."""
+    shown_tasks = list(tasks.items())[:3]
+    parts = []
+    for task, devices in shown_tasks:
+        place = f"/job:{task.job}/task:{task.number}: " if len(tasks) > 1 else ""
+        gpus = len(devices.gpus)
+        parts.append(f"{place}{devices.cpus} CPU{'s' * (devices.cpus != 1)}, {gpus} GPU{'s' * (gpus != 1)}")
+    return "; ".join(parts) + ("; ..." if len(tasks) > len(shown_tasks) else "")
+
+
+def end_value(value: Any) -> LinkEnd:
+    """An end of a link.  Raises InvalidValue for a text that names none."""
+    end = parse_end(value) if isinstance(value, str) else None
+    if end is None:
+        raise InvalidValue(f"no end of a link: got {spell(value)}, expected {END_FORMS}")
+    return end
+
+
+def bandwidth_value(value: Any) -> float:
+    """Bytes a second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).  Raises
+    InvalidValue."""
+    expected = "expected bytes a second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
+    if isinstance(value, str):
+        if value.strip().lower() in (FREE, NONE):
+            return math.inf if value.strip().lower() == FREE else 0.0
+        pcie = _PCIE.fullmatch(value)
+        if pcie is not None:
+            return _pcie_bytes(int(pcie[1]), int(pcie[2]), value)
+        found = _AMOUNT.fullmatch(value)
+        factor = None if found is None else 1 if not found[2] else _RATES.get(found[2])
+        if found is None or factor is None:
+            raise InvalidValue(f"bad bandwidth: got {spell(value)}, {expected}")
+        rate = float(found[1]) * factor
+    else:
+        rate = number_value(value, "a bandwidth")
+    if not rate >= 1:
+        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected 1 byte a second or more, or 'none'")
+    if not rate < INT64_END:
+        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected less than 2**63 bytes a second, or 'free'")
+    return rate
+
+
+def _pcie_bytes(generation: int, lanes: int, value: Any) -> float:
+    if generation not in PCIE_BYTES_PER_LANE:
+        raise InvalidValue(
+            f"unknown PCIe generation: got {spell(value)}, expected one of {one_of(map(str, PCIE_BYTES_PER_LANE))}"
+        )
+    if lanes not in _LANES:
+        raise InvalidValue(f"bad number of PCIe lanes: got {spell(value)}, expected {one_of(map(str, _LANES))}")
+    return PCIE_BYTES_PER_LANE[generation] * lanes
+
+
+def latency_value(value: Any) -> float:
+    """Seconds: a number, `5us`, `0.1 ms`, or `none`.  Raises InvalidValue."""
+    if isinstance(value, str):
+        if value.strip().lower() == NONE:
+            return 0.0
+        found = _AMOUNT.fullmatch(value)
+        factor = None if found is None else _SECONDS.get(found[2])
+        if found is None or factor is None:
+            raise InvalidValue(
+                f"bad latency: got {spell(value)}, expected seconds, a number with a unit such as 5us, or 'none'"
+            )
+        seconds = math.inf
+        with suppress(OverflowError):
+            seconds = float(found[1]) * factor
+    else:
+        seconds = number_value(value, "a latency")
+    if not 0 < seconds < INT64_END:
+        raise InvalidValue(f"latency out of range: got {spell(value)}, expected more than 0 seconds, or 'none'")
+    return seconds
+
+
+def _word(value: Any, words: Sequence[str], what: str) -> str:
+    if value not in words:
+        raise InvalidValue(
+            f"unknown {what} of a link: got {spell(value)}, expected {one_of(words)}{did_you_mean(value, words)}"
+        )
+    return str(value)
+
+
+_GIVEN = re.compile(r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P<bandwidth>[^@]+)(?:@(?P<latency>.+))?")
+
+
+def parse_link(text: str) -> LinkEntry:
+    """`ENDS=BANDWIDTH[@LATENCY]` of a command line, its ends `A-B`, or `A>B` for one way.  Raises InvalidValue."""
+    found = _GIVEN.fullmatch(text.strip())
+    if found is None:
+        raise InvalidValue(
+            f"bad link: got {spell(text)}, expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"
+        )
+    ends = (end_value(found["first"].strip()), end_value(found["second"].strip()))
+    if ends[0] == ends[1] and "*" not in ends[0].text:
+        raise InvalidValue(f"a link to itself: got {spell(ends[0].text)} twice, expected two ends")
+    bandwidth, kind = bandwidth_value(found["bandwidth"]), infer_link_kind(ends)
+    latency = 0.0 if bandwidth == math.inf else default_latency(kind, ends)
+    if found["latency"] is not None:
+        latency = latency_value(found["latency"])
+    return LinkEntry(ends, bandwidth, latency, kind, "one" if found["way"] in (">", "->") else "each")
+
+
+def link_document(entry: LinkEntry) -> dict[str, Any]:
+    """An entry as `read_links` reads it back."""
+    bandwidth: Any = FREE if entry.bandwidth == math.inf else entry.bandwidth or NONE
+    written: dict[str, Any] = {"shared_by" if entry.is_medium else "between": [end.text for end in entry.ends]}
+    written |= {"bandwidth": bandwidth, "latency": entry.latency or NONE, "kind": entry.kind}
+    if entry.ways != "each" and not entry.is_medium:
+        written["ways"] = entry.ways
+    return written | ({"name": entry.name} if entry.name else {})

@@ -1,0 +1,86 @@
+"""What options say in the graph file's own language: an inventory, and feeds as YAML literals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from placesim.core.errors import GraphFileError, UsageError
+from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8, read_tree
+from placesim.formats.graph_file.sections.devices import read_devices
+from placesim.formats.graph_file.sections.links import parse_link, read_links
+from placesim.formats.graph_file.sections.steps import StepReader
+from placesim.formats.problems import FileProblems, InvalidValue, own_position, value_position
+from placesim.graph.graph import Graph, split_tensor_name
+from placesim.graph.session_steps import Feed, FileFeed
+from placesim.machine.inventory import TaskInventory
+from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
+
+
+def read_inventory(
+    source: bytes | Mapping[str, Any], file: str = "inventory"
+) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+    """A document with `devices` and, where it likes, `links`.  Raises GraphFileError with all that is wrong with it."""
+    tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
+    problems = FileProblems(file)
+    root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
+    problems.unknown_keys(root, ("devices", "links"), "an inventory")
+    if not problems and "devices" not in root:
+        problems.add(own_position(tree), "no devices: got no key 'devices', expected one")
+    problems.raise_if_any()
+    inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
+    links = NO_LINKS
+    if "links" in root:
+        links = read_links(root["links"], value_position(root, "links"), inventory, problems)
+    problems.raise_if_any()
+    return inventory, links
+
+
+def parse_links(texts: Sequence[str]) -> tuple[LinkEntry, ...]:
+    """Links as `ENDS=BANDWIDTH[@LATENCY]`.  Raises UsageError."""
+    try:
+        return tuple(map(parse_link, texts))
+    except InvalidValue as wrong:
+        raise UsageError(str(wrong)) from None
+
+
+def parse_feed(text: str) -> tuple[str, Any]:
+    """`NAME=VALUE`, the value a YAML literal or `@FILE.npy`.  Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"wrong feed: got '{text}', expected NAME=VALUE or NAME=@FILE.npy")
+    if value.startswith("@"):
+        return name.strip(), FileFeed(str(Path(value[1:]).absolute()))
+    try:
+        return name.strip(), read_tree(value, f"--feed {name.strip()}")
+    except GraphFileError as error:
+        raise UsageError(error.message) from None
+
+
+class _PlainNames:
+    """Feeds name the nodes of a finished graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def take_all(self, entries: Any, position: int = 0) -> None:
+        """An option adds no nodes."""
+
+    def finish(self) -> None:
+        """An option adds no nodes."""
+
+    def tensor_names(self, text: str) -> list[str] | None:
+        names = self._graph.spelled_out(text)
+        return list(names) if split_tensor_name(names[0])[0] in self._graph.ids else None
+
+
+def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:
+    """Feeds by tensor name, the values as in a file's `feed`, or arrays.  Raises UsageError with all that is wrong."""
+    problems = FileProblems("feed")
+    step = StepReader(graph, _PlainNames(graph), problems).read_step({"feed": dict(feeds)}, ("feed",))
+    try:
+        problems.raise_if_any()
+    except GraphFileError as error:
+        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+    return step.feeds

@@ -1,0 +1,61 @@
+"""`placement`: the devices of nodes by their names, over whatever their entries ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.core.errors import GraphBuildError
+from placesim.formats.problems import FileProblems, key_position, spell, value_position
+from placesim.graph.copied_devices import colocated_copies
+from placesim.graph.graph import DeviceScope, Graph
+from placesim.graph.node_patterns import find_matching_names
+from placesim.machine.device_names import format_spec, parse_python_spec
+
+
+def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
+    """Give the nodes of a graph, once they are all there, the devices of `{PATTERN: DEVICE}`; of several the last counts.
+
+    As with `--device`, no scope adds to such a device, and what asks for a device because it is colocated with such a node
+    follows it.  What is wrong is reported.
+    """
+    rows = problems.mapping(tree, position, "'placement'")
+    found = {}
+    for pattern in rows:
+        device = _device(rows, pattern, problems)
+        names = _names(rows, pattern, graph, problems)
+        if device is not None:
+            found.update(dict.fromkeys(names, (device, value_position(rows, pattern))))
+    copies = colocated_copies(graph, {name: device for name, (device, _) in found.items() if device})
+    found |= {name: found[holder] for name, holder in copies.items() if name not in found}
+    for name, (device, at) in found.items():
+        node = graph.node(name)
+        node.device = device
+        # a scope of its own, closed to those around it: where the request was written is told from it
+        graph.device_scopes += (DeviceScope(node.id, node.id + 1, device, at), DeviceScope(node.id, node.id + 1, None, at))
+
+
+def _device(rows: dict[Any, Any], pattern: Any, problems: FileProblems) -> str | None:
+    device = rows[pattern]
+    if device is not None and not isinstance(device, str):
+        message = f"wrong type in 'placement': got {spell(device)}, expected a device specification"
+        problems.add(value_position(rows, pattern), message)
+        return None
+    try:
+        return format_spec(parse_python_spec(device or ""))
+    except GraphBuildError as error:
+        problems.add_error(value_position(rows, pattern), error)
+        return None
+
+
+def _names(rows: dict[Any, Any], pattern: Any, graph: Graph, problems: FileProblems) -> Sequence[str]:
+    if not isinstance(pattern, str):
+        message = f"wrong type in 'placement': got {spell(pattern)}, expected a node's name, an id or a pattern"
+        problems.add(key_position(rows, pattern), message)
+        return ()
+    names = find_matching_names(pattern, graph)
+    if not names and not problems:  # what is broken elsewhere may have made it
+        message = f"no node to place: got '{pattern}', expected the name or id of a node, or a pattern that fits one"
+        near = problems.did_you_mean(pattern, (*graph.handles, *graph.ids))
+        problems.add(key_position(rows, pattern), message + near)
+    return names

@@ -1,0 +1,1 @@
+"""Graphs -> the text of a graph file."""

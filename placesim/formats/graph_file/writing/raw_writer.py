@@ -1,0 +1,386 @@
+"""GraphFile -> the raw form of a graph file, as a document of plain values or as YAML text; reading it gives the same graph."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from placesim.core.dtypes import BOOL, FLOAT, STRING, DataType, OpenType
+from placesim.core.releases import CURRENT
+from placesim.formats.graph_file.sections.links import link_document
+from placesim.graph.constants import make_constant
+from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, split_tensor_name
+from placesim.graph.session_steps import Config, Feed, Fetch, FileFeed, GeneratedFeed, GraphFile, GraphStep
+from placesim.machine.gpu_models import DEFAULT_MODEL, GPU_MODELS, GpuModel
+from placesim.machine.gpu_options import GPU_OPTIONS, GpuOptions
+from placesim.machine.inventory import TaskInventory
+from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.ops.registry import Registry
+
+
+def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
+    """The raw form: what `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` read back."""
+    return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
+
+
+def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
+    """The same, with functions, nodes and steps one by one: each is made when it is asked for."""
+    return file_parts(graph_file, {"raw": True})
+
+
+def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
+    """All that a file says, `nodes` in the raw form; `form` are the keys that say how they are meant."""
+    graph, registry = graph_file.graph, graph_file.graph.registry
+    document: dict[str, Any] = {"name": graph_file.name}
+    if graph_file.description:
+        document["description"] = graph_file.description
+    document |= form
+    if graph.versions:
+        document["versions"] = dict(graph.versions)
+    if graph_file.rest:
+        document["rest"] = _bytes(graph_file.rest)
+    if registry.rules is not CURRENT:
+        document["tensorflow"] = registry.rules.name
+    if graph_file.inventory is not None:
+        document["devices"] = devices_document(graph_file.inventory)
+    if graph_file.links.entries:
+        document["links"] = list(map(link_document, graph_file.links.entries))
+    if graph_file.config != Config():
+        document["config"] = _config(graph_file.config)
+    if graph.functions:
+        document["functions"] = (_function(function, registry) for function in graph.functions.values())
+    document["nodes"] = (node_document(graph, node) for node in graph.nodes)
+    if graph_file.steps is not None:
+        fetches = _FetchWriter(graph_file, to_raw="raw" in form)
+        document["run"] = (_step(step, registry, fetches) for step in graph_file.steps)
+    return document
+
+
+def write_yaml(graph_file: GraphFile) -> str:
+    """The raw form as YAML, a node a line."""
+    return "".join(yaml_lines(graph_file))
+
+
+def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
+    """The lines of `write_yaml`, one by one."""
+    for key, value in graph_file_parts(graph_file).items():
+        if not isinstance(value, Iterator):
+            yield f"{key}: {_flow(value)}\n"
+            continue
+        first = next(value, None)
+        if first is None:
+            yield f"{key}: []\n"
+            continue
+        yield f"{key}:\n"
+        for entry in chain((first,), value):
+            yield f"  - {_flow(entry)}\n"
+
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _FlowDumper(_Dumper):  # type: ignore[misc]
+    """Writes every value in full where it stands, never as an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _flow(value: Any) -> str:
+    text = yaml.dump(value, Dumper=_FlowDumper, default_flow_style=True, width=1 << 30, sort_keys=False, allow_unicode=False)
+    return str(text).removesuffix("...\n").rstrip("\n")
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def node_document(graph: Graph, node: Node) -> dict[str, Any]:
+    """A node as a NodeDef."""
+    return _node(graph.registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs)
+
+
+def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device: str, attrs: Attrs) -> dict[str, Any]:
+    written: dict[str, Any] = {"op": op, "name": name}
+    listed = list(inputs)
+    if listed:
+        written["inputs"] = listed
+    if device:
+        written["device"] = device
+    others = dict(attrs)
+    tensor = others.get("value")
+    if op == "Const" and isinstance(tensor, TensorValue) and others.get("dtype") is tensor.dtype:
+        written |= tensor_document(tensor)
+        del others["value"], others["dtype"]
+    if others:
+        written["attrs"] = {key: attr_document(registry, op, key, value) for key, value in others.items()}
+    return written
+
+
+def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
+    """An attr as an entry of this op has it."""
+    definition = registry.op(op)
+    attr = None if definition is None else definition.attrs.get(name)
+    return _typed(value) if attr is not None else _untyped(value)
+
+
+def _typed(value: AttrValue) -> Any:
+    """An attr of which the op's definition says the type."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
+    if isinstance(value, DataType):
+        return value.name
+    if isinstance(value, Shape):
+        return "unknown" if value.dims is None else list(value.dims)
+    if isinstance(value, TensorValue | FunctionName | Placeholder | bytes):
+        return _untyped(value)
+    return list(map(_typed, value)) if isinstance(value, tuple) else value
+
+
+def _untyped(value: AttrValue) -> Any:
+    """An attr that must say its type itself."""
+    if isinstance(value, OpenType):
+        return {"placeholder": value.attr}
+    if isinstance(value, DataType):
+        return {"type": value.name}
+    if isinstance(value, Shape):
+        return {"shape": _typed(value)}
+    if isinstance(value, TensorValue):
+        return {"tensor": tensor_document(value)}
+    if isinstance(value, Placeholder):
+        return {"placeholder": value.name}
+    if isinstance(value, FunctionName):
+        attrs = {"attrs": {name: _untyped(inner) for name, inner in value.attrs}} if value.attrs else {}
+        return {"func": value.name, **attrs}
+    if isinstance(value, bytes):
+        return _bytes(value)
+    return list(map(_untyped, value)) if isinstance(value, tuple) else value
+
+
+def _bytes(value: bytes) -> dict[str, str]:
+    return {"bytes": base64.b64encode(value).decode()}
+
+
+def tensor_document(tensor: TensorValue) -> dict[str, Any]:
+    """`dtype`, `shape` and `value`: flat, and one element where all are alike."""
+    flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
+    value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
+    if tensor.dtype.is_complex and tensor.array.size > 0:
+        value = flat
+    return {"dtype": tensor.dtype.name, "shape": list(tensor.array.shape), "value": value}
+
+
+def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
+    """The elements in order; the first alone where all are the same bits."""
+    if array.size > 1 and all(stride == 0 for stride in array.strides):
+        return [array.reshape(-1)[0].item() if array.dtype != object else array.reshape(-1)[0]]
+    flat = array.reshape(-1)
+    if array.size > 1 and array.dtype != object and flat.tobytes() == flat[:1].tobytes() * array.size:
+        flat = flat[:1]
+    return flat.tolist()
+
+
+def _element(value: Any, dtype: DataType) -> Any:
+    if dtype is STRING:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return _bytes(value)
+    if dtype.is_complex:
+        return [_number(value.real), _number(value.imag)]
+    return _number(float(value)) if dtype.is_floating else value if isinstance(value, bool) else int(value)
+
+
+def shortest(value: Any) -> Any:
+    """Numbers that are the same in single precision, with as few digits as that needs."""
+    if isinstance(value, list):
+        return list(map(shortest, value))
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def _number(value: float) -> Any:
+    return float(value) if np.isfinite(value) else str(value)
+
+
+# --- the other sections ---------------------------------------------------------------------------------------------
+
+
+def _function(function: LibraryFunction, registry: Registry) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "name": function.name,
+        "inputs": [_arg(arg) for arg in function.inputs],
+        "outputs": [{**_arg(arg), "value": arg.value} for arg in function.outputs],
+        "nodes": [_node_def(node, registry) for node in function.nodes],
+    }
+    if function.control_outputs:
+        written["control_outputs"] = dict(function.control_outputs)
+    if function.attrs:
+        written["attrs"] = attrs_document(function.attrs)
+    return written
+
+
+def attrs_document(attrs: Attrs) -> dict[str, Any]:
+    """Attrs of which no definition says the types."""
+    return {name: _untyped(value) for name, value in attrs.items()}
+
+
+def _arg(arg: FunctionArg) -> dict[str, Any]:
+    return {"name": arg.name} | ({"type_attr": arg.type_attr} if arg.dtype is None else {"type": arg.dtype.name})
+
+
+def _node_def(node: NodeDef, registry: Registry) -> dict[str, Any]:
+    return _node(registry, node.op, node.name, node.inputs, node.device, node.attrs)
+
+
+def devices_document(inventory: tuple[TaskInventory, ...]) -> Any:
+    """What stands under `devices`."""
+    if len(inventory) == 1 and inventory[0].job is None:
+        return _counts(inventory[0])
+    return [{"job": entry.job or "localhost", "tasks": entry.tasks, **_counts(entry)} for entry in inventory]
+
+
+def _counts(entry: TaskInventory) -> dict[str, Any]:
+    written: dict[str, Any] = {"cpu": entry.cpu, "gpu": entry.gpu}
+    if entry.cpu_memory is not None:
+        written["cpu"] = {"count": entry.cpu, "memory": entry.cpu_memory}
+    if entry.gpu_model != DEFAULT_MODEL:
+        written["gpu"] = {"count": entry.gpu, "model": _model(entry.gpu_model)}
+    if entry.xla_cpu is not None:
+        written["xla_cpu"] = entry.xla_cpu
+    return written | ({"xla_gpu": entry.xla_gpu} if entry.xla_gpu else {})
+
+
+def _model(model: GpuModel) -> Any:
+    if GPU_MODELS.get(model.name) == model:
+        return model.name
+    written = model._asdict()
+    del written["figures"]  # a file names none: those of the catalogue's model of this name hold
+    written["pci_bus_id"] = list(written.pop("pci_bus_ids"))
+    return written
+
+
+def _config(config: Config) -> dict[str, Any]:
+    default = Config()
+    written: dict[str, Any] = {}
+    for field in Config.__slots__:
+        value = getattr(config, field)
+        if value == getattr(default, field) or field == "gpu_options_location":
+            continue
+        if field == "gpu_options":
+            written[field] = _gpu_options(value)
+        elif field == "place_pruned_graph":
+            written.setdefault("graph_options", {})[field] = value
+        elif field == "do_constant_folding":
+            written.setdefault("graph_options", {})["optimizer_options"] = {field: value}
+        elif field == "device_count":
+            written[field] = dict(value)
+        elif field == "session_inter_op_thread_pool":
+            written[field] = [pool._asdict() for pool in value]
+        else:
+            written[field] = list(value) if isinstance(value, tuple) else value
+    return written
+
+
+def _gpu_options(options: GpuOptions) -> dict[str, Any]:
+    given = {name: value for name, value in options._asdict().items() if value != GpuOptions._field_defaults[name]}
+    written = {name: value for name, value in given.items() if name in GPU_OPTIONS}
+    experimental = {name: value for name, value in given.items() if name not in GPU_OPTIONS}
+    if options.virtual_devices:
+        experimental["virtual_devices"] = [
+            {name: list(values) for name, values in virtual._asdict().items() if values} for virtual in options.virtual_devices
+        ]
+    return written | ({"experimental": experimental} if experimental else {})
+
+
+_MOST_FED = 64
+"""Elements of a feed that is written as a literal."""
+
+
+class _FetchWriter:
+    """Writes fetches so that what is written prints what the file prints: in a raw one a bare name is a target."""
+
+    def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
+        self._to_raw = to_raw
+        self._is_raw = graph_file.is_raw
+        self._graph = graph_file.graph
+        self._later: dict[str, NodeDef] = {}
+
+    def write(self, step: GraphStep) -> list[Any]:
+        """The fetches of a step, which come in order; a label, or a name that has to be another, as `{LABEL: NAME}`."""
+        self._later |= {node.name: node for node in step.nodes}
+        return [self._fetch(fetch) for fetch in step.fetches]
+
+    def _fetch(self, fetch: Fetch) -> Any:
+        if fetch.name[:1] == "^":
+            return fetch.name if not self._to_raw else fetch.name[1:]
+        is_bare = split_tensor_name(fetch.name)[0] == fetch.name
+        if not self._to_raw:
+            is_target = is_bare and self._is_raw and self._has_outputs(fetch.name)
+            name = f"^{fetch.name}" if is_target else fetch.name
+            return name if is_target or not fetch.label or fetch.label == name else {fetch.label: name}
+        name = f"{fetch.name}:0" if is_bare and not self._is_raw and self._has_outputs(fetch.name) else fetch.name
+        label = fetch.label or fetch.name
+        return name if label == name else {label: name}
+
+    def feed(self, feed: Feed) -> tuple[str, Any]:
+        """A feed's name and value; shortly where a raw file is not meant."""
+        written = _feed(feed)
+        if self._to_raw or not isinstance(written, dict) or "tensor" not in written:
+            return feed.tensor, written
+        name, slot = split_tensor_name(feed.tensor)
+        tensor, node_id = make_constant(feed.value), self._graph.ids.get(name)
+        types = () if node_id is None else self._graph.nodes[node_id].signature.output_dtypes
+        is_short = 0 < tensor.array.size <= _MOST_FED and types[slot : slot + 1] == (tensor.dtype,)
+        if is_short and tensor.dtype.is_floating and np.isfinite(tensor.array.astype(np.float64)).all():
+            written = tensor.array.tolist() if tensor.dtype is not FLOAT else shortest(tensor.array.tolist())
+        elif is_short and (tensor.dtype.is_integer or tensor.dtype is BOOL):
+            written = tensor.array.tolist()
+        return name if not slot else feed.tensor, written
+
+    def _has_outputs(self, name: str) -> bool:
+        if name in self._later:
+            node = self._later[name]
+            return bool(self._graph.signatures.signature(node.op, node.attrs).output_dtypes)
+        return name in self._graph.ids and bool(self._graph.node(name).signature.output_dtypes)
+
+
+def _step(step: GraphStep, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
+    written: dict[str, Any] = {"fetch": fetches.write(step)}
+    if step.feeds:
+        written["feed"] = dict(map(fetches.feed, step.feeds))
+    if step.repeat != 1:
+        written["repeat"] = step.repeat
+    if step.nodes:
+        written["nodes"] = [_node_def(node, registry) for node in step.nodes]
+    return written
+
+
+def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> GraphFile:
+    """The same, to be written into the folder `target`: feeds from files, relative to `directory`, are relative to that."""
+    if graph_file.steps is None or os.path.realpath(directory) == os.path.realpath(target):
+        return graph_file
+
+    def moved(feed: Feed) -> Feed:
+        if not isinstance(feed.value, FileFeed) or os.path.isabs(feed.value.path):
+            return feed
+        path = os.path.relpath(directory / feed.value.path, target)
+        return feed._replace(value=FileFeed(path))
+
+    steps = tuple(replace(step, feeds=tuple(map(moved, step.feeds))) for step in graph_file.steps)
+    return replace(graph_file, steps=steps)
+
+
+def _feed(feed: Feed) -> Any:
+    value = feed.value
+    if isinstance(value, FileFeed):
+        return {"file": value.path}
+    if isinstance(value, GeneratedFeed):
+        return {value.kind: list(value.shape), **value.figures} | ({} if value.seed is None else {"seed": value.seed})
+    return {"tensor": tensor_document(make_constant(value))}

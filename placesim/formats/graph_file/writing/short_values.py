@@ -1,0 +1,114 @@
+"""Values as a person writes them: the shortest text that is read back as the same tensor, device or scalar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import yaml
+
+from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
+from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_document
+from placesim.ops.attributes import TensorValue
+
+_TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
+"""Those that a literal without `dtype` has."""
+MOST_NESTED = 64
+"""Elements of a tensor that is written as nested lists; larger ones are flat."""
+_PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def short_tensor(tensor: TensorValue) -> dict[str, Any]:
+    """`value`, and `dtype` and `shape` where the value does not say them."""
+    written = tensor_document(tensor)
+    value = literal_of(tensor)
+    if value is not None:
+        return {"value": value} if tensor.dtype in _TYPES_OF_LITERALS else {"value": value, "dtype": written["dtype"]}
+    if tensor.dtype is FLOAT:
+        written["value"] = shortest(written["value"])
+    short = {"value": written["value"], "shape": written["shape"]}
+    is_known = tensor.dtype in _TYPES_OF_LITERALS and tensor.array.size > 0 and not _has_words(written["value"])
+    return short if is_known else {**short, "dtype": written["dtype"]}
+
+
+def literal_of(tensor: TensorValue) -> Any:
+    """The tensor as nested lists, whose type is to be known otherwise; None for one that has no such form, or is large."""
+    dtype, array = tensor
+    if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
+        return None
+    if array.size > 1 and array.ndim and _is_filled(array):
+        return None
+    if dtype is STRING:
+        return _decoded(array.tolist())
+    if dtype.is_floating:
+        values = array.astype(np.float64)
+        if not np.isfinite(values).all():
+            return None
+        return shortest(array.tolist()) if dtype is FLOAT else values.tolist()
+    return array.tolist() if dtype is BOOL or dtype.is_integer else None
+
+
+def fill_of(tensor: TensorValue) -> Any:
+    """The one value that all elements have, as a literal; None where they differ."""
+    dtype, array = tensor
+    if not array.size or not (array.size == 1 or _is_filled(array)):
+        return None
+    return literal_of(TensorValue(dtype, array.reshape(-1)[:1].reshape(())))
+
+
+def _is_filled(array: np.ndarray[Any, Any]) -> bool:
+    flat = array.reshape(-1)
+    if array.dtype == object:
+        return all(item == flat[0] for item in flat.tolist())
+    return flat.tobytes() == flat[:1].tobytes() * array.size
+
+
+def _is_binary(array: np.ndarray[Any, Any]) -> bool:
+    try:
+        for item in array.reshape(-1).tolist():
+            item.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _decoded(value: Any) -> Any:
+    return list(map(_decoded, value)) if isinstance(value, list) else value.decode()
+
+
+def _has_words(value: Any) -> bool:
+    """Whether numbers are spelled as words (`nan`), which say no type, or bytes as a mapping."""
+    return any(map(_has_words, value)) if isinstance(value, list) else isinstance(value, str | dict)
+
+
+def short_device(device: str) -> str:
+    """`/job:ps/device:CPU:0` as people write it: `/job:ps/cpu:0`."""
+    return re.sub(r"/device:(CPU|GPU):", lambda found: f"/{found[1].lower()}:", device)
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+def flow_text(value: Any) -> str:
+    """A value on one line of YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow_text(key)}: {flow_text(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow_text, value)) + "]"
+    return _scalar(value.__class__, value, str(value) if isinstance(value, float) else "")
+
+
+@lru_cache(maxsize=65536)
+def _scalar(kind: type, value: Any, spelled: str) -> str:
+    """`kind` and `spelled` tell values apart that are equal as keys: 1 and True, 0.0 and -0.0."""
+    text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
+    if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
+        return str(value)
+    return text
+
+
+__all__ = ["fill_of", "flow_text", "literal_of", "short_device", "short_tensor"]

@@ -1,0 +1,382 @@
+"""A graph file's text as entries that can be given other devices; all else stays as it was written, comments too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from placesim.formats.graph_file.parsing.yaml_tree import pack_mark, resolve_plain
+
+Own = str | None | list[str | None]
+"""What an entry's `device` is: a text, null, or a list; `ABSENT` where it has none."""
+ABSENT = "\0absent"
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
+_ANCHOR = re.compile(r"(?<=[\s,\[{])&[^\s,\[\]{}]+\s+")
+_FIRST_KEYS = frozenset(("op", "name", "id", "variable", "initializer", "scope", "inputs", "shape", "dtype"))
+"""A node's `device` comes behind these, as people write it."""
+_STEP = 2
+"""Spaces that an expanded list is set in by."""
+
+
+class EntryRun(NamedTuple):
+    """Entries of a list, the first and the last of them by number, and the device of a scope around them."""
+
+    list: int
+    first: int
+    last: int
+    device: str
+
+
+class UneditableText(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
+    """A text of which an entry can't be changed where it stands."""
+
+
+class NodeEntry:
+    """An entry of `nodes` where it stands in the text; an alias of it is the same entry.
+
+    `children` are those of a scope, which several scopes may share by an alias, None of any other entry; `op` is a node's.
+    """
+
+    __slots__ = ("children", "is_colocated", "is_group", "mapping", "op", "own", "position")
+
+    def __init__(self, mapping: yaml.MappingNode, children: list[NodeEntry] | None) -> None:
+        self.mapping = mapping
+        self.children = children
+        self.position = pack_mark(mapping.start_mark)
+        self.op = _text(_value(mapping, "op"))
+        self.is_group = all(_value(mapping, key) is None for key in ("op", "nodes", "variable"))
+        self.is_colocated = _value(mapping, "colocate_with") is not None
+        self.own: Own = _device(_value(mapping, "device"))
+
+
+class Literals(NamedTuple):
+    """What an entry reads as literals: the full name of its node, and of each constant the full name and the type."""
+
+    entry: NodeEntry
+    name: str
+    constants: tuple[tuple[str, str], ...]
+
+
+class EditableText:
+    """A text and its entries.  Raises UneditableText for one whose nodes are not a list of mappings, or that YAML refuses."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            root = yaml.compose(text, Loader=_Loader)
+        except yaml.YAMLError:
+            raise UneditableText from None
+        if not isinstance(root, yaml.MappingNode):
+            raise UneditableText
+        self.root = root
+        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._lists: dict[int, list[NodeEntry]] = {}
+        self._entries: dict[int, NodeEntry] = {}
+        self._nodes: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._list_of: dict[NodeEntry, list[NodeEntry]] = {}
+        self.entries = self._list(_value(root, "nodes"))
+
+    def _list(self, node: Any) -> list[NodeEntry]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise UneditableText
+        found = self._lists.get(id(node))
+        if found is None:
+            number = len(self._nodes)
+            self._nodes.append(node)
+            found = self._lists[id(node)] = [self._entry(item) for item in node.value]
+            self._numbers[id(found)] = number
+            self._list_of.update((entry, found) for entry in found)
+        return found
+
+    def number(self, entries: list[NodeEntry]) -> int:
+        """Which of the text's lists it is; changes of devices leave that as it is."""
+        return self._numbers[id(entries)]
+
+    def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
+        """The list in which an entry stands."""
+        return self._list_of[entry]
+
+    def can_wrap(self, entries: list[NodeEntry]) -> bool:
+        """Whether some of the entries can be put into a scope of their own: each is in a line of its own."""
+        node = self._nodes[self.number(entries)]
+        return not node.flow_style and bool(entries) and all(entry.mapping in node.value for entry in entries[:1])
+
+    def _entry(self, node: Any) -> NodeEntry:
+        if not isinstance(node, yaml.MappingNode):
+            raise UneditableText
+        found = self._entries.get(id(node))
+        if found is None:
+            below = None if _value(node, "op") is not None else _value(node, "nodes")
+            found = self._entries[id(node)] = NodeEntry(node, None if below is None else self._list(below))
+        return found
+
+    @property
+    def initializers(self) -> set[int]:
+        """Where the entries stand that run the initializers of variables."""
+        return {entry.position for entry in self._entries.values() if _value(entry.mapping, "initializer") and entry.is_group}
+
+    # --- places in the text -----------------------------------------------------------------------------------------
+
+    def _offset(self, mark: Any) -> int:
+        return int(self._starts[mark.line] + mark.column)
+
+    def _alias(self, key: Any) -> tuple[int, int] | None:
+        """Where the alias stands that is a key's value; None where the value stands there itself."""
+        found = _ALIAS.match(self.text, self._offset(key.end_mark))
+        return None if found is None else found.span(1)
+
+    def _end(self, node: Any) -> int:
+        """Where a value's own text ends; a block's marks reach to what follows it."""
+        if isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">"):
+            return self._offset(node.end_mark)
+        if not isinstance(node, yaml.ScalarNode) and node.flow_style:
+            return self._offset(node.end_mark)
+        return len(self.text[: self._offset(node.end_mark)].rstrip())
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def with_devices(self, devices: Mapping[NodeEntry, Own]) -> str:
+        """The text in which these entries have these devices; `ABSENT` takes one away."""
+        return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
+
+    def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
+        """The text with another machine, where that is not None, and with these fields of its config; `ABSENT` drops one."""
+        changes: list[tuple[int, int, str]] = []
+        if devices is not None:
+            changes += self._set(self.root, "devices", devices)
+        given = _value(self.root, "config")
+        if isinstance(given, yaml.MappingNode) and given.value:
+            changes += [change for field, value in config.items() for change in self._set(given, field, value)]
+        elif config:
+            changes += self._set(self.root, "config", dict(config))
+        return self._changed(changes)
+
+    def with_placement(self, rows: Mapping[str, str | None]) -> str:
+        """The text in which nodes have devices by their names too, after those that it gives by name already."""
+        given = _value(self.root, "placement")
+        pairs = given.value if isinstance(given, yaml.MappingNode) else ()
+        merged = {str(key.value): _device_text(value) for key, value in pairs if key.value not in rows} | dict(rows)
+        if self.root.flow_style:
+            return self._changed(self._set(self.root, "placement", merged))
+        text = self._changed(self._set(self.root, "placement", ABSENT)).rstrip("\n")
+        return "\n".join([text, "placement:", *(f"  {_flow(name)}: {_flow(device)}" for name, device in merged.items()), ""])
+
+    def with_files(self, moved: Mapping[str, str]) -> str:
+        """The text with feeds of files by other paths."""
+        nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
+        # one that is read by an alias is there twice
+        changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
+        return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
+
+    def expanded(self, scopes: Sequence[NodeEntry]) -> str:
+        """The text in which these scopes have entries of their own where they had an alias of others'.
+
+        Raises UneditableText where none of them has one that can be written out.
+        """
+        changes = []
+        for scope in scopes:
+            key, value = next((key, value) for key, value in scope.mapping.value if key.value == "nodes")
+            alias = self._alias(key)
+            if alias is not None and not scope.mapping.flow_style:
+                changes.append((*alias, self._copy(value, key.start_mark.column)))
+        if not changes:
+            raise UneditableText
+        return self._changed(changes)
+
+    def with_constants(self, literals: Sequence[Literals]) -> str:
+        """The text in which literals that entries read are entries in front of them.
+
+        Raises UneditableText where they can't be told from the text.
+        """
+        return self._changed(change for known in literals for change in self._with_constants(known))
+
+    def _with_constants(self, literals: Literals) -> Iterator[tuple[int, int, str]]:
+        mapping = literals.entry.mapping
+        key, inputs = next(((key, value) for key, value in mapping.value if key.value == "inputs"), (None, None))
+        if not isinstance(inputs, yaml.SequenceNode) or self._alias(key) is not None:
+            raise UneditableText
+        items = [item for item in inputs.value if not isinstance(_scalar(item), str)]
+        if len(items) != len(literals.constants) or not self.can_wrap(self.list_with(literals.entry)):
+            raise UneditableText
+        own = _text(_value(mapping, "name"))
+        prefix = literals.name.removesuffix(own) if own is not None and literals.name.endswith(own) else None
+        lines = []
+        for item, (full, dtype) in zip(items, literals.constants, strict=True):
+            known = full if prefix is None else full.removeprefix(prefix)
+            start, end = self._offset(item.start_mark), self._end(item)
+            yield start, end, _flow(known)
+            # with a slash at its end a name is taken as it is
+            called = f"{full}/" if prefix is None else known
+            lines.append(f"{{op: Const, name: {_flow(called)}, dtype: {dtype}, value: {self.text[start:end]}}}")
+        first = self._offset(mapping.start_mark)
+        line = self._starts[mapping.start_mark.line]
+        indent = " " * (self.text.rindex("-", line, first) - line)
+        yield first, first, "".join(f"{line}\n{indent}- " for line in lines)
+
+    def _copy(self, node: Any, column: int) -> str:
+        """The text of a list, set in below a key in that column."""
+        if node.flow_style or not node.value:
+            start = self.text.index("[", self._offset(node.start_mark))
+            return self.text[start : self._end(node)]
+        first = node.value[0].start_mark
+        dash = self.text.rindex("-", self._starts[first.line], self._offset(first))
+        # what stands behind the last entry in its line comes along
+        end = self.text.find("\n", self._end(node))
+        # what is named in the list goes on to be called by that name
+        lines = _ANCHOR.sub("", self.text[dash : end if end >= 0 else len(self.text)]).split("\n")
+        was = dash - self._starts[first.line]
+        indent = " " * (column + _STEP)
+        return "".join(
+            f"\n{indent}{line[was:] if number else line}" if line.strip() else "\n" for number, line in enumerate(lines)
+        )
+
+    def wrapped(self, runs: Sequence[EntryRun]) -> str:
+        """See the function `wrap_runs`."""
+        lines = self.text.split("\n")
+        deeper, heads = [0] * len(lines), [[] for _ in lines]  # type: list[int], list[list[tuple[int, str]]]
+        for run in runs:
+            node = self._nodes[run.list]
+            first = node.value[run.first].start_mark
+            head = lines[first.line][: first.column]
+            column = len(head) - len(head.lstrip(" "))
+            end = self._end(node.value[run.last])
+            if head.strip() != "-" or self.text[end : end + 1] not in ("", "\n", "\r", " "):
+                raise UneditableText
+            # of scopes that begin in one line the outer one comes first
+            heads[first.line].append((column, run.device))
+            for number in range(first.line, self.text.count("\n", 0, end) + 1):
+                deeper[number] += 1
+        found = []
+        for line, inner, above in zip(lines, deeper, heads, strict=True):
+            for place, (column, device) in enumerate(sorted(above)):
+                indent = " " * (column + 2 * _STEP * (inner - len(above) + place))
+                found += [f"{indent}- device: {_flow(device)}", f"{indent}  nodes:"]
+            found.append(" " * (2 * _STEP * inner) + line if line.strip() else line)
+        return "\n".join(found)
+
+    def _set(self, mapping: yaml.MappingNode, name: str, value: Any) -> Iterator[tuple[int, int, str]]:
+        """The changes that give a mapping's key another value, or take it away."""
+        rows = mapping.value
+        place = next((number for number, (key, _) in enumerate(rows) if key.value == name), None)
+        if place is None:
+            if value != ABSENT:
+                yield self._inserted(mapping, name, value)
+            return
+        key, old = rows[place]
+        alias = self._alias(key)
+        if value != ABSENT:
+            start, end = alias or (self._offset(old.start_mark), self._end(old))
+            if alias is None and self.text[start] == "&":  # others read it by that name
+                start = re.compile(r"&\S+\s*").match(self.text, start).end()  # type: ignore[union-attr]
+            yield start, end, _json(value) if key.style == '"' else _flow(value)
+            return
+        start, end = self._offset(key.start_mark), alias[1] if alias else self._end(old)
+        if place + 1 < len(rows):
+            yield start, self._offset(rows[place + 1][0].start_mark), ""
+        elif mapping.flow_style:
+            yield self.text.rindex(",", 0, start) if place else start, end, ""
+        else:
+            yield len(self.text[:start].rstrip()), end, ""
+
+    def _inserted(self, mapping: yaml.MappingNode, name: str, value: Any) -> tuple[int, int, str]:
+        rows = mapping.value
+        if not rows:
+            raise UneditableText
+        is_quoted = rows[0][0].style == '"'
+        pair = f'"{name}": {_json(value)}' if is_quoted else f"{name}: {_flow(value)}"
+        if mapping.flow_style and "nodes" not in {key.value for key, _ in rows}:
+            brace = self._offset(mapping.end_mark) - 1
+            before = self.text[:brace].rstrip()
+            if "#" in before[before.rfind("\n") + 1 :]:  # it may be a comment
+                raise UneditableText
+            at = len(before)
+            return at, at, f" {pair}" if before.endswith(",") else f", {pair}"
+        follower = next((key for key, _ in rows if key.value not in _FIRST_KEYS), rows[-1][0])
+        if mapping is self.root:
+            follower = next((key for key, _ in rows if key.value == "nodes"), follower)
+        at = self._offset(follower.start_mark)
+        return at, at, f"{pair}, " if mapping.flow_style else f"{pair}\n{' ' * follower.start_mark.column}"
+
+    def _changed(self, changes: Iterator[tuple[int, int, str]] | Any) -> str:
+        found, pieces = 0, []
+        for start, end, piece in sorted(changes):
+            if start < found:
+                raise UneditableText
+            pieces += [self.text[found:start], piece]
+            found = end
+        return "".join([*pieces, self.text[found:]])
+
+
+def wrap_runs(text: str, runs: Sequence[EntryRun]) -> str:
+    """The text with runs of entries in scopes of their own.  Raises UneditableText where an entry shares its line with
+    another."""
+    if not runs:
+        return text
+    return EditableText(text).wrapped(runs)
+
+
+def _scalar(node: Any) -> Any:
+    if not isinstance(node, yaml.ScalarNode):
+        return None
+    return resolve_plain(node.value) if not node.style else node.value
+
+
+def _scalars_of_files(node: Any) -> Iterator[Any]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == "file" and isinstance(value, yaml.ScalarNode):
+                yield value
+            else:
+                yield from _scalars_of_files(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _scalars_of_files(item)
+
+
+def _value(mapping: yaml.MappingNode, name: str) -> Any:
+    """A key's value, its own or one that is merged; None where there is none."""
+    merged: list[Any] = []
+    for key, value in mapping.value:
+        if isinstance(key, yaml.ScalarNode) and key.value == name:
+            return value
+        if isinstance(key, yaml.ScalarNode) and key.value == "<<":
+            merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+    found = (_value(source, name) for source in merged if isinstance(source, yaml.MappingNode))
+    return next((value for value in found if value is not None), None)
+
+
+def _text(node: Any) -> str | None:
+    return node.value if isinstance(node, yaml.ScalarNode) else None
+
+
+def _device(node: Any) -> Own:
+    if node is None:
+        return ABSENT
+    if isinstance(node, yaml.SequenceNode):
+        return [_device_text(item) for item in node.value]
+    return _device_text(node)
+
+
+def _device_text(node: Any) -> str | None:
+    if not isinstance(node, yaml.ScalarNode):
+        raise UneditableText
+    value = resolve_plain(node.value) if not node.style else node.value
+    if value is not None and not isinstance(value, str):
+        raise UneditableText
+    return value
+
+
+def _flow(value: Any) -> str:
+    text = yaml.dump(value, default_flow_style=True, width=1 << 30, sort_keys=False)
+    return str(text).removesuffix("...\n").rstrip("\n")
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value)

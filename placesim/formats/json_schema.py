@@ -1,0 +1,67 @@
+"""The words of a JSON Schema (draft 2020-12), and which JSON a reader of ours takes, found out by asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from placesim.core.errors import GraphBuildError
+from placesim.formats.problems import InvalidValue
+
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+BOOLEAN: Schema = {"type": "boolean"}
+_SAMPLES: Mapping[str, tuple[Any, ...]] = {
+    "boolean": (True,),
+    "integer": (1,),
+    "number": (0.5,),
+    "string": ("x", "4MiB", "5ms", "10%", "GPU:0"),
+    "array": ([], ["x"]),
+    "object": ({},),
+}
+"""For each type of JSON what may stand for it: a type is taken where one of its values is."""
+
+
+def integer_schema(low: int, high: int) -> Schema:
+    """Whole numbers within bounds."""
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def one_of_words(words: Iterable[str]) -> Schema:
+    return {"enum": list(words)}
+
+
+def union_schema(*schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas)}
+
+
+def list_schema(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
+    """A mapping of these keys and no others."""
+    found: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return found | ({"required": list(required)} if required else {})
+
+
+def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
+    """A mapping of these keys, each with what is known of its values; any value where nothing is."""
+    return closed_schema({key: known.get(key, {}) for key in keys}, required)
+
+
+def accepted_schema(read: Callable[[Any], Any]) -> Schema:
+    """The types of JSON that a reader does not refuse; it refuses by Wrong, GraphBuildError, or by giving None."""
+    types = [name for name, samples in _SAMPLES.items() if any(_takes(read, sample) for sample in samples)]
+    if "number" in types and "integer" in types:
+        types.remove("integer")
+    return {"type": types[0] if len(types) == 1 else types}
+
+
+def _takes(read: Callable[[Any], Any], sample: Any) -> bool:
+    try:
+        return read(sample) is not None
+    except (InvalidValue, GraphBuildError):
+        return False

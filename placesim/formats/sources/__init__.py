@@ -1,0 +1,1 @@
+"""Sources of graphs: files of all formats, mappings, builders, scripts and the examples."""

@@ -1,0 +1,363 @@
+"""Whatever holds a graph -> a graph file: YAML, JSON, a mapping, or TensorFlow's own files, told apart by their content.
+
+A Python script, which its name tells, is run in a process of its own, and what it built is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from placesim.core.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
+from placesim.core.files.reader import is_stream, read_stream_path
+from placesim.core.suggestions import did_you_mean
+from placesim.formats.sources.graph_builder import GraphBuilder
+from placesim.machine.options import SimulationOptions
+
+if TYPE_CHECKING:
+    from placesim.formats.onnx.reader import OnnxFile
+    from placesim.formats.recognition import FileKind
+    from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
+    from placesim.formats.tensorflow.reader import TensorFlowFile
+    from placesim.graph.session_steps import GraphFile, GraphStep
+    from placesim.ops.registry import Registry
+
+    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGraph:
+    """A graph file, or why it could not be read; feeds from files are relative to `directory`.
+
+    `folder` is the graph's own, all of which it may read: that of its file, or a SavedModel's directory.
+
+    `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
+    TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
+    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has;
+    `onnx` is what was read of an ONNX model.
+    """
+
+    file: GraphFile | None
+    directory: Path
+    error: PlacesimError | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, int] | None = None
+    needs_fetch: str = ""
+    folder: Path = Path()
+    text: str | None = None
+    signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
+    onnx: OnnxFile | None = None
+
+
+def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
+    """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
+    place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
+    directory = Path() if place is None else place.parent
+    folder = place if place is not None and os.path.isdir(place) else directory
+    try:
+        loaded = _with_devices(_load(source, name, directory, options or SimulationOptions()), options or SimulationOptions())
+        return replace(loaded, folder=folder)
+    except PlacesimError as error:
+        return LoadedGraph(None, directory, error)
+
+
+def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions) -> LoadedGraph:
+    from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
+    from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+    from placesim.formats.recognition import Format, is_script, recognise
+
+    registry = _registry_of(options)
+    if isinstance(source, GraphBuilder):
+        _check_release(source, options)
+        return _loaded(source.graph_file(), directory, options)
+    if isinstance(source, Mapping):
+        return _loaded(graph_file_from_mapping(source, name or "<mapping>", registry), directory, options)
+    if isinstance(source, str | Path):
+        file = name or str(source)
+        if os.path.isdir(source):
+            _check_directory(Path(source))
+            return _load_tensorflow(str(source), None, None, options, directory)
+        content: str | bytes = run_script(source, options) if is_script(source) else read_bytes(source)
+    elif not hasattr(source, "read"):
+        got = type(source).__name__
+        raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
+    else:
+        file = name or str(getattr(source, "name", "<stream>"))
+        content = read_stream(source, file)
+    if not isinstance(content, str):
+        kind = recognise(content)
+        if kind.format is Format.SCRIPT_GRAPH:
+            from placesim.formats.script_graph import read_script_graph
+
+            return _loaded(read_script_graph(content, registry), directory, options)
+        if kind.format is Format.ONNX:
+            return _load_onnx(content, file, directory, options)
+        if kind.format is not Format.GRAPH_FILE:
+            return _load_tensorflow(file, content, kind, options, directory)
+    text = content if isinstance(content, str) else decode_utf8(content, file)
+    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+
+
+def _registry_of(options: SimulationOptions) -> Registry | None:
+    """That of the release which the options name; None where the file may say."""
+    if options.tensorflow is None:
+        return None
+    from placesim.ops.registry import load_registry
+
+    return load_registry(options.release.name)
+
+
+def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
+    """UsageError for another release than the one whose nodes a builder makes."""
+    if options.tensorflow is not None and options.release is not builder.release:
+        raise UsageError(
+            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"or a GraphBuilder(tensorflow='{options.release.name}')"
+        )
+
+
+def _check_directory(directory: Path) -> None:
+    from placesim.formats.recognition import find_model_file
+
+    if find_model_file(directory) is None:
+        message = "cannot read the graph: got a directory without saved_model.pb, expected a graph file or a SavedModel"
+        raise GraphFileError((Problem(Location(str(directory), 0, 0), message),))
+
+
+def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
+    """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
+    try:
+        return read_stream_path(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        message = f"cannot read the file: got '{reason}', expected a readable {what}{near}"
+        raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def _nearest_file(path: str | Path) -> str:
+    """`; did you mean 'graphs/towers.yaml'?` where a file of nearly that name lies in the folder."""
+    folder, name = os.path.split(path)
+    try:
+        near = did_you_mean(name, sorted(os.listdir(folder or ".")))
+    except OSError:
+        return ""
+    return near.replace("'", f"'{os.path.join(folder, '')}", 1)
+
+
+def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
+    """Run a Python script as far as `options` say; what it built, as bytes that `load` reads.
+
+    `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
+    """
+    from placesim.formats.sources.scripts import record_script
+
+    _check_no_model(options, "a Python script")
+    _check_no_onnx(options, "a Python script")
+    read_bytes(path)
+    return record_script(path, options, tell)
+
+
+def read_stream(stream: IO[Any], name: str) -> Any:
+    """What is left in an open file.  Raises GraphFileError where it cannot be read, such as a standard input that is closed."""
+    try:
+        return stream.read()
+    except OSError as error:
+        message = f"cannot read it: got '{error.strerror or error}', expected a readable graph file"
+        raise GraphFileError((Problem(Location(name, 0, 0), message),)) from None
+
+
+def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[tuple[str, LoadedGraph]]:
+    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out.
+
+    What is wrong with the file or with one of its lines is in the results.
+    """
+    try:
+        lines = list(named_lines(path))
+    except PlacesimError as error:
+        yield path, LoadedGraph(None, Path(), error)
+        return
+    for name, line in lines:
+        yield name, load_line(path, name, line, options)
+
+
+def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """The lines of a `.jsonl` file that are not empty, each with its name.  Raises GraphFileError where it can't be read."""
+    lines = read_bytes(path).splitlines()
+    return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def load_line(path: str, name: str, line: bytes, options: SimulationOptions | None = None) -> LoadedGraph:
+    """The graph file that a line of a `.jsonl` file is; its folder is that file's."""
+    from io import BytesIO
+
+    return replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
+
+
+# --- what is read as often as it takes -------------------------------------------------------------------------------
+
+
+def kept_source(source: Any, options: SimulationOptions) -> Any:
+    """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
+    if not hasattr(source, "read"):
+        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+        return run_script(source, options) if is_path and str(source).endswith(".py") else source
+    data = source.read()
+    return data.encode() if isinstance(data, str) else data
+
+
+def source_again(kept: Any) -> Any:
+    """A source to load, of what was kept."""
+    from io import BytesIO
+
+    return BytesIO(kept) if isinstance(kept, bytes) else kept
+
+
+def source_name(source: Any) -> str:
+    """What reports call a graph."""
+    if isinstance(source, GraphBuilder):
+        return source.name
+    if isinstance(source, Mapping):
+        return "<mapping>"
+    return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)
+
+
+# --- files of ours --------------------------------------------------------------------------------------------------
+
+
+def _loaded(file: GraphFile, directory: Path, options: SimulationOptions) -> LoadedGraph:
+    _check_no_model(options, "a graph file")
+    _check_no_onnx(options, "a graph file")
+    if options.initial_checkpoint is not None:
+        from placesim.formats.tensorflow.restoring import add_checkpoint_values
+
+        file = add_checkpoint_values(file, options.initial_checkpoint)
+    return LoadedGraph(file, directory)
+
+
+def _check_no_model(options: SimulationOptions, got: str) -> None:
+    """UsageError for options that choose among what a model holds."""
+    for option, value in (("tag", options.tags), ("signature", options.signature)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
+
+
+def _check_no_onnx(options: SimulationOptions, got: str) -> None:
+    """UsageError for options of ONNX models."""
+    for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
+
+
+def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
+    """The same under `clear_devices` and `device`; UsageError for a pattern that no node has."""
+    patterns = options.device_patterns
+    file = loaded.file
+    if file is None or not (options.clear_devices or patterns):
+        return loaded
+    from placesim.formats.device_annotations import clear_devices, set_devices
+    from placesim.graph.node_patterns import find_matching_names
+
+    graph = file.graph
+    for pattern, device in patterns:
+        if not find_matching_names(pattern, graph):
+            got = f"got --device '{pattern}={device}'"
+            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
+            raise UsageError(
+                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
+            )
+    if options.clear_devices:
+        file = clear_devices(file)
+    if patterns:
+        file = set_devices(file, [(pattern, _device_text(pattern, device)) for pattern, device in patterns])
+    return replace(loaded, file=file)
+
+
+def _device_text(pattern: str, device: str) -> str:
+    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    from placesim.machine.device_names import format_spec, parse_python_spec
+
+    try:
+        return format_spec(parse_python_spec(device))
+    except GraphBuildError as error:
+        raise UsageError(f"{error.message} (in --device '{pattern}={device}')") from None
+
+
+# --- models of ONNX -------------------------------------------------------------------------------------------------
+
+
+def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOptions) -> LoadedGraph:
+    from placesim.formats.onnx.devices import layer_rules
+    from placesim.formats.onnx.reader import read_onnx
+
+    _check_no_model(options, "an ONNX model")
+    if options.checkpoint is not None:
+        raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
+    layers = None if options.clear_devices else layer_rules(options.layer_assignment)
+    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
+    return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
+
+
+# --- TensorFlow's own files -----------------------------------------------------------------------------------------
+
+
+def _load_tensorflow(
+    name: str, content: bytes | None, kind: FileKind | None, options: SimulationOptions, directory: Path
+) -> LoadedGraph:
+    from placesim.formats.recognition import Format
+    from placesim.formats.tensorflow.reader import read_tensorflow_file
+
+    _check_no_onnx(options, "a file of TensorFlow's")
+    found = read_tensorflow_file(
+        name,
+        data=content,
+        tags=options.tags,
+        signature_name=options.signature,
+        checkpoint=options.initial_checkpoint,
+        registry=_registry_of(options),
+        kind=kind,
+    )
+    if options.tags and found.format is not Format.SAVED_MODEL:
+        raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
+    meta_graph = found.meta_graph
+    if options.signature is not None and meta_graph is None:
+        raise UsageError(f"--signature has no meaning here: got {found.format.value}, expected a model with signatures")
+    file = found.file
+    needs_fetch = ""
+    signatures: Mapping[str, ModelSignature] = {}
+    if meta_graph is not None:
+        signatures = meta_graph.signatures
+        file = replace(file, steps=_steps_of(found, meta_graph, not file.initial_values))
+        needs_fetch = "" if found.outputs else _known_signatures(meta_graph)
+    return LoadedGraph(
+        file, directory, None, found.inputs, found.outputs, found.annotations, needs_fetch, signatures=signatures
+    )
+
+
+def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
+    """What a loader runs once, then the signature.
+
+    Where no values came with the model, its variables' own initializers run first.
+    """
+    from placesim.graph.session_steps import Feed, Fetch, GraphStep
+
+    steps = []
+    ids = meta_graph.file.graph.ids
+    if initialises:
+        initializers = [use.initializer.removeprefix("^").partition(":")[0] for use in meta_graph.variables]
+        steps.append(GraphStep(tuple(Fetch(name) for name in dict.fromkeys(initializers) if name in ids)))
+    if found.init_op:
+        feeds = tuple(Feed(tensor, path) for tensor, path in found.asset_feeds.items())
+        steps.append(GraphStep((Fetch(found.init_op),), feeds))
+    if found.outputs:
+        steps.append(GraphStep(tuple(Fetch(tensor, label=argument) for argument, tensor in found.outputs.items())))
+    return tuple(step for step in steps if step.fetches)
+
+
+def _known_signatures(meta_graph: MetaGraph) -> str:
+    known = ", ".join(f"'{name}'" for name in meta_graph.signatures) or "none"
+    return f"nothing to run: got a model and no signature, expected --fetch or --signature; its signatures: {known}"

@@ -1,0 +1,127 @@
+"""A Python script -> what it built: it runs in a process of its own, in which `tensorflow` is answered by `placesim.tf1`.
+
+No code of the script's runs in the process that asks: what it built comes back as bytes (`formats/script_graph`), and how it
+ended as plain values.  It runs with its user's rights, as any program does.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from placesim.core.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
+from placesim.machine.options import SimulationOptions
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
+from placesim.tf1.running.process import main; main()"
+"""What the process begins with: the package as it is here, and nothing else of ours on the path."""
+_PACKAGE_PARENT = str(Path(__file__).parents[3])
+_END_SECONDS = 1.0
+
+
+class ScriptFailedError(PlacesimError):
+    """An exception that a script did not catch, by the name of its class."""
+
+    def __init__(self, kind: str, message: str, location: Location) -> None:
+        super().__init__(message, location=location)
+        self.kind = kind
+
+    @property
+    def type_name(self) -> str:
+        return self.kind
+
+
+class ScriptRefusedError(ScriptFailedError):
+    """One that TensorFlow raises."""
+
+    exit_code = 1
+
+
+def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    """The command line of a process that runs a script; `job` says what for, in plain values."""
+    return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
+
+
+MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link", "environment")
+"""What a script sees of the options that its graph is asked for with: the machine."""
+
+
+def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
+    """Run a script on the machine of the options as far as their `until` says, and give what it built by then.
+
+    What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
+    script's, DeadlineExceededError after `timeout` seconds, and UnavailableError where its process is lost.
+    """
+    with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
+        answer = Path(folder, "answer")
+        machine = {name: value for name in MACHINE_OPTIONS if (value := getattr(options, name)) is not None}
+        job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
+        code = _run(script_command(path, job, options.arguments), path, options.timeout)
+        data = _read(answer)
+    if data is None:
+        raise _ended(path, code)
+    head, _, graph = data.partition(b"\n")
+    said = json.loads(head)
+    if "error" in said:
+        _fail(said["error"])
+    if tell is not None:
+        tell(said["told"])
+    return graph
+
+
+def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
+    """The exit code of the script's process, which is ended where this one is interrupted."""
+    sys.stdout.flush()
+    process = subprocess.Popen(command, stdout=_standard_error())
+    try:
+        import placesim.formats.script_graph  # noqa: F401 - while the script starts: what it builds is read with this
+
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        message = f"Timed out waiting for {path}: it has run for {timeout:g} seconds"
+        raise DeadlineExceededError(message) from None
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+            process.kill()
+            process.wait()
+
+
+def _standard_error() -> int:
+    """Where what a script prints goes, so that standard output holds the result alone."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):  # a test or a notebook has its own
+        return subprocess.DEVNULL
+
+
+def _read(answer: Path) -> bytes | None:
+    try:
+        return answer.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _ended(path: str | Path, code: int) -> PlacesimError:
+    """For a script whose process gave no answer."""
+    if code < 0:
+        return UnavailableError(f"the process of {path} has ended with signal {-code}, perhaps for want of memory")
+    found = ScriptFailedError("SystemExit", str(code), Location(str(path), 0, 0))
+    found.help = ("it has built no graph; what the script itself is to be told follows `--`",)
+    return found
+
+
+def _fail(error: Mapping[str, Any]) -> NoReturn:
+    """Raise what became of a script."""
+    kind = ScriptRefusedError if error["raised_by_tensorflow"] else ScriptFailedError
+    found = kind(error["kind"], error["message"], Location(error["file"], error["line"], error["column"]))
+    found.help = tuple(error["help"])
+    raise found

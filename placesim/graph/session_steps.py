@@ -1,0 +1,124 @@
+"""What a graph file asks for beside its nodes: config, inventory and session steps, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from placesim.core.errors import Location
+from placesim.graph.graph import Graph, NodeDef
+from placesim.machine.gpu_options import GpuOptions
+from placesim.machine.inventory import TaskInventory
+from placesim.machine.links import NO_LINKS, MachineLinks
+
+
+class Feed(NamedTuple):
+    """A tensor that a step is given: `value` is a literal, an array, or a `GeneratedFeed` or `FileFeed` value."""
+
+    tensor: str
+    value: Any
+    location: int = 0
+
+
+class FileFeed(NamedTuple):
+    """A feed read from a `.npy` file, relative to the graph file."""
+
+    path: str
+
+
+class GeneratedFeed(NamedTuple):
+    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
+
+    `figures` are `mean` and `stddev` of the one, `minval` and `maxval` of the other, as far as they were given.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    seed: int | None = None
+    figures: Mapping[str, float] = MappingProxyType({})
+
+
+class Fetch(NamedTuple):
+    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target, and so is `^x`.
+
+    `label` is what the result is called where that is not its name.
+    """
+
+    name: str
+    location: int = 0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStep:
+    """One session step; `nodes` are added to the graph before it (extending the session)."""
+
+    fetches: tuple[Fetch, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    repeat: int = 1
+    nodes: tuple[NodeDef, ...] = ()
+
+
+class ThreadPoolOptions(NamedTuple):
+    """An entry of `session_inter_op_thread_pool`."""
+
+    num_threads: int = 0
+    global_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults.
+
+    `gpu_options_location` is where a file says its `gpu_options`.  Two are none of its own: `memory_limit`, the bytes that a
+    run may allocate, None for what the machine has free; and `fuses_ops`, whether ops may be computed together.
+    """
+
+    allow_soft_placement: bool = False
+    log_device_placement: bool = False
+    device_count: tuple[tuple[str, int], ...] = ()
+    device_filters: tuple[str, ...] = ()
+    intra_op_parallelism_threads: int = 0
+    inter_op_parallelism_threads: int = 0
+    use_per_session_threads: bool = False
+    session_inter_op_thread_pool: tuple[ThreadPoolOptions, ...] = ()
+    operation_timeout_in_ms: int = 0
+    gpu_options: GpuOptions = field(default_factory=GpuOptions)
+    place_pruned_graph: bool = False
+    do_constant_folding: bool = False
+    master: str = ""
+    memory_limit: int | None = None
+    fuses_ops: bool = True
+    gpu_options_location: Location | None = field(default=None, compare=False)
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """`operation_timeout_in_ms`, or None where that is no limit."""
+        return self.operation_timeout_in_ms / 1000 if self.operation_timeout_in_ms > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """Everything a file says.
+
+    `steps` is None where the file names none (then every sink is fetched); `each_step` are those of a script one by one, where
+    what was fed to repetitions differs, for who computes them; `inventory` is None where it has no `devices`.  `is_raw`
+    says that the nodes are a GraphDef's; `initial_values` are variables' values by name that came with a saved model; `rest`
+    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one; `doubts` are
+    what may not be meant, each with its place.
+    """
+
+    name: str
+    graph: Graph
+    description: str = ""
+    inventory: tuple[TaskInventory, ...] | None = None
+    links: MachineLinks = NO_LINKS
+    config: Config = field(default_factory=Config)
+    steps: tuple[GraphStep, ...] | None = None
+    initial_values: dict[str, Any] = field(default_factory=dict)
+    is_raw: bool = False
+    rest: bytes = b""
+    each_step: tuple[GraphStep, ...] | None = None
+    doubts: tuple[str, ...] = ()

@@ -1,0 +1,191 @@
+"""What a graph needs of its devices' memory, and what it would take to fit: one record, of which reports are readings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+from placesim.core.errors import PlacesimError
+from placesim.machine.gpu_models import GpuModel
+from placesim.runtime.accounting.usage import DeviceUsage, Holder
+
+VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
+KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
+"""What holds a buffer: a variable, a constant's kernel, tensors of the step, or the device's own scratch space."""
+
+
+class DeviceMemory(NamedTuple):
+    """One device: what it held, up to where it ran out; where it did, what it would hold without limits.
+
+    `fragmentation` is that of the free memory at the peak: the share outside the largest free chunk, NaN where nothing is free,
+    None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has
+    TensorFlow's lines then, or else at the peak, where they were asked for.
+    """
+
+    usage: DeviceUsage
+    needed: DeviceUsage
+    fragmentation: float | None
+    dump: tuple[str, ...] = ()
+    asked: int = 0
+    free: int = 0
+
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether it ran out although enough was free."""
+        return 0 < self.asked <= self.free
+
+    @property
+    def room(self) -> int | None:
+        """Bytes that the limit leaves beside what is needed: negative where they are missing, None without a limit."""
+        return None if self.usage.limit is None else self.usage.limit - self.needed.peak
+
+
+class SmallestGpu(NamedTuple):
+    """The model of the catalogue with the least memory on which it would fit, and its limit in bytes."""
+
+    model: GpuModel
+    limit: int
+
+
+@dataclass(frozen=True)
+class MemoryStudy:
+    """What was found out about a graph's memory.
+
+    `error` is TensorFlow's, where it runs out.  `batch` is the first dimension that was asked for, or the largest that fits
+    where that was searched (`is_searched`; None where any fits).  `smallest_gpu` is None where no model would do, or GPUs were
+    not used; `has_gpus` says that they were, and that another model may take their place.  `growth` is the `allow_growth` with
+    which the outcome would be the opposite, None where there is none.  `order` are the scopes that would have to run one after
+    another for it to fit; empty where that would not do, or it fits anyway.  `assumptions` say what was taken for what is not
+    known.
+    """
+
+    name: str
+    devices: tuple[DeviceMemory, ...]
+    error: PlacesimError | None = None
+    batch: int | None = None
+    is_searched: bool = False
+    is_executed: bool = False
+    has_gpus: bool = False
+    smallest_gpu: SmallestGpu | None = None
+    growth: bool | None = None
+    order: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not counted, as sentences."""
+        if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
+            return ("what kernels take on a GPU for themselves (cuDNN's workspaces) is not counted",)
+        return ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether no device ran out."""
+        return self.error is None
+
+
+# --- who holds it ---------------------------------------------------------------------------------------------------
+
+
+class Holding(NamedTuple):
+    """Buffers that were in use at a peak, of one kind, and in one scope where there are several.
+
+    `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind; with `*` at its end where
+    other rows have the largest of them.  `since` is the node that
+    made the first, `until` the one after which the last was freed; empty where that stays.
+    """
+
+    kind: str
+    name: str
+    number: int
+    size: int
+    requested: int
+    since: str
+    until: str
+
+
+def kind_of(holder: Holder) -> str:
+    """One of KINDS."""
+    word = holder.kept.partition(" ")[0]
+    return word if word in KINDS else STEP
+
+
+def name_of(holder: Holder) -> str:
+    """Whose it is: a variable's name, else the node's that asked for it."""
+    kind, _, name = holder.kept.partition(" ")
+    return name if kind == VARIABLE else holder.node
+
+
+def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
+    """At most `limit` rows, the largest first.
+
+    The kinds come first; then the largest scope is opened, again and again: into all that is in it where that has room, else
+    into the largest of it and the rest.
+    """
+    groups = [
+        _Group(kind, "", [holder for holder in holders if kind_of(holder) == kind])
+        for kind in KINDS
+        if any(kind_of(holder) == kind for holder in holders)
+    ]
+    closed: list[_Group] = []
+    while groups:
+        groups.sort(key=_Group.order)
+        group = groups.pop()
+        parts = group.parts()
+        if len(parts) < 2:
+            closed.append(group)
+        elif len(closed) + len(groups) + len(parts) <= limit:
+            groups += parts
+        elif len(closed) + len(groups) + 2 <= limit:
+            parts.sort(key=_Group.order)
+            groups += [parts[-1], group.rest(parts[:-1])]
+        else:
+            closed.append(group)
+    found = [group.holding() for group in closed]
+    return sorted(found, key=lambda holding: (-holding.size, holding.name))[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Buffers of one kind, all in the scope `name`, or a single one of that name; empty for all, `is_rest` for the others."""
+
+    kind: str
+    name: str
+    members: list[Holder]
+    is_rest: bool = False
+
+    def order(self) -> tuple[int, str]:
+        return sum(holder.size for holder in self.members), self.name
+
+    def scope(self) -> str:
+        """The innermost scope that holds all of them."""
+        names = list(map(name_of, self.members))
+        first, last = min(names), max(names)  # what these two begin with all others do
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+        return first[:shared].rpartition("/")[0]
+
+    def rest(self, parts: Sequence[_Group]) -> _Group:
+        return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
+
+    def parts(self) -> list[_Group]:
+        """The scopes and the single buffers of which the scope that holds them consists."""
+        start = len(scope) + 1 if (scope := self.scope()) else 0
+        found: dict[tuple[str, int], list[Holder]] = {}
+        for number, holder in enumerate(self.members):
+            whose = name_of(holder)
+            end = whose.find("/", start)
+            found.setdefault((whose, number) if end < 0 else (whose[:end], -1), []).append(holder)
+        return [_Group(self.kind, name, members) for (name, _), members in found.items()]
+
+    def holding(self) -> Holding:
+        first = min(self.members, key=lambda holder: holder.made)
+        stays = next((holder for holder in self.members if holder.freed is None), None)
+        last = stays or max(self.members, key=lambda holder: holder.freed or 0)
+        name = name_of(first)
+        if len(self.members) > 1:
+            scope = self.name if self.is_rest else self.scope()
+            name = (f"{scope}/" if scope else "") + "*" * self.is_rest
+        sizes = sum(holder.size for holder in self.members), sum(holder.requested for holder in self.members)
+        return Holding(self.kind, name, len(self.members), *sizes, first.since, last.until)

@@ -1,0 +1,106 @@
+"""What `place --format json` or `run --format json` wrote -> a snapshot, so that a placement can be kept beside a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from placesim.core.errors import GraphFileError, Location, Problem
+from placesim.core.escaping import escape_line
+from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
+from placesim.inspection.written_reports import (
+    BYTES,
+    BYTES_OR_NONE,
+    DEVICE,
+    TEXT,
+    TEXT_OR_NONE,
+    WrongPartError,
+    checked,
+    checked_rows,
+    read_document,
+    refusal,
+)
+from placesim.machine.inventory import Device
+from placesim.runtime.sessions.outcome import TransferRow
+
+_KEYS = ("placements", "devices", "transfers", "error")
+
+
+_SCHEMA = {
+    # part, the kinds of a row's keys; keys that are not read are not looked at
+    "devices": {"name": DEVICE, "type": TEXT, "memory_limit": BYTES, "physical_device_desc": TEXT},
+    "placements": {"node": TEXT, "op": TEXT, "device": DEVICE, "requested": TEXT},
+    "transfers": {
+        "tensor": TEXT,
+        "src": DEVICE,
+        "dst": DEVICE,
+        "bytes": BYTES_OR_NONE,
+        "send": TEXT,
+        "send_op": TEXT,
+        "recv": TEXT,
+        "recv_op": TEXT,
+    },
+    "error": {"type": TEXT, "message": TEXT, "node": TEXT_OR_NONE, "location": TEXT_OR_NONE},
+}
+
+
+def read_baseline(data: bytes, name: str) -> Snapshot | None:
+    """The snapshot of a written report; None where the text is something else.
+
+    Raises GraphFileError for a report that is damaged.
+    """
+    document = read_document(data, _KEYS)
+    if document is None:
+        return None
+    return baseline_snapshot(document, name)
+
+
+def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], transfers: Sequence[TransferRow]) -> None:
+    """Every device that something is on, or goes between, is one of the report's."""
+    used = [(f"placements[{i}].device", row["device"]) for i, row in enumerate(placements)]
+    for i, row in enumerate(transfers):
+        used += [(f"transfers[{i}].src", row.src), (f"transfers[{i}].dst", row.dst)]
+    for at, name in used:
+        if name not in names:
+            raise refusal(at, name, "one of the report's devices")
+
+
+def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The body that a node stands in, and what lowering made it of: only such nodes have these keys."""
+    given = [row.get(key, "") for key in ("body", "lowered_from")]
+    for key, value in zip(("body", "lowered_from"), given, strict=True):
+        if not isinstance(value, str):
+            raise refusal(f"placements[{index}].{key}", value, TEXT.expected)
+    body, lowered_from = map(escape_line, given)
+    return body, lowered_from
+
+
+def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:
+    texts = document.get("warnings", [])
+    if not isinstance(texts, list):
+        raise refusal("warnings", texts, "a list")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise refusal(f"warnings[{i}]", text, TEXT.expected)
+    return tuple(map(escape_line, texts))
+
+
+def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
+    """A report's JSON object as a snapshot; GraphFileError where a part of it is missing or of the wrong type."""
+    try:
+        devices = tuple(Device(**row) for row in checked_rows(document, "devices", _SCHEMA["devices"]))
+        placements = checked_rows(document, "placements", _SCHEMA["placements"])
+        rows = list(zip(placements, map(_origin, range(len(placements)), document["placements"]), strict=True))
+        transfers = tuple(TransferRow(**row) for row in checked_rows(document, "transfers", _SCHEMA["transfers"]))
+        _check_listed({device.name for device in devices}, placements, transfers)
+        error = document.get("error")
+        failure = None if error is None else ReportedError(**checked(error, _SCHEMA["error"], "error"))
+        warnings = _warnings(document)
+    except WrongPartError as problem:
+        message = f"not a report as `place --format json` writes it: {problem}"
+        raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
+    # a graph that grew was placed again: what came last holds
+    nodes = {
+        row["node"]: PlacedNode(row["node"], row["op"], row["device"], row["requested"], None, *beside) for row, beside in rows
+    }
+    return Snapshot(name, devices, tuple(nodes.values()), transfers, warnings, failure)

@@ -1,0 +1,93 @@
+"""Parts of a JSON document that a command wrote, checked as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from placesim.core.escaping import escape_line
+from placesim.machine.device_names import parse_runtime_name
+
+_MOST_SHOWN = 60
+_MOST = 1e300
+"""Sums of what is less stay finite."""
+
+
+def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
+    """The object of a text in JSON that has all these keys; None where the text is something else.
+
+    Most texts are no such object, and are not read as one: the first key has to stand in them.
+    """
+    if data.lstrip()[:1] != b"{" or f'"{keys[0]}"'.encode() not in data:
+        return None
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and all(key in document for key in keys) else None
+
+
+class PartKind(NamedTuple):
+    """What a part may be, and how that is said."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _is_device(value: Any) -> bool:
+    spec = parse_runtime_name(value) if isinstance(value, str) else None
+    return spec is not None and None not in spec
+
+
+TEXT = PartKind("text", lambda value: isinstance(value, str))
+TEXT_OR_NONE = PartKind("text or null", lambda value: value is None or isinstance(value, str))
+BYTES = PartKind("a number of bytes", _is_number)
+BYTES_OR_NONE = PartKind("a number of bytes or null", lambda value: value is None or _is_number(value))
+SECONDS = PartKind("a number of seconds", _is_amount)
+AMOUNT = PartKind("a number from 0", _is_amount)
+DEVICE = PartKind("a full device name", _is_device)
+Kinds = Mapping[str, PartKind]
+
+
+class WrongPartError(Exception):
+    """What is wrong with a document, and where in it."""
+
+
+def refusal(at: str, value: Any, expected: str) -> WrongPartError:
+    """For a part that is something else."""
+    given = json.dumps(value)
+    shown = given if len(given) <= _MOST_SHOWN else given[:_MOST_SHOWN] + "..."
+    return WrongPartError(f"{at}: got {shown}, expected {expected}")
+
+
+def checked(row: Any, kinds: Kinds, at: str) -> dict[str, Any]:
+    """The keys of a row that are read, each of its kind; their texts may be shown, and `message` may have lines."""
+    if not isinstance(row, dict):
+        raise refusal(at, row, "a mapping")
+    read = {}
+    for key, kind in kinds.items():
+        place = f"{at}.{key}" if at else key
+        if key not in row:
+            raise WrongPartError(f"{at or 'the object'}: got no key '{key}', expected {kind.expected}")
+        value = row[key]
+        if not kind.holds(value):
+            raise refusal(place, value, kind.expected)
+        read[key] = escape_line(value) if isinstance(value, str) and key != "message" else value
+    return read
+
+
+def checked_rows(document: Mapping[str, Any], part: str, kinds: Kinds) -> list[dict[str, Any]]:
+    """The rows of a part that is a list."""
+    rows = document.get(part)
+    if not isinstance(rows, list):
+        raise refusal(part, rows, "a list")
+    return [checked(row, kinds, f"{part}[{i}]") for i, row in enumerate(rows)]

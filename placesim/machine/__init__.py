@@ -1,0 +1,1 @@
+"""The simulated machine: devices, their names and memory settings, the links between them, and a session's options."""

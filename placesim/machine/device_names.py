@@ -1,0 +1,222 @@
+"""Device names: what `tf.device` takes, what the runtime takes, and the relations between parsed names (section 1)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from placesim.core.errors import GraphBuildError
+
+SHORT_TYPES = ("CPU", "GPU", "TPU", "CUSTOM", "EPU")
+"""Device types that Python's parser knows without `device:`."""
+
+
+class DeviceName(NamedTuple):
+    """A parsed device name; None is a field that is not set.  Two specs are equal when all fields are."""
+
+    job: str | None = None
+    replica: int | None = None
+    task: int | None = None
+    type: str | None = None
+    id: int | None = None
+
+    def __str__(self) -> str:
+        return format_spec(self)
+
+    @property
+    def has_details(self) -> bool:
+        return self != ANY
+
+    def matches(self, full: DeviceName) -> bool:
+        """Every field that is set here equals `full`'s (1.4.2)."""
+        return all(mine is None or mine == theirs for mine, theirs in zip(self, full, strict=True))
+
+    def is_compatible_with(self, other: DeviceName) -> bool:
+        """No field is set in both with different values (1.4.4)."""
+        return self == other or all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
+
+    def is_nested_with(self, other: DeviceName) -> bool:
+        """One of the two sets every field that the other sets, to the same values (1.4.3 either way)."""
+        return self.matches(other) or other.matches(self)
+
+    def specialised_by(self, less: DeviceName) -> DeviceName:
+        """This, with every field that is set in `less` taken from there (1.4.5)."""
+        if less in (ANY, self):
+            return self
+        set_there = {field: value for field, value in less._asdict().items() if value is not None}
+        return self._replace(**set_there) if set_there else self
+
+    @property
+    def address_space(self) -> DeviceName:
+        return DeviceName(self.job, self.replica, self.task)
+
+    def in_different_address_space(self, other: DeviceName) -> bool:
+        """Some one of job, replica and task is set in both and differs; the others may be open (1.4.6)."""
+        return any(None not in pair and pair[0] != pair[1] for pair in zip(self[:3], other[:3], strict=True))
+
+
+ANY = DeviceName()
+
+
+class MergeConflict(ValueError):
+    """Two names that cannot be merged; the text is TensorFlow's."""
+
+
+@lru_cache(maxsize=65536)
+def format_spec(spec: DeviceName) -> str:
+    """Canonical text (1.1.2): an id without a type prints as nothing, a type without an id as `TYPE:*`."""
+    text = "" if spec.job is None else f"/job:{spec.job}"
+    if spec.replica is not None:
+        text += f"/replica:{spec.replica}"
+    if spec.task is not None:
+        text += f"/task:{spec.task}"
+    if spec.type is not None:
+        text += f"/device:{spec.type}:{'*' if spec.id is None else spec.id}"
+    return text
+
+
+_COMPONENT = re.compile(
+    r"/job:(?:(?P<job>[A-Za-z][A-Za-z0-9_]*)(?=/|$)|\*)"
+    r"|/replica:(?:(?P<replica>[0-9]+)|\*)"
+    r"|/task:(?:(?P<task>[0-9]+)|\*)"
+    r"|/device:(?:(?P<type>[A-Za-z][A-Za-z0-9_]*)(?=[:/]|$)|\*)(?::(?:(?P<id>[0-9]+)|\*))?"
+    r"|/(?P<short>cpu|CPU|gpu|GPU):(?:(?P<short_id>[0-9]+)|\*)"
+)
+_FULL_NAME = re.compile(
+    r"/job:([A-Za-z][A-Za-z0-9_]*)/replica:([0-9]{1,9})/task:([0-9]{1,9})/device:([A-Za-z][A-Za-z0-9_]*):([0-9]{1,9})"
+)
+
+
+@lru_cache(maxsize=65536)
+def parse_runtime_name(text: str) -> DeviceName | None:
+    """What the runtime (C++) makes of a device string (1.2); None where it is malformed."""
+    if text in ("", "/"):
+        return ANY
+    full = _FULL_NAME.fullmatch(text)
+    if full is not None:
+        job_name, replica_id, task_id, type_name, device_id = full.groups()
+        return DeviceName(job_name, int(replica_id), int(task_id), type_name, int(device_id))
+    job = replica = task = kind = index = None
+    position = 0
+    while position < len(text):
+        found = _COMPONENT.match(text, position)
+        if found is None or any(_is_beyond(found[group]) for group in _NUMBERS):
+            return None
+        position = found.end()
+        component = text[found.start() + 1 : found.start() + 4]
+        if component == "job":
+            job = found["job"]
+        elif component == "rep":
+            replica = _int(found["replica"])
+        elif component == "tas":
+            task = _int(found["task"])
+        elif component == "dev":
+            kind, index = found["type"], _int(found["id"])
+        else:
+            kind, index = found["short"].upper(), _int(found["short_id"])
+    return DeviceName(job, replica, task, kind, index)
+
+
+_NUMBERS = ("replica", "task", "id", "short_id")
+_MOST_DIGITS = len(str(1 << 64))
+
+
+def _is_beyond(digits: str | None) -> bool:
+    """Whether a number is none that the runtime reads: it has 64 bits for them."""
+    if digits is None:
+        return False
+    significant = digits.lstrip("0")
+    return len(significant) > _MOST_DIGITS or int(significant or "0") >= 1 << 64
+
+
+def _int(digits: str | None) -> int | None:
+    """The lowest 32 bits of a number, with their sign, which is what the runtime keeps of it."""
+    if digits is None:
+        return None
+    kept = int(digits.lstrip("0") or "0") & 0xFFFFFFFF
+    return kept - (1 << 32) if kept >> 31 else kept
+
+
+@lru_cache(maxsize=65536)
+def parse_python_spec(text: str) -> DeviceName:
+    """What `tf.device` makes of a string (1.3); GraphBuildError in its words where it refuses."""
+    fields: dict[str, str | int | None] = {}
+    for piece in text.split("/"):
+        parts = piece.split(":")
+        head = parts[0]
+        if piece == "":
+            continue
+        if len(parts) == 2 and head == "job":
+            fields["job"] = parts[1]
+        elif len(parts) == 2 and head in ("replica", "task"):
+            fields[head] = _python_int(parts[1])
+        elif len(parts) <= 2 and head.upper() in SHORT_TYPES:
+            _set_type(fields, text, head.upper(), parts[1] if len(parts) == 2 else "*")
+        elif len(parts) == 3 and head == "device":
+            kind = parts[1].upper() if parts[1] in ("cpu", "gpu") else parts[1]
+            _set_type(fields, text, kind, parts[2])
+        else:
+            raise GraphBuildError(f"Unknown attribute '{head}' is encountered while parsing the device spec: '{text}'.")
+    return DeviceName(**fields)  # type: ignore[arg-type]
+
+
+def _set_type(fields: dict[str, str | int | None], text: str, kind: str, index: str) -> None:
+    if "type" in fields:
+        raise GraphBuildError(f"Multiple device types are not allowed while parsing the device spec: {text}.")
+    fields["type"] = kind
+    fields["id"] = None if index == "*" else _python_int(index)
+
+
+def _python_int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise GraphBuildError(str(error)) from None
+
+
+def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, override: bool = False) -> DeviceName:
+    """`other` merged into `target` (1.4.7): soft drops a type or id in conflict, override takes other's (1.4.8).
+
+    Raises MergeConflict with TensorFlow's text, which shows the target as merged so far.
+    """
+    if target == other or other == ANY:
+        return target
+    job, replica, task, kind, index = target
+    if None not in (job, other.job) and job != other.job:
+        raise MergeConflict(_conflict("jobs", DeviceName(job, replica, task, kind, index), other))
+    job = other.job if job is None else job
+    if None not in (replica, other.replica) and replica != other.replica:
+        raise MergeConflict(_conflict("replicas", DeviceName(job, replica, task, kind, index), other))
+    replica = other.replica if replica is None else replica
+    if None not in (task, other.task) and task != other.task:
+        raise MergeConflict(_conflict("tasks", DeviceName(job, replica, task, kind, index), other))
+    task = other.task if task is None else task
+    if other.type is not None:
+        if kind is not None and kind != other.type:
+            if override:
+                kind = other.type
+            elif soft:
+                return DeviceName(job, replica, task)
+            else:
+                raise MergeConflict(_conflict("types", DeviceName(job, replica, task, kind, index), other))
+        kind = other.type
+    if other.id is not None:
+        if index is not None and index != other.id:
+            if override:
+                index = other.id
+            elif soft:
+                return DeviceName(job, replica, task, kind)
+            else:
+                raise MergeConflict(_conflict("ids", DeviceName(job, replica, task, kind, index), other))
+        index = other.id
+    return DeviceName(job, replica, task, kind, index)
+
+
+def _conflict(plural: str, target: DeviceName, other: DeviceName) -> str:
+    return f"Cannot merge devices with incompatible {plural}: '{target}' and '{other}'"
+
+
+def enclose(inner: DeviceName, outer: DeviceName) -> DeviceName:
+    """A device scope around a request: inner's fields win, outer's fill the rest (2.1.2)."""
+    return outer.specialised_by(inner)

@@ -1,0 +1,207 @@
+"""What the inventory says of links: entries as they are written, and the ends that they join on a machine."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from placesim.core.errors import Location
+
+PCIE_BYTES_PER_LANE = {1: 250e6, 2: 500e6, 3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
+"""Bytes per second each way, by generation: the transfer rate less its line code (PCI Express Base Specification)."""
+NETWORK_BYTES = 10e9 / 8
+LinkKind = Literal["pcie", "nvlink", "network"]
+KINDS: tuple[LinkKind, ...] = ("pcie", "nvlink", "network")
+LATENCIES: dict[LinkKind, float] = {"pcie": 5e-6, "nvlink": 2e-6, "network": 50e-6}
+"""What a transfer waits beside its bytes, in seconds: assumed; a link that leads to a switch or the network has half of it,
+since a transfer crosses two of those."""
+LinkWays = Literal["each", "shared", "one"]
+WAYS: tuple[LinkWays, ...] = ("each", "shared", "one")
+MAX_LINKS = 1 << 16
+NVLINK_SWITCH = "switch:nvlink"
+"""What joins the NVLinks of a task's GPUs, and so can all reach each other, where the inventory says nothing else."""
+HOST, NETWORK = "host", "network"
+END_FORMS = (
+    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, with /job:NAME/task:N/ before it where there are several"
+)
+
+
+class TaskName(NamedTuple):
+    """A task by its job and number."""
+
+    job: str
+    number: int
+
+
+class TaskDevices(NamedTuple):
+    """How many CPU devices a task has, and its GPUs by the driver's numbers."""
+
+    cpus: int
+    gpus: Sequence[int]
+
+
+class Vertex(NamedTuple):
+    """Where links end: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network is in none."""
+
+    task: TaskName | None
+    name: str
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.name.startswith("GPU:")
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether it is neither a device nor a host."""
+        return self.name.startswith(("switch:", NETWORK))
+
+    def text(self, names_task: bool) -> str:
+        """What reports call it."""
+        return f"{self.task.job}:{self.task.number}/{self.name}" if names_task and self.task is not None else self.name
+
+
+class LinkEnd(NamedTuple):
+    """One end as it is written; `job` None or `task` None leave that open, a task of -1 is every task.
+
+    `name` is `GPU:0`, `GPU:*`, `CPU:0`, `host`, `switch:NAME`, `network`.  An end without a task stands for one in each task.
+    """
+
+    name: str
+    job: str | None = None
+    task: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is meant in each task by itself."""
+        return self.task is None and not self.name.startswith(NETWORK)
+
+    @property
+    def text(self) -> str:
+        """As a file writes it."""
+        job = "" if self.job is None else f"/job:{self.job}"
+        task = "" if self.task is None else f"/task:{'*' if self.task < 0 else self.task}"
+        return f"{job}{task}/{self.name}" if job or task else self.name
+
+
+class LinkEntry(NamedTuple):
+    """An entry of `links`; `bandwidth` in bytes per second (infinite: free; 0: there is none), `latency` in seconds.
+
+    `ways` says whether each direction has the bandwidth, both share it, or there is one from the first end to the second; with
+    `is_medium` there are any number of ends, and all that passes between them shares the bandwidth.
+    """
+
+    ends: tuple[LinkEnd, ...]
+    bandwidth: float
+    latency: float
+    kind: LinkKind
+    ways: LinkWays = "each"
+    is_medium: bool = False
+    name: str = ""
+
+
+class MachineLinks(NamedTuple):
+    """The entries of an inventory, and those of the command line, which take the place of others between the same ends."""
+
+    entries: tuple[LinkEntry, ...] = ()
+    given: tuple[LinkEntry, ...] = ()
+    location: Location | None = None
+
+
+NO_LINKS = MachineLinks()
+_END = re.compile(
+    r"(?:/job:(?P<job>[A-Za-z][A-Za-z0-9_]*|\*))?(?:/replica:0)?(?:/task:(?P<task>[0-9]{1,4}|\*))?/?"
+    r"(?:(?:device:)?(?P<type>GPU|CPU|gpu|cpu):(?P<id>[0-9]{1,4}|\*)|(?P<name>host|switch:[A-Za-z0-9_.]+|network(?::[A-Za-z0-9_.]+)?))"
+)
+
+
+def parse_end(text: str) -> LinkEnd | None:
+    """An end as it is written; None where it is none."""
+    found = _END.fullmatch(text)
+    if found is None:
+        return None
+    job, task, device = found["job"], found["task"], found["type"]
+    name = found["name"]
+    if device is not None:
+        name = f"{device.upper()}:{found['id'] if found['id'] == '*' else int(found['id'])}"
+    if name.startswith(NETWORK) and (job or task):
+        return None
+    # a task without a job is one of the only job, or of each
+    return LinkEnd(name, None if job == "*" else job, None if task is None else -1 if task == "*" else int(task))
+
+
+def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
+    """What an entry is that does not say it: it joins the network or hosts, GPUs, or else what PCIe joins."""
+    if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
+        return "network"
+    return "nvlink" if all(end.name.startswith("GPU:") for end in ends) else "pcie"
+
+
+def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
+    """What a link of a kind has where nothing says it, in seconds."""
+    leads_on = any(end.name.startswith(("switch:", NETWORK)) for end in ends)
+    return LATENCIES[kind] / 2 if leads_on else LATENCIES[kind]
+
+
+def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
+    """The ends that no task of the machine has; `GPU:*` may stand for none."""
+    return [
+        end
+        for end in entry.ends
+        if not end.name.startswith(NETWORK) and not any(_has(end, task, tasks[task]) for task in tasks if _is_in(end, task))
+    ]
+
+
+def resolve_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[tuple[Vertex, ...]]:
+    """The ends of each link that an entry stands for, on a machine with these tasks.
+
+    Two ends for each pair that it names, once; for a medium all of its ends.  What the machine has no more (with `--gpu 1`,
+    say) is left out.
+    """
+    is_open = any(end.is_open for end in entry.ends)
+    seen: set[tuple[Vertex, ...]] = set()
+    for context in tasks if is_open else (None,):
+        vertices = [list(_vertices(end, context, tasks)) for end in entry.ends]
+        if entry.is_medium:
+            found = tuple(dict.fromkeys(vertex for some in vertices for vertex in some))
+            if len(found) > 1:
+                yield found
+            continue
+        for first in vertices[0]:
+            for second in vertices[1]:
+                pair = first, second
+                if first != second and pair not in seen and (entry.ways == "one" or pair[::-1] not in seen):
+                    seen.add(pair)
+                    yield pair
+
+
+def _vertices(end: LinkEnd, context: TaskName | None, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[Vertex]:
+    if end.name.startswith(NETWORK):
+        yield Vertex(None, end.name)
+        return
+    for task in tasks if context is None or not end.is_open else (context,):
+        if not _is_in(end, task):
+            continue
+        if end.name == "GPU:*":
+            yield from (Vertex(task, f"GPU:{gpu}") for gpu in tasks[task].gpus)
+        elif end.name.startswith("CPU:"):
+            yield Vertex(task, HOST)
+        elif _has(end, task, tasks[task]):
+            yield Vertex(task, end.name)
+
+
+def _is_in(end: LinkEnd, task: TaskName) -> bool:
+    return (end.job is None or end.job == task.job) and (end.task is None or end.task in (-1, task.number))
+
+
+def _has(end: LinkEnd, task: TaskName, devices: TaskDevices) -> bool:
+    kind, _, number = end.name.partition(":")
+    if number == "*" or kind not in ("GPU", "CPU"):
+        return True
+    return int(number) in devices.gpus if kind == "GPU" else int(number) < devices.cpus
+
+
+def is_free(bandwidth: float) -> bool:
+    """Whether a link takes no time for bytes."""
+    return bandwidth == math.inf

@@ -1,0 +1,69 @@
+"""What an allocator is told: its options, and what it shares with others of its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placesim.core.errors import InvalidArgumentError
+
+DEFAULT_MAX_WASTE_BYTES = 128 << 20
+"""A chunk that is this much larger than what is asked for is cut, unless a fraction says otherwise."""
+MAX_FAILURE_LOGS = 10
+"""So many failures are logged in a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class BfcOptions:
+    """BFCAllocator::Options, with its defaults.
+
+    allow_growth: regions as they are needed, not all of the limit with the first allocation.
+    allow_retry_on_failure: who finds no room waits up to 10 s for others to free some.
+    garbage_collection: regions in which nothing is used are given back before an allocation fails.
+    fragmentation_fraction: above 0, the share of the limit that one allocation may waste before its chunk is cut.
+    """
+
+    allow_growth: bool = True
+    allow_retry_on_failure: bool = True
+    garbage_collection: bool = False
+    fragmentation_fraction: float = 0.0
+
+
+class FailureLog:
+    """How many failures a process has logged: one for all its allocators, which fall silent together."""
+
+    __slots__ = ("logged",)
+
+    def __init__(self) -> None:
+        self.logged = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.logged < MAX_FAILURE_LOGS
+
+
+class TimingCounter:
+    """The count that frees are stamped with (SharedCounter): shared between an allocator and those who wait for its device."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def next(self) -> int:
+        """Counts one on, and gives the new count."""
+        self.value += 1
+        return self.value
+
+
+def max_waste_bytes(name: str, memory_limit: int, fraction: float) -> int:
+    """How much larger than asked for a chunk may be handed out, in bytes."""
+    if not fraction > 0:
+        return DEFAULT_MAX_WASTE_BYTES
+    waste = fraction * memory_limit
+    if 0 < waste < 1:
+        raise InvalidArgumentError(
+            f"allocator {name}: an internal fragmentation fraction of {fraction} of {memory_limit} bytes is less than a byte. "
+            "TensorFlow then cuts a chunk that fits exactly into itself and an empty one, and dies "
+            '("Could not find Region for 0x..."). Use 0 for the default of 128 MiB, or a fraction that comes to a byte or more'
+        )
+    return int(min(waste, float(1 << 63)))

@@ -1,0 +1,129 @@
+"""What devices' buffers come from: an allocator with a limit, or a count without one; and what they held when it was most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.memory.allocator import BfcAllocator
+from placesim.machine.memory.allocator_log import DumpLine
+from placesim.machine.memory.buffers import Buffer, OutOfMemory
+
+MAX_BYTES = (1 << 63) - 1
+"""Sizes are signed numbers of 64 bits."""
+
+
+class Clock:
+    """What runs now, for the journals of several sources: the `node`, and a `moment`, which only a recorder lets go on."""
+
+    __slots__ = ("moment", "node")
+
+    def __init__(self) -> None:
+        self.node = ""
+        self.moment = 0
+
+    def now(self) -> int:
+        """The moment."""
+        return self.moment
+
+
+class JournalEntry(NamedTuple):
+    """A buffer was made, or freed, while a node ran, at a moment of its clock's."""
+
+    buffer: Buffer
+    is_made: bool
+    node: str
+    moment: int = 0
+
+
+class DeviceSource:
+    """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
+
+    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in
+    which they were made.  While `journal` is a list, each buffer is written down there as it is made and as it is freed, so
+    that the curve of a step can be drawn afterwards.
+    """
+
+    name: str
+    limit: int | None
+
+    def __init__(self, name: str, limit: int | None) -> None:
+        self.name = name
+        self.limit = limit
+        self.in_use = 0
+        self.peak = 0
+        self.handed_out = 0
+        self.live: dict[Buffer, None] = {}
+        self.clock = Clock()
+        self.journal: list[JournalEntry] | None = None
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        """A new buffer, held once.  Raises OutOfMemory, and InvalidArgumentError for a size that no process can name."""
+        raise NotImplementedError
+
+    def free(self, buffer: Buffer) -> None:
+        """Take back a buffer of this source's."""
+        del self.live[buffer]
+        self.in_use -= buffer.allocated
+        if self.journal is not None:
+            self.journal.append(JournalEntry(buffer, False, self.clock.node, self.clock.now()))
+
+    def _made(self, buffer: Buffer) -> Buffer:
+        self.live[buffer] = None
+        self.in_use += buffer.allocated
+        self.handed_out += buffer.allocated
+        if self.in_use > self.peak:
+            self.peak = self.in_use
+        if self.journal is not None:
+            self.journal.append(JournalEntry(buffer, True, self.clock.node, self.clock.now()))
+        return buffer
+
+    def forget_peak(self) -> None:
+        """From now on the peak is that of what comes."""
+        self.peak = self.in_use
+
+    def start_session(self, log: Callable[[DumpLine], object] | None) -> None:
+        """Another session uses it from here on: `log` is told what its allocator logs."""
+        self.forget_peak()
+        self.journal = None
+
+
+class CountedMemory(DeviceSource):
+    """Memory without a limit, of which every byte is counted: the host's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None)
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        _check_size(size, owner)
+        return self._made(Buffer(self, size, size, owner))
+
+
+class AllocatedMemory(DeviceSource):
+    """Memory behind a BFC allocator: a buffer's `allocated` is its chunk's size, its `place` the chunk."""
+
+    def __init__(self, allocator: BfcAllocator, limit: int | None = None) -> None:
+        """`limit` is what is told of it where that is not the allocator's own."""
+        super().__init__(allocator.name, allocator.memory_limit if limit is None else limit)
+        self.allocator = allocator
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        _check_size(size, owner)
+        chunk = self.allocator.allocate(size, operation_name=owner)
+        if chunk is None:
+            raise OutOfMemory(size, self)
+        return self._made(Buffer(self, size, chunk.size, owner, chunk))
+
+    def start_session(self, log: Callable[[DumpLine], object] | None) -> None:
+        super().start_session(log)
+        self.allocator.log = log
+
+    def free(self, buffer: Buffer) -> None:
+        self.allocator.deallocate(buffer.place)
+        super().free(buffer)
+
+
+def _check_size(size: int, owner: str) -> None:
+    if size > MAX_BYTES:
+        raise InvalidArgumentError(f"{owner} would hold {size} bytes at once, more than 2**63 - 1")

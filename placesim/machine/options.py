@@ -1,0 +1,358 @@
+"""What overrides a graph file: one record, named as the command line's flags, and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import Parameter, cleandoc, signature
+from pathlib import Path, PurePath
+from typing import Any, TypedDict, TypeVar
+
+from placesim.core.errors import UsageError
+from placesim.core.releases import CURRENT, Release, find_release
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.machine.gpu_memory import GpuProcess
+from placesim.machine.inventory import MAX_COUNT
+
+STYLES = ("modern", "classic")
+UNTIL = ("first-run", "end")
+THREADS_LIMIT = 1 << 16
+MAX_DIM = (1 << 63) - 1
+MAX_ITERATIONS = 1 << 20
+"""Each iteration of a loop is walked through."""
+_KERNEL_DEVICES = ("CPU", "GPU")
+"""The types of device that a machine here can have."""
+Paths = str | PurePath | Sequence[str | PurePath]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """Options by the names of the command line's flags; None leaves what the file says.
+
+    `tensorflow` is the release of TensorFlow to be, such as "1.15". `inventory` is a file with a `devices:` document or that
+    document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
+    `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices
+    hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.
+    `shape` and `batch` settle open dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as
+    `NAME=1,2,3`, and the first dimension of all others. There `iterations` says how often loops run that nothing else fixes, as
+    a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension that stays open. `tag`, `signature` and
+    `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
+    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`; `layer_assignment` says which
+    layers of an ONNX model ask for which devices, `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which
+    ops of one are placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and
+    write what lies in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs
+    before its graph is taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
+    a flag, and the command line gives the first.
+
+    With `checkpoint_every`, a number of steps, `checkpoint` is also what the names of checkpoints begin with that a run writes,
+    of which it keeps `checkpoint_keep` (0 for all); with `restart` it goes on from the newest of them.
+    `no_fusion` has each op computed by itself, `optimize` what depends on constants alone computed once for all steps.
+    """
+
+    log_placement: bool | None = None
+    cpu: int | None = None
+    gpu: int | None = None
+    gpu_model: str | None = None
+    inventory: Any = None
+    tensorflow: Any = None
+    link: Sequence[str] = ()
+    profile: Any = ()
+    soft_placement: bool | None = None
+    fetch: str | Sequence[str] | None = None
+    feed: Mapping[str, Any] = field(default_factory=dict)
+    log_style: str = "modern"
+    intra_op_threads: int | None = None
+    inter_op_threads: int | None = None
+    timeout: float | None = None
+    memory_limit: int | str | None = None
+    no_memory_limit: bool = False
+    no_fusion: bool = False
+    optimize: bool | None = None
+    report_tensor_allocations_upon_oom: bool = False
+    shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
+    batch: int | None = None
+    iterations: Mapping[str, int] | Sequence[str] = ()
+    assume_unknown: int | None = None
+    execute: bool = True
+    tag: str | Sequence[str] = ()
+    signature: str | None = None
+    checkpoint: Any = None
+    checkpoint_every: int | None = None
+    checkpoint_keep: int | None = None
+    restart: bool = False
+    clear_devices: bool = False
+    device: Mapping[str, str] | Sequence[str] = ()
+    layer_assignment: str = ""
+    allow_unknown: str | Sequence[str] = ()
+    allow_read: Paths = ()
+    allow_write: Paths = ()
+    allow_all_files: bool = False
+    until: str = UNTIL[0]
+    arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    process: GpuProcess | None = None
+
+    @property
+    def release(self) -> Release:
+        """The release that `tensorflow` names; the current one where it names none.  Raises UsageError for no release."""
+        return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
+
+    @property
+    def readable_paths(self) -> tuple[str | PurePath, ...]:
+        """`allow_read` as a tuple."""
+        return _paths("allow_read", self.allow_read)
+
+    @property
+    def writable_paths(self) -> tuple[str | PurePath, ...]:
+        """`allow_write` as a tuple."""
+        return _paths("allow_write", self.allow_write)
+
+    @property
+    def profiles(self) -> tuple[Any, ...]:
+        """`profile` as a tuple."""
+        return tuple(self.profile) if isinstance(self.profile, list | tuple) else (self.profile,)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether a run writes checkpoints, or goes on from one."""
+        return self.checkpoint_every is not None or self.restart
+
+    @property
+    def initial_checkpoint(self) -> Any:
+        """The checkpoint that variables have their first values from; one that a run is to write need not be there."""
+        if self.is_saved and not Path(f"{self.checkpoint}.index").exists():
+            return None
+        return self.checkpoint
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """`tag` as a tuple."""
+        return (self.tag,) if isinstance(self.tag, str) else tuple(self.tag)
+
+    @property
+    def device_patterns(self) -> tuple[tuple[str, str], ...]:
+        """`device` as pairs of pattern and device, in the order given.  Raises UsageError for a text without `=`."""
+        if isinstance(self.device, Mapping):
+            return tuple(self.device.items())
+        return tuple(map(_device_pattern, self.device))
+
+    @property
+    def unknown_devices(self) -> tuple[str, ...]:
+        """`allow_unknown` as a tuple of TensorFlow's names.  Raises UsageError for what is no type of device."""
+        given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
+        found = tuple(str(word).strip().upper() for word in given if str(word).strip())
+        for word in found:
+            if word not in _KERNEL_DEVICES:
+                known = " and ".join(_KERNEL_DEVICES)
+                raise UsageError(f"wrong allow_unknown: got '{word}', expected types of devices among {known}")
+        return found
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """`shape` by name.  Raises UsageError for what is no shape."""
+        given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
+        return {name: _dims(name, dims) for name, dims in given}
+
+    @property
+    def loop_counts(self) -> dict[str, int]:
+        """`iterations` by name.  Raises UsageError for what is no number."""
+        given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
+        return {name: _count(name, count) for name, count in given}
+
+
+class OptionValues(TypedDict, total=False):
+    """The same as keyword arguments."""
+
+    log_placement: bool | None
+    cpu: int | None
+    gpu: int | None
+    gpu_model: str | None
+    inventory: Any
+    tensorflow: Any
+    link: Sequence[str]
+    profile: Any
+    soft_placement: bool | None
+    fetch: str | Sequence[str] | None
+    feed: Mapping[str, Any]
+    log_style: str
+    intra_op_threads: int | None
+    inter_op_threads: int | None
+    timeout: float | None
+    memory_limit: int | str | None
+    no_memory_limit: bool
+    no_fusion: bool
+    optimize: bool | None
+    report_tensor_allocations_upon_oom: bool
+    shape: Mapping[str, Sequence[int]] | Sequence[str]
+    batch: int | None
+    iterations: Mapping[str, int] | Sequence[str]
+    assume_unknown: int | None
+    execute: bool
+    tag: str | Sequence[str]
+    signature: str | None
+    checkpoint: Any
+    checkpoint_every: int | None
+    checkpoint_keep: int | None
+    restart: bool
+    clear_devices: bool
+    device: Mapping[str, str] | Sequence[str]
+    layer_assignment: str
+    allow_unknown: str | Sequence[str]
+    allow_read: Paths
+    allow_write: Paths
+    allow_all_files: bool
+    until: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    process: GpuProcess | None
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_OPTION_PARAMETERS: list[Parameter] = []
+
+
+def with_options(function: Function) -> Function:
+    """A function of `**options` with all of them in its signature and its docstring, where `help` and notebooks look.
+
+    An editor that reads the text has them from `OptionValues`.
+    """
+    own = signature(function)
+    if not _OPTION_PARAMETERS:
+        for option in fields(SimulationOptions):
+            default = option.default if option.default_factory is MISSING else option.default_factory()
+            _OPTION_PARAMETERS.append(Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type))
+    kept = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    names = {parameter.name for parameter in kept}
+    more = [parameter for parameter in _OPTION_PARAMETERS if parameter.name not in names]
+    function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]  # what `inspect` looks for
+    if function.__doc__ and SimulationOptions.__doc__:  # there are none under `-OO`
+        function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(SimulationOptions.__doc__)}\n"
+    return function
+
+
+def make_options(values: Mapping[str, Any]) -> SimulationOptions:
+    """Options by name, checked.  Raises UsageError for a name or a value that means nothing."""
+    known = [option.name for option in fields(SimulationOptions)]
+    for name in values:
+        if name not in known:
+            raise UsageError(
+                f"no such option: got {name}, expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+            )
+    options = SimulationOptions(**values)
+    for name in ("cpu", "gpu"):
+        _check_integer(name, getattr(options, name), 0, MAX_COUNT)
+    for name in ("intra_op_threads", "inter_op_threads"):
+        _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
+    if options.timeout is not None and not 0 < options.timeout < float("inf"):
+        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
+    check_named("log style", options.log_style, STYLES)
+    check_named("end of a script's run", options.until, UNTIL)
+    if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
+        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of texts")
+    if isinstance(options.device, str):
+        raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
+    if not isinstance(options.environment, Mapping):
+        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to texts")
+    for name, text in options.environment.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
+    if options.process is not None and not isinstance(options.process, GpuProcess):
+        raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
+    if isinstance(options.link, str):
+        raise UsageError(f"wrong type of link: got '{options.link}', expected a list of ENDS=BANDWIDTH")
+    if isinstance(options.shape, str):
+        raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
+    if isinstance(options.iterations, str):
+        raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
+    _check_saving(options)
+    _check_integer("batch", options.batch, 0, MAX_DIM)
+    _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
+    _ = (
+        options.release,
+        options.device_patterns,
+        options.unknown_devices,
+        options.readable_paths,
+        options.writable_paths,
+        options.shapes,
+        options.loop_counts,
+    )
+    return options
+
+
+def _check_saving(options: SimulationOptions) -> None:
+    _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
+    _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
+    if options.checkpoint_keep is not None and options.checkpoint_every is None:
+        raise UsageError("checkpoint_keep without checkpoints that are written: expected checkpoint_every with it")
+    if not options.is_saved:
+        return
+    asked = "restart" if options.restart else "checkpoint_every"
+    if options.checkpoint is None:
+        raise UsageError(f"{asked} without a checkpoint: expected what the checkpoints' names begin with, such as out/model")
+    if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
+        name = Path(options.checkpoint) / "model"
+        raise UsageError(f"{asked} with a directory: got {options.checkpoint}, expected what names begin with, such as {name}")
+
+
+def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
+    name, found, dims = text.rpartition("=")
+    if not found or not name:
+        raise UsageError(f"wrong shape: got '{text}', expected NAME=1,2,3")
+    return name, dims.split(",") if dims else ()
+
+
+def _split_count(text: str) -> tuple[str, Any]:
+    name, found, count = text.rpartition("=")
+    if not found or not name:
+        raise UsageError(f"wrong iterations: got '{text}', expected NAME=N")
+    return name, count
+
+
+def _count(name: str, given: Any) -> int:
+    text = str(given).strip()
+    if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > MAX_ITERATIONS:
+        raise UsageError(f"wrong iterations of {name}: got '{text}', expected a number from 0 to {MAX_ITERATIONS}")
+    return int(text)
+
+
+def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
+    found = []
+    for dim in dims:
+        is_number = isinstance(dim, int) and not isinstance(dim, bool)
+        text = str(dim).strip()
+        if not (is_number or (text.isascii() and text.isdecimal() and len(text) < 20)) or not 0 <= int(text) <= MAX_DIM:
+            raise UsageError(f"wrong shape of {name}: got '{text}', expected dimensions of 0 or more")
+        found.append(int(text))
+    return tuple(found)
+
+
+def check_named(what: str, given: str, known: Sequence[str]) -> None:
+    """Raise UsageError for a text that is none of those that are known."""
+    if given not in known:
+        near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
+        raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")
+
+
+def _check_integer(name: str, value: Any, low: int, high: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"wrong type of {name}: got {value!r}, expected an integer")
+    if not low <= value <= high:
+        raise UsageError(f"{name} out of range: got {value}, expected an integer from {low} to {high}")
+
+
+def _paths(name: str, given: Paths) -> tuple[str | PurePath, ...]:
+    paths = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for path in paths:
+        if not isinstance(path, str | PurePath) or not str(path) or "\0" in str(path):
+            raise UsageError(f"wrong {name}: got {path!r}, expected a folder or a file")
+    return paths
+
+
+def _device_pattern(text: str) -> tuple[str, str]:
+    pattern, equals, device = text.partition("=")
+    if not equals or not pattern.strip():
+        raise UsageError(f"wrong device: got '{text}', expected PATTERN=DEVICE, such as 'conv1/*=/device:GPU:0'")
+    return pattern.strip(), device.strip()

@@ -1,0 +1,91 @@
+"""The simulated machine that sessions of a Python program run on: what the program says, else what its environment says.
+
+with placesim.machine(gpu=2):
+    session = tf.Session()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Unpack
+
+from placesim.core.errors import UsageError
+from placesim.machine.gpu_memory import GpuProcess
+from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
+from placesim.machine.options import OptionValues, SimulationOptions, make_options
+
+VARIABLES = {"PLACESIM_CPU": "cpu", "PLACESIM_GPU": "gpu", "PLACESIM_GPU_MODEL": "gpu_model", "PLACESIM_INVENTORY": "inventory"}
+"""Environment variables, and the options that they stand for."""
+_COUNTS = ("cpu", "gpu")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Options of `placesim.run` that say what sessions run on and how; the GPUs of a process are shared by its sessions.
+
+    `is_overridden` where a command line says how many devices there are, whatever the program says.
+    """
+
+    options: SimulationOptions
+    process: GpuProcess = field(default_factory=GpuProcess)
+    is_overridden: bool = False
+
+
+_entered: list[Machine] = []
+_of_environment: dict[tuple[tuple[str, str], ...], Machine] = {}
+_overriding: dict[str, Any] = {}
+
+
+@contextmanager
+def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
+    """Sessions that are made inside run on this machine; options are named as the command line's flags.
+
+    Threads that are started inside see it too.  Raises UsageError for an option that means nothing.
+    """
+    entered = Machine(make_options({"environment": _shell_environment(), **values}))
+    _entered.append(entered)
+    try:
+        yield entered
+    finally:
+        _entered.remove(entered)
+
+
+def current_machine() -> Machine:
+    """The innermost `machine`, else that of the environment.  Raises UsageError for what that says."""
+    found = _entered[-1] if _entered else _environment_machine()
+    if not _overriding:
+        return found
+    is_overridden = any(name in _overriding for name in _COUNTS)
+    return replace(found, options=_overridden(found.options), is_overridden=is_overridden)
+
+
+def override_machines(values: Mapping[str, Any]) -> None:
+    """From now on these options hold on every machine, whatever the program says: those of a command line."""
+    make_options(values)
+    _overriding.update(values)
+
+
+def _overridden(options: SimulationOptions) -> SimulationOptions:
+    known = {option.name: getattr(options, option.name) for option in fields(SimulationOptions)}
+    return make_options(known | _overriding)
+
+
+def _environment_machine() -> Machine:
+    given = tuple((name, os.environ[name]) for name in VARIABLES if os.environ.get(name))
+    if given not in _of_environment:
+        values = {VARIABLES[name]: _number(name, text) if VARIABLES[name] in _COUNTS else text for name, text in given}
+        _of_environment[given] = Machine(make_options({"environment": _shell_environment(), **values}))
+    return _of_environment[given]
+
+
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise UsageError(f"wrong {name}: got '{text}', expected a number of devices")
+    return int(text)
+
+
+def _shell_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}

@@ -1,0 +1,343 @@
+"""Transfers over shared links: when each ends.
+
+A transfer waits for the sum of its route's latencies, and from then on shares every link of its route with the other transfers
+of that moment by max-min fairness: the link that gives each of its transfers least is filled first, what they take is taken off
+their other links, and so on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+
+Transfers of one route always have one rate, so that they are kept together: what each of them has moved since the first of them
+is one number, and a begin or an end costs what the routes cost that are connected with it, however many transfers they have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from placesim.core.errors import InvalidArgumentError
+
+ROUTE_ENDS = -1
+"""Stands in the list of changes where a transfer's name stands otherwise: the first transfer of a route is through."""
+
+
+class Link(NamedTuple):
+    """A link; `bandwidth` in bytes a second (infinite: it is never what is waited for), `latency` in seconds."""
+
+    name: str
+    bandwidth: float
+    latency: float = 0.0
+
+
+class Traffic(NamedTuple):
+    """What a link has carried, and for how many seconds at least one transfer was on it, latencies aside."""
+
+    bytes: float
+    busy_seconds: float
+
+
+class Flow(NamedTuple):
+    """Bytes that set out at `start` (seconds) over links, by their numbers; a link named twice is taken twice."""
+
+    start: float
+    bytes: float
+    route: tuple[int, ...]
+
+
+def check_links(links: Sequence[Link]) -> None:
+    """Raises InvalidArgumentError where a bandwidth is not above 0 or a latency is not a finite number of at least 0."""
+    for link in links:
+        if not link.bandwidth > 0:
+            raise InvalidArgumentError(f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0")
+        if not 0 <= link.latency < math.inf:
+            raise InvalidArgumentError(f"link {link.name!r} has a latency of {link.latency} s: it must be finite, 0 or more")
+
+
+def check_bytes(transfer: int, num_bytes: float) -> None:
+    """Raises InvalidArgumentError for a size that is not finite or below 0."""
+    if not 0 <= num_bytes < math.inf:
+        raise InvalidArgumentError(f"transfer {transfer} has {num_bytes} bytes: it must be a finite number, 0 or more")
+
+
+def check_route(transfer: int, route: Sequence[int], links: Sequence[Link]) -> None:
+    """Raises InvalidArgumentError for a link that isn't there."""
+    for number in route:
+        if not 0 <= number < len(links):
+            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, from 0 on")
+
+
+def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
+    """The seconds that a transfer waits before its first byte moves."""
+    return math.fsum(links[number].latency for number in route)
+
+
+def byte_seconds(route: Sequence[int], links: Sequence[Link]) -> float:
+    """The seconds that each byte takes where a transfer shares none of its links."""
+    return max((times / links[number].bandwidth for number, times in Counter(route).items()), default=0.0)
+
+
+class _Crossing(NamedTuple):
+    """A link on a route, and how often the route takes it."""
+
+    link: _LinkState
+    times: int
+
+
+class _LinkState:
+    """A link at work: the routes that have transfers on it now, and the scratch figures of a share-out."""
+
+    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "free", "number", "routes", "takers")
+
+    def __init__(self, number: int, bandwidth: float) -> None:
+        self.number = number
+        self.bandwidth = bandwidth
+        self.routes: dict[_Route, None] = {}
+        self.busy_seconds = 0.0
+        self.busy_since = 0.0
+        self.free = 0.0
+        self.takers = 0
+
+
+class _Route:
+    """The transfers under way on one route: at `at`, each has moved `moved` bytes since the first of them began, at `rate`.
+
+    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.  `bytes` is
+    what the route was ever given.
+    """
+
+    __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
+
+    def __init__(self, crossings: tuple[_Crossing, ...], latency: float) -> None:
+        self.crossings = crossings
+        self.latency = latency
+        self.bytes = 0.0
+        self.due: list[tuple[float, int, int]] = []
+        self.rate = 0.0
+        self.moved = 0.0
+        self.at = 0.0
+        self.next_end = math.inf
+        self.settled = False
+
+    def move_to(self, time: float) -> None:
+        """Counts what was moved until then."""
+        self.moved += self.rate * (time - self.at)
+        self.at = time
+
+
+class SharedLinks:
+    """Links and the transfers on them, moved on in time from change to change.
+
+    Raises InvalidArgumentError as `check_links` does.
+    """
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        check_links(links)
+        self._links = links
+        self._states = [_LinkState(number, link.bandwidth) for number, link in enumerate(links)]
+        self._routes: dict[tuple[int, ...], _Route] = {}
+        self._changes: list[tuple[float, int, _Route, int, float]] = []
+        self._changed: dict[_LinkState, None] = {}
+        self._alone: dict[_Route, None] = {}
+        self._ended: list[tuple[float, int]] = []
+        self._count = 0
+        self._now = 0.0
+
+    @property
+    def now(self) -> float:
+        """When something last changed."""
+        return self._now
+
+    def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
+        """Sends bytes out at `time`, no earlier than the last change that was advanced to; `transfer`, 0 or more, names them.
+
+        Raises InvalidArgumentError for a link that isn't there, a time that is over, and a size that is not finite or below 0.
+        """
+        check_bytes(transfer, num_bytes)
+        if not self._now <= time < math.inf:
+            raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, when it is {self._now} s already")
+        taken = self._routes.get(tuple(route)) or self._new_route(transfer, tuple(route))
+        if time > self._now:
+            self._run(time)
+        taken.bytes += num_bytes
+        if taken.latency:
+            self._note(time + taken.latency, taken, transfer, num_bytes)
+        else:
+            self._share(time, taken, transfer, num_bytes)
+
+    def next_change(self) -> float:
+        """When a latency is over or a transfer ends next, if nothing begins before; infinity where nothing is under way."""
+        return self._ended[0][0] if self._ended else self._next()
+
+    def advance(self, until: float) -> list[tuple[float, int]]:
+        """Every transfer that ends by then, if nothing begins before: when, and its name, in the order of their ends."""
+        self._run(until)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def traffic(self) -> tuple[Traffic, ...]:
+        """What each link has been given to carry, and how long it was in use until the last change."""
+        num_bytes = [0.0] * len(self._links)
+        for numbers, route in self._routes.items():
+            for number in numbers:
+                num_bytes[number] += route.bytes
+        return tuple(
+            Traffic(moved, state.busy_seconds + (self._now - state.busy_since if state.routes else 0.0))
+            for moved, state in zip(num_bytes, self._states, strict=True)
+        )
+
+    def _new_route(self, transfer: int, numbers: tuple[int, ...]) -> _Route:
+        check_route(transfer, numbers, self._links)
+        times = Counter(numbers)
+        states = self._states
+        crossings = tuple(_Crossing(states[link], n) for link, n in times.items() if states[link].bandwidth < math.inf)
+        route = self._routes[numbers] = _Route(crossings, route_latency(numbers, self._links))
+        return route
+
+    def _note(self, time: float, route: _Route, transfer: int, num_bytes: float) -> None:
+        self._count += 1
+        heappush(self._changes, (time, self._count, route, transfer, num_bytes))
+
+    def _next(self) -> float:
+        """The time of the next change, the links shared out for the time until then."""
+        if self._alone:
+            self._give_all()
+        if self._changed:
+            self._share_out()
+        changes = self._changes
+        while changes and changes[0][3] == ROUTE_ENDS and changes[0][2].next_end != changes[0][0]:
+            heappop(changes)
+        return changes[0][0] if changes else math.inf
+
+    def _run(self, until: float) -> None:
+        """Makes every change up to then."""
+        changes = self._changes
+        while (time := self._next()) <= until and changes:
+            # all changes of one moment are made before the links are shared out for what follows
+            while changes and changes[0][0] == time:
+                _, _, route, transfer, num_bytes = heappop(changes)
+                if transfer != ROUTE_ENDS:
+                    self._share(time, route, transfer, num_bytes)
+                elif route.next_end == time:
+                    self._end(time, route)
+
+    def _share(self, time: float, route: _Route, transfer: int, num_bytes: float) -> None:
+        """A transfer's latency is over: from now on it has a share of the links."""
+        self._now = time
+        if not num_bytes or not route.crossings:
+            self._ended.append((time, transfer))
+            return
+        if route.due:
+            route.move_to(time)
+        else:
+            route.moved, route.at, route.rate = 0.0, time, 0.0
+        self._count += 1
+        heappush(route.due, (route.moved + num_bytes, self._count, transfer))
+        route.next_end = math.inf
+        for link, _ in route.crossings:
+            if not link.routes:
+                link.busy_since = time
+            link.routes[route] = None
+        self._change(route)
+
+    def _end(self, time: float, route: _Route) -> None:
+        """The first transfers of a route are through; each has moved what they were due, so that no rounding gathers."""
+        self._now = time
+        due = route.due
+        route.moved, route.at, route.next_end = due[0][0], time, math.inf
+        while due and due[0][0] == route.moved:
+            self._ended.append((time, heappop(due)[2]))
+        if due:
+            self._change(route)
+            return
+        for link, _ in route.crossings:
+            del link.routes[route]
+            if link.routes:
+                self._changed[link] = None
+            else:
+                link.busy_seconds += time - link.busy_since
+
+    def _change(self, route: _Route) -> None:
+        """Notes that a route has other transfers now: where nothing else is on its links, that concerns no other route."""
+        for link, _ in route.crossings:
+            if len(link.routes) > 1:
+                self._changed.update([(link, None) for link, _ in route.crossings])
+                return
+        self._alone[route] = None
+
+    def _give_all(self) -> None:
+        """Gives the routes that were noted to be alone on their links all that those have."""
+        for route in self._alone:
+            count = len(route.due)
+            # another that has come since is heeded when its links are shared out
+            rate = min([link.bandwidth / (times * count) for link, times in route.crossings]) if count else 0.0
+            if count and (rate != route.rate or route.next_end == math.inf):
+                self._set_rate(route, rate)
+        self._alone.clear()
+
+    def _share_out(self) -> None:
+        """Gives the routes that are connected with a changed link their rates anew, by progressive filling."""
+        links, routes = self._connected()
+        waiting = [(link.free / link.takers, link.number) for link in links]
+        heapify(waiting)
+        level = 0.0
+        while waiting:
+            share, number = heappop(waiting)
+            full = self._states[number]
+            if not full.takers or share != full.free / full.takers:
+                continue
+            # what a link gives each never falls while others are filled: where it seems to, that is rounding
+            level = max(level, share)
+            for route in full.routes:
+                if route.settled:
+                    continue
+                route.settled = True
+                for link, times in route.crossings:
+                    taken = times * len(route.due)
+                    link.takers -= taken
+                    link.free -= level * taken
+                    if link.takers and link is not full:
+                        heappush(waiting, (link.free / link.takers, link.number))
+                if level != route.rate or route.next_end == math.inf:
+                    self._set_rate(route, level)
+        for route in routes:
+            route.settled = False
+
+    def _connected(self) -> tuple[list[_LinkState], list[_Route]]:
+        """The links that share transfers with a changed one, over any number of others, all free yet; and their routes."""
+        links = [link for link in self._changed if link.routes]
+        found = set(links)
+        self._changed = {}
+        routes: dict[_Route, None] = {}
+        for link in links:
+            link.free = link.bandwidth
+            link.takers = 0
+            for route in link.routes:
+                if route not in routes:
+                    routes[route] = None
+                    for other, _ in route.crossings:
+                        if other not in found:
+                            found.add(other)
+                            links.append(other)
+        for route in routes:
+            for link, times in route.crossings:
+                link.takers += times * len(route.due)
+        return links, list(routes)
+
+    def _set_rate(self, route: _Route, rate: float) -> None:
+        route.move_to(self._now)
+        route.rate = rate
+        route.next_end = self._now + (route.due[0][0] - route.moved) / rate
+        self._note(route.next_end, route, ROUTE_ENDS, 0.0)
+
+
+def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
+    """When each flow ends, in seconds; raises as `SharedLinks` does."""
+    shared = SharedLinks(links)
+    for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
+        start, num_bytes, route = flows[number]
+        shared.begin(start, number, num_bytes, route)
+    ends = [0.0] * len(flows)
+    for time, number in shared.advance(math.inf):
+        ends[number] = time
+    return ends

@@ -1,0 +1,281 @@
+"""Tasks, transfers and what they share, checked and in columns, so that the same work can be simulated again with other times.
+
+A row is a phase: the run of each task, by the task's number, and, where a stream has a host, also the launch of each task, by
+the number of all tasks more (that of a task without a launch stays unused).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.timelines.bandwidth_sharing import (
+    Link,
+    Traffic,
+    byte_seconds,
+    check_bytes,
+    check_links,
+    check_route,
+    route_latency,
+)
+from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
+
+SENT = -2
+"""The place of a transfer over links that it may have to share, or on more than one stream."""
+SHARED = -1.0
+"""The seconds of a transfer over links that it may have to share: they come to light."""
+CIRCLE_SHOWN = 10
+"""So many tasks of a circle are named in an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPlan:
+    """What is to be done, in columns by phase; nothing of it changes in a simulation.
+
+    `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
+    SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
+    a phase, beside the run that waits for its launch, and `missing` for how many a phase waits.  `asked` are the cores of each
+    phase, and `most_asked` the largest of them on a resource.  `streams` are those of each transfer, once each.  `order` has
+    all tasks behind their inputs, None where the numbers do.
+    """
+
+    tasks: Sequence[Task | LinkTransfer]
+    resources: Sequence[Resource]
+    links: Sequence[Link]
+    hosts: list[int]
+    places: list[int]
+    seconds: list[float]
+    asked: list[int]
+    most_asked: list[int]
+    streams: dict[int, tuple[int, ...]]
+    consumers: list[list[int]]
+    missing: list[int]
+    order: list[int] | None
+
+    @property
+    def count(self) -> int:
+        """The number of tasks and transfers."""
+        return len(self.tasks)
+
+    def without_inputs(self) -> list[int]:
+        """The phases that wait for nothing."""
+        count = self.count
+        launches = self.places[count:] or [NOWHERE] * count
+        waiting = zip(self.tasks, launches, strict=True)
+        return [
+            number if launch == NOWHERE else number + count for number, (task, launch) in enumerate(waiting) if not task.inputs
+        ]
+
+    def work(self) -> tuple[list[float], list[float]]:
+        """How many seconds each resource takes for its phases alone one after another, and how many those are of one core."""
+        seconds = [0.0] * len(self.hosts)
+        core_seconds = [0.0] * len(self.hosts)
+        for place, takes, cores in zip(self.places, self.seconds, self.asked, strict=True):
+            seconds[place] += takes
+            core_seconds[place] += takes * cores
+        count = len(self.resources)
+        return seconds[:count], core_seconds[:count]
+
+    def traffic(self) -> list[Traffic]:
+        """What the transfers that share no links come to on each link."""
+        num_bytes = [0.0] * len(self.links)
+        busy = [0.0] * len(self.links)
+        routes: dict[tuple[int, ...], float] = {}
+        for number in self.streams:
+            if self.seconds[number] != SHARED:
+                transfer = self.transfer(number)
+                routes[transfer.route] = routes.get(transfer.route, 0.0) + transfer.bytes
+        for route, moved in routes.items():
+            for link in route:
+                num_bytes[link] += moved
+            for link in set(route):
+                busy[link] += moved * byte_seconds(route, self.links)
+        return [Traffic(*row) for row in zip(num_bytes, busy, strict=True)]
+
+    def routes(self) -> set[tuple[int, ...]]:
+        """Those of all transfers."""
+        return {self.transfer(number).route for number in self.streams}
+
+    def transfer(self, number: int) -> LinkTransfer:
+        """One of those that have `streams`."""
+        transfer = self.tasks[number]
+        assert isinstance(transfer, LinkTransfer)
+        return transfer
+
+    def with_seconds(self, runs: Sequence[float]) -> WorkloadPlan:
+        """The same with other seconds, finite and 0 or more, for the run of each task; those of transfers are not looked at."""
+        seconds = [*runs, *self.seconds[self.count :]]
+        for number in self.streams:
+            seconds[number] = self.seconds[number]
+        return replace(self, seconds=seconds)
+
+    def with_free_resource(self, resource: int) -> WorkloadPlan:
+        """The same with all tasks of a resource taking no time; on cores that is also what they launch."""
+        free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
+        return replace(self, seconds=free).with_seconds(free[: self.count])
+
+    def with_free_tasks(self, numbers: Sequence[int]) -> WorkloadPlan:
+        """The same with these tasks and their launches taking no time."""
+        seconds, count = self.seconds.copy(), self.count
+        has_launches = len(seconds) > count
+        for number in numbers:
+            seconds[number] = 0.0
+            if has_launches:
+                seconds[number + count] = 0.0
+        return replace(self, seconds=seconds)
+
+    def with_free_link(self, number: int) -> WorkloadPlan:
+        """The same with a link of endless bandwidth and no latency."""
+        links = list(self.links)
+        links[number] = Link(links[number].name, math.inf)
+        found = replace(self, links=links, seconds=self.seconds.copy(), places=self.places.copy())
+        found.settle_transfers()
+        return found
+
+    def settle_transfers(self) -> None:
+        """Finds out what transfers take that never share a link, and has those of one stream be as any task on it.
+
+        A link is never shared if there is a stream that all its transfers take.
+        """
+        ways = {(self.transfer(number).route, streams) for number, streams in self.streams.items()}
+        guards: dict[int, set[int]] = {}
+        for route, streams in ways:
+            for link in route:
+                if self.links[link].bandwidth < math.inf:
+                    guards[link] = guards.get(link, set(streams)) & set(streams)
+        alone = {
+            way: (route_latency(way[0], self.links), byte_seconds(way[0], self.links))
+            for way in ways
+            if all(guards.get(link, True) for link in way[0])
+        }
+        places, seconds = self.places, self.seconds
+        for number, streams in self.streams.items():
+            transfer = self.transfer(number)
+            figures = alone.get((transfer.route, streams))
+            seconds[number] = SHARED if figures is None else figures[0] + transfer.bytes * figures[1]
+            if figures is None or len(streams) > 1:
+                places[number] = SENT
+            else:
+                places[number] = streams[0] if streams else NOWHERE
+
+
+def make_plan(
+    tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
+) -> WorkloadPlan:
+    """Raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
+    check_links(links)
+    hosts = [_checked_host(number, resources) for number in range(len(resources))]
+    # a place of NOWHERE or SENT finds no host
+    hosts += [NOWHERE, NOWHERE]
+    count = len(tasks)
+    phases = count * 2 if max(hosts) != NOWHERE else count
+    places, seconds, asked = [NOWHERE] * phases, [0.0] * phases, [1] * phases
+    most_asked = [1] * len(resources)
+    streams: dict[int, tuple[int, ...]] = {}
+    for number, task in enumerate(tasks):
+        if isinstance(task, LinkTransfer):
+            check_bytes(number, task.bytes)
+            check_route(number, task.route, links)
+            streams[number] = _streams(number, task, resources)
+            continue
+        takes, place, _, launch, cores = task
+        if not (0 <= takes < math.inf and 0 <= launch < math.inf):
+            raise InvalidArgumentError(
+                f"task {number} takes {takes} s and {launch} s to launch: both must be finite, 0 or more"
+            )
+        if not NOWHERE <= place < len(resources):
+            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, from 0 on")
+        if cores < 1:
+            raise InvalidArgumentError(f"task {number} asks for {cores} cores: it must be 1 or more")
+        places[number], seconds[number] = place, takes
+        if hosts[place] != NOWHERE:
+            places[number + count], seconds[number + count] = hosts[place], launch
+        elif cores > 1 and place != NOWHERE:
+            asked[number] = cores
+            most_asked[place] = max(cores, most_asked[place])
+    consumers, missing, in_order = _waits(tasks, places, hosts, phases)
+    order = None if in_order else _order(tasks)
+    plan = WorkloadPlan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan.settle_transfers()
+    return plan
+
+
+def _waits(
+    tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
+) -> tuple[list[list[int]], list[int], bool]:
+    """What waits for each phase, for how many each waits, and whether all wait for smaller numbers only.
+
+    Where there is a launch it is what waits, for the inputs; for those on the same stream only until they are launched.
+    """
+    count, in_order = len(tasks), True
+    consumers: list[list[int]] = [[] for _ in range(phases)]
+    missing = [0] * phases
+    for number, task in enumerate(tasks):
+        inputs = task.inputs
+        place = places[number]
+        is_launched = hosts[place] != NOWHERE
+        first = number + count if is_launched else number
+        missing[first] = len(inputs)
+        for source in inputs:
+            if not 0 <= source < number:
+                if not 0 <= source < count:
+                    raise InvalidArgumentError(f"task {number} has the input {source}: there are {count} tasks, from 0 on")
+                in_order = False
+            consumers[source + count if is_launched and places[source] == place else source].append(first)
+    return consumers, missing, in_order
+
+
+def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource]) -> tuple[int, ...]:
+    for stream in transfer.streams:
+        resource = resources[stream] if 0 <= stream < len(resources) else None
+        if not isinstance(resource, SerialStream) or resource.host is not None:
+            raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is no stream without a host")
+    return tuple(dict.fromkeys(transfer.streams))
+
+
+def _checked_host(number: int, resources: Sequence[Resource]) -> int:
+    """The cores that launch a resource's tasks, NOWHERE if none do; raises where its figures or its host make no sense."""
+    resource = resources[number]
+    if isinstance(resource, Cores):
+        if resource.cores < 1 or resource.threads < 1:
+            raise InvalidArgumentError(
+                f"{resource.name!r} has {resource.cores} cores and {resource.threads} threads: both must be 1 or more"
+            )
+    elif resource.host is not None and not (
+        0 <= resource.host < len(resources) and isinstance(resources[resource.host], Cores)
+    ):
+        raise InvalidArgumentError(f"{resource.name!r} is launched by resource {resource.host}, which has no cores")
+    return host_of(resource)
+
+
+def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
+    """All tasks, each behind its inputs."""
+    missing = [len(task.inputs) for task in tasks]
+    consumers: list[list[int]] = [[] for _ in tasks]
+    for number, task in enumerate(tasks):
+        for source in task.inputs:
+            consumers[source].append(number)
+    found = [number for number, waits in enumerate(missing) if not waits]
+    for number in found:
+        for consumer in consumers[number]:
+            missing[consumer] -= 1
+            if not missing[consumer]:
+                found.append(consumer)
+    if len(found) < len(tasks):
+        raise InvalidArgumentError(_circle(tasks, {number for number, waits in enumerate(missing) if waits}))
+    return found
+
+
+def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
+    """Which tasks wait for each other, where these could not begin."""
+    number = min(left)
+    path: dict[int, None] = {}
+    while number not in path:
+        path[number] = None
+        number = next(source for source in tasks[number].inputs if source in left)
+    circle = list(path)
+    circle = [*circle[circle.index(number) :], number]
+    shown = " -> ".join(map(str, circle[:CIRCLE_SHOWN])) + (" -> ..." if len(circle) > CIRCLE_SHOWN else "")
+    return f"tasks wait for each other in a circle, so that none of them can begin: {shown}"

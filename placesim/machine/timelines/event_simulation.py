@@ -1,0 +1,357 @@
+"""Tasks that wait for each other, on streams, cores and links: when each begins and ends.
+
+A task is ready when its last input has ended.  What is ready takes its turn first come, first served; of what becomes ready in
+one moment, the task with the smaller number first.  Nothing that runs is interrupted.  Times are seconds from the beginning.
+
+Times that differ by less than a part of `MOMENT` are one moment: sums of the same times in another order, or in another unit,
+differ by less, and must not change whose turn it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from placesim.core.process.gc_pause import collector_paused
+from placesim.core.process.progress import report_stage
+from placesim.machine.timelines.bandwidth_sharing import Link, SharedLinks, Traffic
+from placesim.machine.timelines.compiled_workload import SENT, SHARED, WorkloadPlan, make_plan
+from placesim.machine.timelines.timeline import ResourceUsage, WorkloadTimeline
+from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, Task
+
+MOMENT = 2.0**-40
+LINKS = -1
+"""The event that something changes on the links; for the cores that are resource `r` it is -2 - r, for a phase its number."""
+
+
+def simulate(
+    tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
+) -> WorkloadTimeline:
+    """Runs everything; raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
+    with collector_paused():
+        return simulate_plan(make_plan(tasks, resources, links))
+
+
+def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
+    """When everything of a plan ran; raises InvalidArgumentError for figures of links and sizes that make no sense."""
+    with collector_paused():
+        loop = _Loop(plan)
+        with report_stage("simulating", loop.look):
+            loop.run()
+        return loop.timeline()
+
+
+def plan_seconds(plan: WorkloadPlan) -> float:
+    """How long everything of a plan takes; raises as `simulate_plan` does."""
+    with collector_paused():
+        loop = _Loop(plan)
+        with report_stage("simulating", loop.look):
+            loop.run()
+        return loop.seconds()
+
+
+class _CrowdedCores:
+    """What runs on cores that may be asked for more than they are: at `at`, each task has had `done` of its seconds, counted
+    from when the cores were last idle.
+
+    All of them proceed at one `speed`, so that `due` has for each the value of `done` at which it is through, the first on top.
+    """
+
+    __slots__ = ("at", "cores", "demand", "done", "due", "next_end", "speed")
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.due: list[tuple[float, int, int]] = []
+        self.demand = 0
+        self.speed = 1.0
+        self.done = 0.0
+        self.at = 0.0
+        self.next_end = math.inf
+
+    def begin(self, time: float, phase: int, seconds: float, asked: int) -> None:
+        """Puts a task beside those that run."""
+        if self.due:
+            if time > self.at:
+                self.done += (time - self.at) * self.speed
+        else:
+            self.done = 0.0
+        self.at = time
+        heappush(self.due, (self.done + seconds, phase, asked))
+        self._ask(asked)
+
+    def end(self, until: float) -> list[tuple[float, int]]:
+        """What ends by then, if nothing begins before; when, and the phase."""
+        ended = []
+        while self.due and (time := self.end_of_first()) <= until:
+            self.done, phase, asked = heappop(self.due)
+            self.at = time
+            self._ask(-asked)
+            ended.append((time, phase))
+        return ended
+
+    def end_of_first(self) -> float:
+        """When the next task is through, if nothing begins before."""
+        return self.at + max(0.0, self.due[0][0] - self.done) / self.speed if self.due else math.inf
+
+    def _ask(self, cores: int) -> None:
+        self.demand += cores
+        self.speed = self.cores / self.demand if self.demand > self.cores else 1.0
+
+
+class _Loop:
+    """The simulation of a plan under way, in columns by phase and by resource.
+
+    Of each resource, `free` says for how many more there is room, `since` since when it isn't idle.
+    """
+
+    def __init__(self, plan: WorkloadPlan) -> None:
+        self.plan = plan
+        self.shared = SharedLinks(plan.links)
+        phases = len(plan.places)
+        self.missing = plan.missing.copy()
+        self.waited_for = [NOWHERE] * phases
+        self.starts = [math.nan] * phases
+        self.ends = [math.nan] * phases
+        self.queued_at: dict[int, float] = {}
+        self.room = [it.threads if isinstance(it, Cores) else 1 for it in plan.resources]
+        self.free = self.room.copy()
+        self.crowded = [
+            _CrowdedCores(it.cores) if isinstance(it, Cores) and it.threads * most > it.cores else None
+            for it, most in zip(plan.resources, plan.most_asked, strict=True)
+        ]
+        self.queues: list[deque[int]] = [deque() for _ in plan.resources]
+        self.ended_last = [NOWHERE] * len(plan.resources)
+        self.since = [0.0] * len(plan.resources)
+        self.busy_seconds = [0.0] * len(plan.resources)
+        self.events: list[tuple[float, int]] = []
+        self.links_change = math.inf
+        self.links_changed = False
+        self.now = 0.0
+
+    def look(self) -> tuple[int, int]:
+        """How many phases have begun, of how many, for who watches."""
+        return sum(start == start for start in self.starts), len(self.starts)  # what has not begun is no number
+
+    def run(self) -> None:
+        """The events, moment after moment, until nothing is left to happen."""
+        plan, count = self.plan, self.plan.count
+        places, seconds, consumers = plan.places, plan.seconds, plan.consumers
+        missing, waited_for, starts, ends = self.missing, self.waited_for, self.starts, self.ends
+        queues, room, free, since, crowded = self.queues, self.room, self.free, self.since, self.crowded
+        events, queued_at, ended_last, busy_seconds = self.events, self.queued_at, self.ended_last, self.busy_seconds
+        ready = plan.without_inputs()
+        ended: list[int] = []
+        while True:
+            now = self.now
+            # what waits for a resource takes the room that there is again, before what has become ready in this moment
+            for phase in ended:
+                place = places[phase]
+                if place >= 0:
+                    ended_last[place] = phase
+                    free[place] += 1
+                    if free[place] == room[place]:
+                        busy_seconds[place] += now - since[place]
+                    if queues[place] or crowded[place] is not None:
+                        self._serve(place)
+                elif place == SENT:
+                    self._arrive(phase)
+            if len(ready) > 1:
+                ready.sort(key=lambda phase: phase % count)
+            for phase in ready:
+                place = places[phase]
+                if place == SENT:
+                    self._depart(phase)
+                    continue
+                if place >= 0:
+                    if not free[place] or queues[place]:
+                        queued_at[phase] = now
+                        queues[place].append(phase)
+                        continue
+                    if free[place] == room[place]:
+                        since[place] = now
+                    free[place] -= 1
+                    if crowded[place] is not None:
+                        starts[phase] = now
+                        self._share_cores(place, phase)
+                        continue
+                starts[phase] = now
+                heappush(events, (now + seconds[phase], phase))
+            if self.links_changed:
+                self._watch_links()
+            if not events:
+                break
+            time, event = heappop(events)
+            limit = time * (1 + MOMENT)
+            ended, ready = [], []
+            while True:
+                if event >= 0:
+                    ends[event] = time
+                    ended.append(event)
+                else:
+                    time = self._change(event, time, limit, ended)
+                if time > now:
+                    now = time
+                if not events or events[0][0] > limit:
+                    break
+                time, event = heappop(events)
+            self.now = now
+            for phase in ended:
+                if phase >= count:
+                    waited_for[phase - count] = phase
+                    ready.append(phase - count)
+                for consumer in consumers[phase]:
+                    left = missing[consumer] - 1
+                    missing[consumer] = left
+                    if not left:
+                        waited_for[consumer] = phase
+                        ready.append(consumer)
+
+    def _serve(self, place: int) -> None:
+        """Has what waits for a resource begin, as far as there is room."""
+        queue, free, now, plan = self.queues[place], self.free, self.now, self.plan
+        cores = self.crowded[place]
+        while queue and free[place]:
+            phase = queue[0]
+            if plan.places[phase] == SENT:
+                if not self._depart_in_turn(phase):
+                    break
+                continue
+            if free[place] == self.room[place]:
+                self.since[place] = now
+            free[place] -= 1
+            queue.popleft()
+            self.starts[phase] = now
+            if self.queued_at.pop(phase) < now:
+                self.waited_for[phase] = self.ended_last[place]
+            if cores is None:
+                heappush(self.events, (now + plan.seconds[phase], phase))
+            else:
+                cores.begin(now, phase, plan.seconds[phase], plan.asked[phase])
+        if cores is not None:
+            self._watch_cores(place, cores)
+
+    def _share_cores(self, place: int, phase: int) -> None:
+        """Begins a phase on cores that may be crowded."""
+        cores = self.crowded[place]
+        assert cores is not None
+        cores.begin(self.now, phase, self.plan.seconds[phase], self.plan.asked[phase])
+        self._watch_cores(place, cores)
+
+    def _watch_cores(self, place: int, cores: _CrowdedCores) -> None:
+        time = cores.end_of_first()
+        if time != cores.next_end:
+            cores.next_end = time
+            if time < math.inf:
+                heappush(self.events, (time, -2 - place))
+
+    def _depart(self, phase: int) -> None:
+        """A transfer is ready: it waits for its streams, if it has any."""
+        streams = self.plan.streams[phase]
+        if all(self.free[stream] and not self.queues[stream] for stream in streams):
+            self._take(streams)
+            self._send(phase)
+            return
+        self.queued_at[phase] = self.now
+        for stream in streams:
+            self.queues[stream].append(phase)
+        self._depart_in_turn(phase)
+
+    def _depart_in_turn(self, phase: int) -> bool:
+        """Sends a transfer, if it is the first in the queues of all its streams and they are free; whether it is sent."""
+        free, queues, streams = self.free, self.queues, self.plan.streams[phase]
+        for stream in streams:
+            if not free[stream] or queues[stream][0] != phase:
+                return False
+        for stream in streams:
+            queues[stream].popleft()
+        if self.queued_at.pop(phase) < self.now:
+            last = [self.ended_last[stream] for stream in streams]
+            self.waited_for[phase] = max([before for before in last if before != NOWHERE], key=self.ends.__getitem__)
+        self._take(streams)
+        self._send(phase)
+        return True
+
+    def _take(self, streams: Sequence[int]) -> None:
+        """Gives a transfer all of its streams."""
+        for stream in streams:
+            self.free[stream] = 0
+            self.since[stream] = self.now
+
+    def _send(self, phase: int) -> None:
+        self.starts[phase] = self.now
+        seconds = self.plan.seconds[phase]
+        if seconds != SHARED:
+            heappush(self.events, (self.now + seconds, phase))
+            return
+        transfer = self.plan.transfer(phase)
+        self.shared.begin(self.now, phase, transfer.bytes, transfer.route)
+        self.links_changed = True
+
+    def _arrive(self, phase: int) -> None:
+        """A transfer has ended: its streams are free."""
+        streams = self.plan.streams[phase]
+        for stream in streams:
+            self.ended_last[stream] = phase
+            self.free[stream] = 1
+            self.busy_seconds[stream] += self.now - self.since[stream]
+        for stream in streams:
+            if self.queues[stream]:
+                self._serve(stream)
+
+    def _watch_links(self) -> None:
+        self.links_changed = False
+        time = self.shared.next_change()
+        if time != self.links_change:
+            self.links_change = time
+            if time < math.inf:
+                heappush(self.events, (time, LINKS))
+
+    def _change(self, event: int, time: float, limit: float, ended: list[int]) -> float:
+        """Adds what ends up to the limit on links or on crowded cores; when the last change was, 0 if there is none."""
+        if event == LINKS:
+            if time != self.links_change:
+                return 0.0
+            finished = self.shared.advance(limit)
+            last = self.shared.now
+            self.links_change = math.inf
+            self.links_changed = True
+        else:
+            cores = self.crowded[-2 - event]
+            if cores is None or time != cores.next_end:
+                return 0.0
+            finished = cores.end(limit)
+            last = cores.at
+            cores.next_end = math.inf
+        for time, phase in finished:
+            self.ends[phase] = time
+            ended.append(phase)
+        return last
+
+    def seconds(self) -> float:
+        """When the last of it ended."""
+        return max(self.ends[: self.plan.count], default=0.0)
+
+    def timeline(self) -> WorkloadTimeline:
+        """What came of it."""
+        plan, count = self.plan, self.plan.count
+        launched = [place != NOWHERE for place in plan.places[count:]]
+        runs = self.starts[:count]
+        _, core_seconds = plan.work()
+        return WorkloadTimeline(
+            seconds=self.seconds(),
+            starts=tuple(runs),
+            ends=tuple(self.ends[:count]),
+            launch_starts=tuple(self.starts[count + i] if has else runs[i] for i, has in enumerate(launched)),
+            launch_ends=tuple(self.ends[count + i] if has else runs[i] for i, has in enumerate(launched)),
+            usage=tuple(
+                ResourceUsage(busy, spent if isinstance(resource, Cores) else busy)
+                for busy, spent, resource in zip(self.busy_seconds, core_seconds, plan.resources, strict=True)
+            ),
+            traffic=tuple(
+                Traffic(alone.bytes + met.bytes, alone.busy_seconds + met.busy_seconds)
+                for alone, met in zip(plan.traffic(), self.shared.traffic(), strict=True)
+            ),
+            waited_for=tuple(self.waited_for),
+        )

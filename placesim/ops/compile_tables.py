@@ -1,0 +1,65 @@
+"""The sources of the op tables, `tensorflow-*.ops` beside this module -> the compressed tables that the package reads.
+
+`python -m placesim.ops.compile_tables` (a part of `make tables`) writes each table whose facts are no longer those of its
+source.  To add an op, add its paragraph to the source; to add a release, add a source.  The sources are in the repository and
+not in the wheel.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+from placesim.core.errors import GraphFileError
+from placesim.ops.source import SourceFacts, read_source
+
+FOLDER = Path(__file__).parent
+
+
+def table_lines(facts: SourceFacts) -> str:
+    """A line with the release, and for each op a line of JSON, so that one op is read without the others."""
+    head = json.dumps({"tensorflow": facts.release})
+    rows = ([name, op, facts.kernels[name]] for name, op in facts.ops.items())
+    return "".join(f"{line}\n" for line in (head, *(json.dumps(row, separators=(",", ":")) for row in rows)))
+
+
+def compress(text: str) -> bytes:
+    """The same bytes for the same text: without a time or a file's name."""
+    return gzip.compress(text.encode(), 9, mtime=0)
+
+
+def table_of(source: Path) -> Path:
+    """Where the table of a source lies."""
+    return source.with_suffix(".json.gz")
+
+
+def compile_table(source: Path) -> bool:
+    """Write a source's table, and whether that was needed; GraphFileError where the source is wrong.
+
+    A table that says the same stays, since another version of zlib would give other bytes for it.
+    """
+    text = table_lines(read_source(source.read_text(encoding="utf-8"), str(source)))
+    table = table_of(source)
+    if table.exists() and gzip.decompress(table.read_bytes()).decode() == text:
+        return False
+    table.write_bytes(compress(text))
+    return True
+
+
+def main() -> int:
+    """Compile all sources; 2 where one is wrong."""
+    code = 0
+    for source in sorted(FOLDER.glob("tensorflow-*.ops")):
+        try:
+            if compile_table(source):
+                print(f"wrote {table_of(source).name}")
+        except GraphFileError as error:
+            print(error, file=sys.stderr)
+            code = 2
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Tensors out of nothing, and tensors passed on as they are: constants, placeholders, fills and the Identity family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import VARIANT
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
+from placesim.ops.kernels.memory_rules import KernelMemory, alias_each, aliases, forwards, leaves_untracked
+from placesim.ops.kernels.shape_operands import is_legacy_scalar, shape_of_values, shape_of_vector, shape_text
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    merge,
+    no_outputs,
+    scalar_dim,
+    shape_attr,
+    shape_of_first_value,
+    unchanged,
+    unknown_shape,
+    vector_shape_value,
+    with_rank,
+)
+
+# --- values from attrs ----------------------------------------------------------------------------------------------
+
+
+def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The value of attr `value`; InvalidArgumentError where its type is not attr `dtype`."""
+    value, dtype = attrs["value"], attrs["dtype"]
+    if value.dtype is not dtype:
+        raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
+    return (value.array,)
+
+
+def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """InvalidArgumentError: a placeholder runs only where it was not fed."""
+    shape = attrs["shape"]
+    # a shape that is unknown or a scalar's is not told
+    suffix = f" and shape {shape}" if shape.dims else ""
+    raise InvalidArgumentError(
+        f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
+    )
+
+
+# --- fills ----------------------------------------------------------------------------------------------------------
+
+
+def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`dims [rank]` and a scalar -> a tensor of shape `dims` that holds the scalar everywhere.
+
+    InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is no scalar.
+    """
+    dims, value = inputs
+    if dims.ndim > 1:
+        raise InvalidArgumentError(f"dims must represent a vector, got shape {shape_text(dims)}")
+    # graphs of long ago give a vector of one element for the value, and a scalar for the dims of a vector
+    if not is_legacy_scalar(value):
+        raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
+    return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
+
+
+def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[rank]` -> a tensor of that shape: uninitialized memory, which here is always zero.
+
+    InvalidArgumentError for a shape that is no vector or has a negative dimension.
+    """
+    return (zeros(shape_of_vector(inputs[0], "int32"), attrs["dtype"]),)
+
+
+def zeros_like(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """Zeros of the input's shape; for a tensor list in a variant, of its elements' shapes."""
+    if attrs["T"] is VARIANT:
+        from placesim.ops.kernels.variants import zeros_like_variant  # few zeros are of lists
+
+        return (zeros_like_variant(inputs[0]),)
+    return (zeros(inputs[0].shape, attrs["T"]),)
+
+
+def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Ones of the input's shape."""
+    return (np.ones(inputs[0].shape, attrs["T"].numpy),)
+
+
+def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`indices.shape` with a new axis `[depth]`: `on_value` where the position there is the index, else `off_value`.
+
+    An index out of range has no place. InvalidArgumentError for an axis that is not there, other inputs that are no scalars,
+    and a negative depth.
+    """
+    indices, depth, on_value, off_value = inputs
+    axis, rank = attrs["axis"], indices.ndim + 1
+    # the only negative axis that the op knows is -1
+    if axis != -1 and not 0 <= axis < rank:
+        raise InvalidArgumentError(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
+    for name, tensor in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
+        if tensor.ndim:
+            raise InvalidArgumentError(f"{name} must be a scalar, but got: {shape_text(tensor)}")
+    if depth < 0:
+        raise InvalidArgumentError(f"depth must be non-negative, got: {int(depth)}")
+    places = np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - axis if axis >= 0 else 0))
+    return (np.where(np.expand_dims(indices, axis) == places, on_value, off_value),)
+
+
+# --- passing on -----------------------------------------------------------------------------------------------------
+
+
+def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The inputs themselves, of any shapes."""
+    return tuple(inputs)
+
+
+def same(value: Any) -> Any:
+    """The value itself, of any shape."""
+    return value
+
+
+def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A copy that shares no memory with the input, of any shape."""
+    return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
+
+
+def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """No inputs, no outputs: what counts is when it ran."""
+    return ()
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
+    return (context.attrs["value"].array.shape,)
+
+
+def infer_default(context: ShapeContext) -> Sequence[Dims]:
+    """Attr `shape`, even where the default's own shape is known better; ShapeError where the two do not fit."""
+    merge(context.shapes[0], context.attrs["shape"].dims)
+    return (context.attrs["shape"].dims,)
+
+
+def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    shape, values = vector_shape_value(context, 0), context.value(0)
+    if values is not None and (values < 0).any():
+        raise ShapeError("Fill dimensions must be >= 0")
+    return (shape,)
+
+
+def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
+    axis = context.attrs["axis"]
+    if axis < -1:
+        raise ShapeError("axis must be >= -1")
+    depth = scalar_dim(context, 1)
+    indices = context.shapes[0]
+    if indices is None:
+        return (None,)
+    rank = len(indices) + 1
+    place = (axis + rank) % rank
+    return ((*indices[:place], depth, *indices[place:]),)
+
+
+def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """As many outputs as inputs, each with its input's shape."""
+    return context.shapes
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def zeros_like_memory(memory: KernelMemory) -> None:
+    """Zeros are written over the input; those of a tensor list are made on the host's heap."""
+    if memory.outputs[0].dtype is VARIANT:
+        memory.leave_untracked(0)
+    else:
+        memory.forward(0, 0)
+
+
+IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases())
+_REF_IDENTITY = Kernel(pass_on, unchanged, direct=same)
+_CONSTANT_MEMORY = leaves_untracked(0)  # a constant is the kernel's own from when it was made, and all steps share it
+
+
+TABLE: Table = {
+    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY),
+    "HostConst": Kernel(copy_constant, unknown_shape, memory=_CONSTANT_MEMORY),
+    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
+    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
+    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same, memory=aliases()),
+    "Fill": Kernel(fill, _infer_fill),
+    "Empty": Kernel(make_empty, shape_of_first_value),
+    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory),
+    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0)),
+    "OneHot": Kernel(one_hot, _infer_one_hot),
+    "Identity": IDENTITY,
+    "RefIdentity": _REF_IDENTITY,
+    "Snapshot": Kernel(pass_on, unchanged, direct=same, memory=forwards(0)),
+    "StopGradient": IDENTITY,
+    "PreventGradient": IDENTITY,
+    "GuaranteeConst": IDENTITY,
+    "DebugGradientIdentity": IDENTITY,
+    "DebugGradientRefIdentity": _REF_IDENTITY,
+    "DebugIdentity": IDENTITY,
+    "Copy": IDENTITY,
+    "CopyHost": IDENTITY,
+    "IdentityN": Kernel(pass_on, infer_each_unchanged, memory=alias_each),
+    "DeepCopy": Kernel(copy_input, unchanged),
+    "NoOp": Kernel(do_nothing, no_outputs),
+    "ControlTrigger": Kernel(do_nothing, no_outputs),
+}

@@ -1,0 +1,131 @@
+"""Matrices of indices, a row of which names an element or a slice: their checks, and updates of what they name.
+
+`indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.indices import Combine, position_text
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.shapes import Dims, ShapeError, element_count, format_dims, merge, subshape
+
+KnownDims = tuple[int, ...]
+
+ERROR_POLICIES = ("", "DEFAULT", "ERROR")
+
+MAX_DEPTH = 7
+"""TensorFlow's kernel is compiled for no deeper indices."""
+
+
+def ignores_bad_indices(attrs: Attrs) -> bool:
+    """Whether updates at indices out of range are left out; InvalidArgumentError for a policy that is none."""
+    policy = attrs["bad_indices_policy"]
+    if policy not in (*ERROR_POLICIES, "IGNORE"):
+        raise InvalidArgumentError(f"Unknown bad indices handling attribute: {policy}")
+    return bool(policy == "IGNORE")
+
+
+def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: Tensor, ignore_bad: bool) -> None:
+    """Combine `updates` into slices of `params`, which is changed; InvalidArgumentError for shapes that do not fit.
+
+    An index out of range is left out; unless `ignore_bad`, InvalidArgumentError then names the last such one.
+    """
+    check_scatter_nd(params.shape, indices.shape, updates.shape)
+    depth = indices.shape[-1] if indices.ndim > 1 else 1
+    # there is nothing to write, and TensorFlow ends here before it looks at the depth
+    if not params.size:
+        return
+    if not 1 <= depth <= MAX_DEPTH:
+        raise InvalidArgumentError(
+            # the text says 5, the kernels go to 7
+            f"Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: {depth}"
+        )
+    # a vector of indices passes the checks as a column, but the loop takes it for a row and sees the first
+    places = indices.reshape(-1, indices.shape[-1])[:, :depth] if indices.size else np.zeros((0, depth), np.int64)
+    updates = updates.reshape(indices.size // depth, int(np.prod(params.shape[depth:])))[: len(places)]
+    limits = np.array(params.shape[:depth])
+    fine = np.asarray(((places >= 0) & (places < limits)).all(axis=1))
+    rows = params.reshape(int(np.prod(limits)), -1)
+    flat = np.ravel_multi_index(tuple(places[fine].T), params.shape[:depth])
+    # a variable has the updates that are fine even where the others are refused below
+    combine(rows, flat, updates[fine])
+    if not (ignore_bad or fine.all()):
+        bad = int(np.flatnonzero(~fine)[-1])
+        place = ", ".join(str(int(i)) for i in places[bad])
+        raise InvalidArgumentError(
+            f"indices{position_text(indices.shape[:-1], bad)} = [{place}] does not index into shape {format_dims(params.shape)}"
+        )
+
+
+def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) -> None:
+    """InvalidArgumentError unless the shapes fit as the module says, in the kernel's words and order."""
+    if not params:
+        raise InvalidArgumentError(f"Output must be at least 1-D, got shape: {format_dims(params)}")
+    if not indices:
+        raise InvalidArgumentError(f"Indices shape must have rank at least one. Found:{format_dims(indices)}")
+    if not updates:
+        raise InvalidArgumentError(f"Updates shape must have rank at least one. Found:{format_dims(updates)}")
+    counts = [element_count(dims) for dims in (params, indices, updates)]
+    if any(counts[1:]) and not all(counts):
+        raise InvalidArgumentError(f"Indices and updates specified for empty output.  indices shape: {format_dims(indices)}")
+    if updates[0] != indices[0]:
+        raise InvalidArgumentError(
+            f"Dimensions [0,1) of indices[shape={format_dims(indices)}] = {indices[0]} must match "
+            f"dimensions [0,1) of updates[shape={format_dims(updates)}] = {updates[0]}"
+        )
+    # a vector of indices is a column of them here
+    depth, batch = (indices[-1], len(indices) - 1) if len(indices) > 1 else (1, 1)
+    # where the rank is wrong that is told last, unless the batch is cut short
+    rank_fits = len(updates) == batch + len(params) - depth
+    if len(updates) < batch or (rank_fits and updates[:batch] != indices[:batch]):
+        raise InvalidArgumentError(
+            f"Dimensions [0,{batch}) of indices[shape={format_dims(indices)}] must match "
+            f"dimensions [0,{batch}) of updates[shape={format_dims(updates)}]"
+        )
+    if not rank_fits or updates[batch:] != params[depth:]:
+        raise InvalidArgumentError(
+            f"Dimensions [{depth},{len(params)}) of input[shape={format_dims(params)}] must match "
+            f"dimensions [{depth},{len(updates)}) of updates[shape={format_dims(updates)}]"
+        )
+
+
+def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
+    """The shape of `params`; ShapeError where the known dimensions of indices and updates do not fit it."""
+    if element_count(params) == 0 and ((element_count(indices) or 0) > 0 or (element_count(updates) or 0) > 0):
+        raise ShapeError("Indices and updates specified for empty input")
+    if indices is None or not updates or indices[-1] < 0:
+        return params
+    batch, depth = len(indices) - 1, indices[-1]
+    suffix = None if params is None else params[depth:]
+    rank = -1 if params is None else len(params)
+    _match(
+        _Part(f"[0,{batch}) of indices", whole=indices, dims=indices[:batch]),
+        _Part(f"[0,{batch}) of updates", whole=updates, dims=subshape(updates, 0, batch)),
+    )
+    _match(
+        _Part(f"[{depth},{rank}) of input", whole=params, dims=suffix),
+        _Part(f"[{batch},{len(updates)}) of updates", whole=updates, dims=updates[batch:]),
+    )
+    return params
+
+
+class _Part(NamedTuple):
+    """Some dimensions of a shape, and what an error calls them."""
+
+    name: str
+    whole: Dims
+    dims: Dims
+
+
+def _match(one: _Part, two: _Part) -> None:
+    try:
+        merge(one.dims, two.dims)
+    except ShapeError as error:
+        named = [f"{part.name}[shape={format_dims(part.whole)}] = {format_dims(part.dims)}" for part in (one, two)]
+        raise ShapeError(f"Dimensions {named[0]} must match dimensions {named[1]}: {error.message}") from None

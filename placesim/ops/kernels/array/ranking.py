@@ -1,0 +1,94 @@
+"""Whether targets are among the best predictions, and the closest sequence that does not rise (isotonic regression)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.ops.kernels.memory_rules import forwards
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
+
+
+def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """For `predictions [batch, classes]` and `targets [batch]`: is the target's one of the k largest of its row?
+
+    k is an attr or a third input. False for a target out of range and for a row that is not finite. InvalidArgumentError for
+    other ranks, batches that differ, and a k that is no scalar.
+    """
+    predictions, targets, *rest = inputs
+    for count in rest:
+        if np.ndim(count) != 0:
+            raise InvalidArgumentError(f"k must be 0-D, got shape {format_dims(np.shape(count))}")
+    k = int(rest[0]) if rest else attrs["k"]
+    if predictions.ndim != 2:
+        raise InvalidArgumentError("predictions must be 2-dimensional")
+    if targets.ndim != 1:
+        raise InvalidArgumentError("targets must be 1-dimensional")
+    if len(predictions) != len(targets):
+        raise InvalidArgumentError(
+            f"First dimension of predictions {len(predictions)} must match length of targets {len(targets)}"
+        )
+    classes = predictions.shape[1]
+    inside = (targets >= 0) & (targets < classes)
+    if not classes:
+        return (inside,)
+    target = np.take_along_axis(predictions, np.where(inside, targets, 0)[:, None], axis=1)
+    # ties count for the target: only what is strictly better stands before it
+    better = np.sum(predictions > target, axis=1)
+    # one number that is not finite makes the whole row unfit to tell
+    return (inside & np.all(np.isfinite(predictions), axis=1) & (better < k),)
+
+
+def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """For each row of `[..., n]` the closest (by squares) sequence that never rises, and the runs that it is made of.
+
+    Both are `[..., n]`; a scalar is a row of its own.
+    """
+    values = np.asarray(inputs[0]).astype(attrs["output_dtype"].numpy)
+    if not values.ndim:
+        return values, np.zeros((), np.int32)
+    fitted, runs = np.empty(values.shape, values.dtype), np.empty(values.shape, np.int32)
+    rows = values.reshape(-1, values.shape[-1]) if values.size else values.reshape(0, 1)
+    size = rows.shape[1]
+    for row, out, segments in zip(rows, fitted.reshape(-1, size), runs.reshape(-1, size), strict=True):
+        sums, counts = _pool_rising(row)
+        out[:] = np.repeat(np.array(sums, np.float64) / counts, counts)
+        segments[:] = np.repeat(np.arange(len(counts)), counts)
+    return fitted, runs
+
+
+def _pool_rising(row: Tensor) -> tuple[list[float], list[int]]:
+    """Sums and lengths of the runs that are left when neighbours that rise have been pooled."""
+    sums: list[float] = []
+    counts: list[int] = []
+    for value in row.tolist():
+        sums.append(value)
+        counts.append(1)
+        while len(sums) > 1 and sums[-1] / counts[-1] > sums[-2] / counts[-2]:
+            total, count = sums.pop(), counts.pop()
+            sums[-1] += total
+            counts[-1] += count
+    return sums, counts
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
+    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    return ((merge_dim(predictions[0], targets[0]),),)
+
+
+def _infer_fit_isotonic(context: ShapeContext) -> Sequence[Dims]:
+    return context.shapes[0], context.shapes[0]
+
+
+TABLE: Table = {
+    "InTopK": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
+    "InTopKV2": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
+    "IsotonicRegression": Kernel(fit_isotonic, _infer_fit_isotonic, per_element(0), memory=forwards(0)),
+}

@@ -1,0 +1,176 @@
+"""Slices written into tensors that are not variables: ScatterNd, TensorScatter* and the Inplace ops.
+
+TensorFlow reuses the input's memory where it may; here the result is always a new tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from placesim.core.dtypes import BOOL, RESOURCE, STRING, VARIANT
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
+from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element, zeros
+from placesim.ops.kernels.memory_rules import aliases, forwards
+from placesim.ops.kernels.shape_operands import shape_of_values, shape_text
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, unchanged, vector_shape_value, with_rank_at_least
+
+# --- ScatterNd, TensorScatter ---------------------------------------------------------------------------------------
+
+
+def _check_ranks(indices: Tensor, updates: Tensor) -> None:
+    for name, tensor in (("Indices", indices), ("Updates", updates)):
+        if not tensor.ndim:
+            raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{shape_text(tensor)}")
+
+
+def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
+    """All of output, indices and updates must have elements, or neither indices nor updates."""
+    if (indices.size or updates.size) and not (count and indices.size and updates.size):
+        raise InvalidArgumentError("Indices and updates specified for empty output shape")
+
+
+def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
+
+    InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
+    """
+    indices, updates, shape_tensor = inputs
+    ignore_bad = ignores_bad_indices(attrs)
+    _check_ranks(indices, updates)
+    shape = shape_of_values(shape_tensor)
+    _check_not_empty(len(shape), indices, updates)
+    batch, depth = indices.ndim - 1, indices.shape[-1]
+    # ScatterNd looks at its shapes before it hands them to the kernel that the variables' ops share
+    named_indices, named_updates = (f"[shape={shape_text(tensor)}]" for tensor in (indices, updates))
+    if indices.shape[:batch] != updates.shape[:batch]:
+        raise InvalidArgumentError(
+            f"Dimensions [0,{batch}) of indices{named_indices} must match dimensions [0,{batch}) of updates{named_updates}"
+        )
+    if updates.ndim - batch != len(shape) - depth or updates.shape[batch:] != shape[depth:]:
+        raise InvalidArgumentError(
+            f"Dimensions [{depth},{len(shape)}) of input[shape={format_dims(shape)}] must match "
+            f"dimensions [{batch},{updates.ndim}) of updates{named_updates}"
+        )
+    # the last of the checks, as in the kernel: a matrix of a shape fails on what it spells first
+    if shape_tensor.ndim != 1:
+        raise InvalidArgumentError("Shape must be a vector")
+    result = zeros(shape, attrs["T"])
+    scatter_slices(COMBINATIONS["Add"], result, indices, updates, ignore_bad)
+    return (result,)
+
+
+def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
+
+    Shapes are those of `index_matrices`. InvalidArgumentError for others, and for an index outside of the input unless the
+    policy is IGNORE.
+    """
+
+    def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        tensor, indices, updates = inputs
+        ignore_bad = ignores_bad_indices(attrs)
+        _check_tensor_scatter(tensor, indices, updates)
+        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+        scatter_slices(combine, result, indices, updates, ignore_bad)
+        return (result,)
+
+    return tensor_scatter
+
+
+def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> None:
+    _check_ranks(indices, updates)
+    _check_not_empty(tensor.size, indices, updates)
+    batch, depth = indices.ndim - 1, indices.shape[-1]
+    if indices.shape[:batch] != updates.shape[:batch]:
+        raise InvalidArgumentError(
+            "Outer dimensions of indices and update must match. "
+            f"Indices shape: {shape_text(indices)}, updates shape:{shape_text(updates)}"
+        )
+    if updates.ndim - batch != tensor.ndim - depth:
+        raise InvalidArgumentError(
+            "Inner dimensions of output shape must match inner dimensions of updates shape. "
+            f"Output: {shape_text(tensor)} updates: {shape_text(updates)}"
+        )
+    if updates.shape[batch:] != tensor.shape[depth:]:
+        raise InvalidArgumentError(
+            f"The inner {tensor.ndim - depth} dimensions of output.shape={shape_text(tensor)} "
+            f"must match the inner {updates.ndim - batch} dimensions of updates.shape={shape_text(updates)}"
+        )
+
+
+def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
+    tensor, indices, updates = inputs
+    ignore_bad = ignores_bad_indices(attrs)
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+    scatter_slices(COMBINATIONS["Add"], result, indices, updates, ignore_bad)
+    return (result,)
+
+
+# --- Inplace --------------------------------------------------------------------------------------------------------
+
+
+def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
+
+    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
+    """
+
+    def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        tensor, rows, values = inputs
+        _check_rows(tensor, rows, values)
+        if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
+            raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
+        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+        if tensor.size and values.size:
+            # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
+            combine(result, rows % tensor.shape[0], values)
+        return (result,)
+
+    return update_rows
+
+
+def _check_rows(tensor: Tensor, rows: Tensor, values: Tensor) -> None:
+    if rows.ndim != 1:
+        raise InvalidArgumentError(f"i must be a vector. {shape_text(rows)}")
+    if tensor.ndim != values.ndim:
+        raise InvalidArgumentError(f"x and v shape doesn't match (ranks differ): {shape_text(tensor)} vs. {shape_text(values)}")
+    for axis in range(1, tensor.ndim):
+        if tensor.shape[axis] != values.shape[axis]:
+            raise InvalidArgumentError(
+                f"x and v shape doesn't match at index {axis} : {shape_text(tensor)} vs. {shape_text(values)}"
+            )
+    if rows.shape[:1] != values.shape[:1]:
+        raise InvalidArgumentError(f"i and x shape doesn't match at index 0: {shape_text(rows)} vs. {shape_text(values)}")
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_scatter_nd(context: ShapeContext) -> Sequence[Dims]:
+    indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, updates, vector_shape_value(context, 2)),)
+
+
+def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
+    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
+
+
+TABLE: Table = {
+    "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
+    "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2), memory=forwards(0)),
+    "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
+    "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
+    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases()),
+    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
+    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
+}

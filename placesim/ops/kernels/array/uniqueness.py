@@ -1,0 +1,153 @@
+"""Which elements are equal: Unique and its counts, and what one vector has that another has not.
+
+Values come in the order of their first appearance; a NaN equals nothing, 0.0 and -0.0 are one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import allocates
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, two_vectors, unknown_dims, with_rank
+
+
+def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """For a matrix of keys, one a row: the rows at which a value first appears, and for each row its value's number."""
+    if keys.dtype == object or keys.shape[1] != 1:
+        return _numbered(map(tuple, keys.tolist()))
+    _, first, numbers = np.unique(_comparable(keys[:, 0]), return_index=True, return_inverse=True, equal_nan=False)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return first[order], rank[numbers]
+
+
+def _comparable(values: Tensor) -> Tensor:
+    """Values whose type numpy knows how to sort."""
+    return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.num > 255 else values
+
+
+def _numbered(keys: Iterable[Any]) -> tuple[Tensor, Tensor]:
+    numbers: dict[Any, int] = {}
+    first: list[int] = []
+    found: list[int] = []
+    for position, key in enumerate(keys):
+        number = numbers.setdefault(key, len(numbers))
+        if number == len(first):
+            first.append(position)
+        found.append(number)
+    return np.array(first, np.intp), np.array(found, np.intp)
+
+
+def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct slices along an axis, each slice's number among them, and how often each comes; the latter vectors."""
+    rows = np.moveaxis(tensor, axis, 0)
+    first, numbers = first_appearances(rows.reshape(rows.shape[0], elements(rows.shape[1:])))
+    dtype = attrs["out_idx"].numpy
+    counts = np.bincount(numbers, minlength=first.size).astype(dtype)
+    return np.moveaxis(rows[first], 0, axis), numbers.astype(dtype), counts
+
+
+def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """The kernel that gives the first two or all three of values, numbers and counts of a vector, or of slices along an axis.
+
+    InvalidArgumentError for an input that is no vector where there is no axis, and an axis that is not `[1]` or not there.
+    """
+
+    def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
+        return find_unique(inputs[0], axis, attrs)[:outputs]
+
+    return unique
+
+
+def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
+    if axis.ndim != 1:
+        raise InvalidArgumentError("axis expects a 1D vector.")
+    if axis.size > 1:
+        raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
+    if not axis.size and tensor.ndim != 1:
+        raise InvalidArgumentError("unique expects a 1D vector.")
+    # an axis of no elements stands for the only one that a vector has
+    found = int(axis[0]) if axis.size else 0
+    if not -tensor.ndim <= found < tensor.ndim:
+        # negative axes are taken, whatever the text says
+        raise InvalidArgumentError(f"axis has to be between [0, {tensor.ndim})")
+    return found % tensor.ndim
+
+
+def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The elements of `x [n]` that are not in `y [m]`, in order and as often as they come, and their positions.
+
+    InvalidArgumentError for inputs that are no vectors.
+    """
+    values, excluded = inputs
+    for name, tensor in (("x", values), ("y", excluded)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"{name} should be a 1D vector.")
+    if values.dtype == object:
+        without = set(excluded.tolist())
+        is_kept = np.array([value not in without for value in values.tolist()], bool)
+    else:
+        is_kept = ~np.isin(_comparable(values), _comparable(excluded))
+    positions = np.flatnonzero(is_kept)
+    return values[positions], positions.astype(attrs["out_idx"].numpy)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_unique(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    return ((-1,), context.shapes[0])
+
+
+def _infer_unique_with_counts(context: ShapeContext) -> Sequence[Dims]:
+    return ((-1,), context.shapes[0], (-1,))
+
+
+def _infer_unique_v2(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    return (None if dims is None else unknown_dims(len(dims)), (_static_count(context),))
+
+
+def _static_count(context: ShapeContext) -> int:
+    """The size of the axis whose slices are compared, -1 where it is not known."""
+    dims, axis = context.shapes[0], context.value(1)
+    if axis is None:
+        return -1
+    if axis.ndim != 1:
+        raise ShapeError("axis expects a 1D vector.")
+    if axis.size > 1:
+        raise ShapeError("axis does not support input tensors larger than 1 elements.")
+    if dims is None:
+        return -1
+    if not axis.size:
+        if len(dims) != 1:
+            raise ShapeError("x expects a 1D vector.")
+        return dims[0]
+    rank, found = len(dims), int(axis[0])
+    if not -rank <= found < rank:
+        raise ShapeError(f"axis expects to be in the range [{-rank}, {rank})")
+    return dims[found]
+
+
+def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
+    return (*_infer_unique_v2(context), (-1,))
+
+
+TABLE: Table = {
+    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
+    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
+    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)),
+    "UniqueWithCountsV2": Kernel(
+        build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
+    ),
+    "ListDiff": Kernel(list_difference, two_vectors),
+}

@@ -1,0 +1,46 @@
+"""What follows an op in a group of ops, done by the op's kernel itself: to each block of its output as soon as that is written.
+
+The block is in the cache of the thread that made it.  Who runs the kernel offers what follows (`runtime/executors/fusion.py`);
+a kernel that works in blocks takes it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from placesim.ops.kernels.kernel import Tensor
+
+Finish = Callable[[slice], object]
+"""Does what follows to these rows of an output `[..., channels]`, taken as a matrix of rows of channels."""
+Begin = Callable[[Tensor], Finish]
+"""Asked with an output before any of it is finished; of several, the last is the one that the kernel gives."""
+
+_local = threading.local()
+
+
+def leave(rows: slice) -> None:
+    """Leaves rows as they are: what is done where nothing follows."""
+
+
+def nothing_follows(output: Tensor) -> Finish:
+    """What a kernel takes where nothing is offered."""
+    return leave
+
+
+@contextmanager
+def offered(begin: Begin) -> Iterator[None]:
+    """Within, the first kernel of this thread that asks may take it."""
+    _local.begin = begin
+    try:
+        yield
+    finally:
+        _local.begin = nothing_follows
+
+
+def taken() -> Begin:
+    """What is offered in this thread: a kernel that takes it gives an output that it has finished all rows of."""
+    begin: Begin = _local.__dict__.get("begin", nothing_follows)
+    _local.begin = nothing_follows
+    return begin

@@ -1,0 +1,48 @@
+"""Buffers that each thread uses again and again: fresh memory for each block of work would cost more than the work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.kernels.kernel import Tensor
+
+LARGEST_KEPT_BYTES = 1 << 26
+"""Larger buffers are given back to the system at once."""
+
+_local = threading.local()
+
+
+def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
+    """An array that is not cleared, in this thread's buffer of that name: valid until the name is asked for again."""
+    size = prod(shape) * dtype.itemsize
+    if size > LARGEST_KEPT_BYTES:
+        return np.empty(shape, dtype)
+    buffer = _local.__dict__.get(name)
+    # one that is too small is replaced, so that it grows to the largest that was asked for
+    if buffer is None or buffer.nbytes < size:
+        buffer = _local.__dict__[name] = np.empty(size, np.uint8)
+    found: Tensor = buffer[:size].view(dtype).reshape(shape)
+    return found
+
+
+def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtype[Any]) -> Tensor:
+    """An array that is zero outside `inside`, which the caller fills: valid until this is asked for again.
+
+    `inside` has a slice for each axis but the last.  Most calls ask for what the one before did, and find the zeros in place.
+    """
+    region = scratch("padded", shape, dtype)
+    layout = [*shape, dtype, *inside]
+    if _local.__dict__.get("layout") == layout and region.nbytes <= LARGEST_KEPT_BYTES:
+        return region
+    # only the margins are cleared: the caller writes all of what is inside
+    for axis, part in enumerate(inside):
+        everywhere = (slice(None),) * axis
+        region[(*everywhere, slice(0, part.start))] = 0
+        region[(*everywhere, slice(part.stop, None))] = 0
+    _local.layout = layout
+    return region

@@ -1,0 +1,49 @@
+"""Elementwise rows: what turns a function of one or two tensors into a kernel, with TensorFlow's word on shapes that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Tensor, one_per_output
+from placesim.ops.kernels.memory_rules import BroadcastForwardingRule, MemoryRule, forwards
+from placesim.ops.kernels.shape_operands import broadcast_dims
+from placesim.ops.kernels.shapes import broadcasted, format_dims, unchanged
+
+Elementwise = Callable[..., Any]
+
+_OVER_INPUT = forwards(0)
+
+
+binary_memory: MemoryRule = BroadcastForwardingRule()
+"""What an op of two inputs does with memory: it writes over the first of them that it may write to."""
+
+
+def unary(function: Elementwise) -> Kernel:
+    """The row of a function of one tensor, of any shape, that keeps its shape."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        return (function(inputs[0]),)
+
+    return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT)
+
+
+def binary(function: Elementwise) -> Kernel:
+    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError where they do not."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        check_broadcast(inputs[0], inputs[1])
+        return (function(inputs[0], inputs[1]),)
+
+    return Kernel(compute, broadcasted, one_per_output, direct=function, memory=binary_memory)
+
+
+def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape of two tensors broadcast together; InvalidArgumentError where they do not fit."""
+    # numpy would raise as well, but in its own words
+    common = broadcast_dims(x.shape, y.shape)
+    if common is None:
+        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")
+    return common

@@ -1,0 +1,109 @@
+"""Rows for the ops that the executor itself carries out: what they compute, and the shapes they give.
+
+In a graph without branches or loops these ops can run as ordinary kernels; with them, `dataflow.py` decides what is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InternalError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table
+from placesim.ops.kernels.memory_rules import KernelMemory, UnknownValue, aliases
+from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
+
+
+def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The input itself, of any shape."""
+    return (inputs[0],)
+
+
+def only_in_dataflow(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """InternalError: a node whose outputs depend on which branch is taken is never computed on its own."""
+    raise InternalError("Control flow runs in the data-flow executor only")
+
+
+def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """InternalError: the executor carries these out and never asks a kernel."""
+    raise InternalError("Sends, receives, arguments and results are carried out by the executor")
+
+
+def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """InvalidArgumentError: TensorFlow ends its process here; the message is what it writes before it does."""
+    raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
+
+
+def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A merge of which every input is live takes the first, of any shape, and its number, a scalar."""
+    return (inputs[0], np.array(0, np.int32))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_switch(context: ShapeContext) -> Sequence[Dims]:
+    """The data's shape at both outputs; ShapeError unless the predicate is a scalar."""
+    with_rank(context.shapes[1], 0)
+    return (context.shapes[0], context.shapes[0])
+
+
+def _infer_switch_n(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 0)
+    return (context.shapes[0],) * int(context.attrs["num_outs"])
+
+
+def infer_merge(context: ShapeContext) -> Sequence[Dims]:
+    """What all inputs agree on: a dimension in which they differ is unknown, so is the rank."""
+    found = context.shapes[0]
+    for dims in context.shapes[1:]:
+        # nothing else can be told, but the second output is a scalar in any case
+        if found is None or dims is None or len(found) != len(dims):
+            return (None, ())
+        found = tuple(a if a == b else -1 for a, b in zip(found, dims, strict=True))
+    return (found, ())
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def switch_memory(memory: KernelMemory) -> None:
+    """The live output is the input's memory, the dead ones have none; where nobody knows which is live, each is."""
+    last = len(memory.outputs) - 1
+    try:
+        chosen = int(memory.value(1))
+        live: int | None = chosen if 0 <= chosen <= last else last
+    except UnknownValue:
+        live = None
+    for output in range(last + 1):
+        if live is None or output == live:
+            memory.alias(output, 0)
+        else:
+            memory.leave_dead(output)
+
+
+def merge_memory(memory: KernelMemory) -> None:
+    """The live input is passed on, the others have no memory; its number is new."""
+    live = [index for index, tensor in enumerate(memory.inputs) if tensor.buffer is not None]
+    memory.alias(0, live[0] if live else 0)
+    memory.allocate(1)
+
+
+TABLE: Table = {
+    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch, memory=switch_memory)),
+    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n, memory=switch_memory),
+    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge, memory=merge_memory)),
+    **dict.fromkeys(
+        ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"),
+        Kernel(pass_on, unchanged, memory=aliases()),
+    ),
+    "LoopCond": Kernel(pass_on, unchanged_scalar, memory=aliases()),
+    "_Arg": Kernel(only_between_devices, unknown_shape),
+    "_Retval": Kernel(only_between_devices, no_outputs),
+    **dict.fromkeys(("_Send", "_HostSend"), Kernel(only_between_devices, no_outputs)),
+    **dict.fromkeys(("_Recv", "_HostRecv"), Kernel(only_between_devices, unknown_shape)),
+    "Abort": Kernel(abort, no_outputs),
+}

@@ -1,0 +1,276 @@
+"""Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
+
+All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+`batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+from placesim.core.errors import DataLossError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.data.values import (
+    UNKNOWN,
+    Element,
+    ElementSequence,
+    Maker,
+    as_dataset,
+    build_dataset,
+    build_infer_dataset,
+    scalar_argument,
+    signature,
+    tries,
+)
+from placesim.ops.kernels.kernel import KernelContext, Table
+from placesim.ops.kernels.named_resources import shape_of, slices, stack_values
+from placesim.ops.kernels.shapes import format_dims
+from placesim.ops.process.memory_limit import check_room
+
+Join = Callable[[Sequence[Element]], Element]
+"""Makes one element of several."""
+
+
+class BatchIterator(Iterator[Element]):
+    """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
+
+    def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
+        self._source = source
+        self._size = size
+        self._drop_remainder = drop_remainder
+        self._join = join
+
+    def __next__(self) -> Element:
+        found = list(itertools.islice(self._source, self._size))
+        if not found or (self._drop_remainder and len(found) < self._size):
+            raise StopIteration
+        return self._join(found)
+
+
+def _batch_size(value: Any) -> int:
+    size = scalar_argument(value, "batch_size")
+    if size <= 0:
+        raise InvalidArgumentError("Batch size must be greater than zero.")
+    return int(size)
+
+
+def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: bool, join: Join) -> ElementSequence:
+    total = source.cardinality
+    if total >= 0:
+        total = total // size + (not drop_remainder and total % size > 0)
+    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total)
+
+
+def build_batches(drop_at: int | None = None) -> Maker:
+    """What makes batches `[size, ...]`; `drop_at` is the place of the scalar that says whether to drop a last, smaller one.
+
+    It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
+    """
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+        source = as_dataset(inputs[0])
+        drop = drop_at is not None and bool(scalar_argument(inputs[drop_at], "drop_remainder"))
+        return _grouped(source, attrs, _batch_size(inputs[1]), drop, lambda elements: stack_elements(elements, source.dtypes))
+
+    return make
+
+
+def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> Element:
+    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError where shapes differ."""
+    found = []
+    for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
+        first = shape_of(values[0])
+        for index, value in enumerate(values):
+            if shape_of(value) != first:
+                raise InvalidArgumentError(
+                    f"Cannot batch tensors with different shapes in component {component}. First element had shape "
+                    f"{format_dims(first)} and element {index} had shape {format_dims(shape_of(value))}."
+                )
+        found.append(stack_values(values, dtype))
+    return tuple(found)
+
+
+# --- padding --------------------------------------------------------------------------------------------------------
+
+
+class _Padding(NamedTuple):
+    """How a component is padded: to a shape (-1: to the largest), with a value."""
+
+    shape: tuple[int, ...]
+    value: Any
+    dtype: DataType
+
+
+def build_padded_batches(has_drop: bool) -> Maker:
+    """What makes batches of elements that are padded to one shape first; the last input is `drop_remainder` where it has one.
+
+    It raises InvalidArgumentError for a size that is not positive, and for shapes that are no vectors, values that are no
+    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank,
+    and DataLossError for one that is larger.
+    """
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+        source, size, count = as_dataset(inputs[0]), _batch_size(inputs[1]), attrs["N"]
+        drop = has_drop and bool(scalar_argument(inputs[-1], "drop_remainder"))
+        paddings = _paddings(source, inputs[2 : 2 + count], inputs[2 + count : len(inputs) - has_drop])
+        return _grouped(source, attrs, size, drop, lambda elements: _pad_and_stack(elements, paddings))
+
+    return make
+
+
+def _paddings(source: ElementSequence, shapes: Sequence[Any], values: Sequence[Any]) -> list[_Padding]:
+    components = len(source.dtypes)
+    if len(shapes) != components:
+        raise InvalidArgumentError(
+            f"Number of padded shapes ({len(shapes)}) must match the number of components in the input dataset's elements "
+            f"({components})"
+        )
+    if any(np.ndim(shape) != 1 for shape in shapes):
+        raise InvalidArgumentError("All padded shapes must be vectors")
+    if len(values) != components:
+        raise InvalidArgumentError(
+            f"Number of padding values ({len(values)}) must match the number of components in the input dataset's elements "
+            f"({components})"
+        )
+    if any(map(np.ndim, values)):
+        raise InvalidArgumentError("All padding values must be scalars")
+    rows = zip(shapes, values, source.dtypes, strict=True)
+    return [_Padding(tuple(map(int, shape)), np.asarray(value, dtype.numpy).item(), dtype) for shape, value, dtype in rows]
+
+
+def _pad_and_stack(elements: Sequence[Element], paddings: Sequence[_Padding]) -> Element:
+    rows = enumerate(zip(zip(*elements, strict=True), paddings, strict=True))
+    return tuple(_padded(component, values, padding) for component, (values, padding) in rows)
+
+
+def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
+    arrays = [np.asarray(value, padding.dtype.numpy) for value in values]
+    for array in arrays:
+        # TensorFlow's text has no blank before the number of the component
+        if array.ndim != len(padding.shape):
+            raise InvalidArgumentError(
+                "All elements in a batch must have the same rank as the padded shape for component"
+                f"{component}: expected rank {len(padding.shape)} but got element with rank {array.ndim}"
+            )
+    largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    # the whole batch fails where one element is too large
+    if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
+        raise DataLossError("Attempted to pad to a smaller size than the input element.")
+    shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
+    check_room((len(arrays), *shape), padding.dtype)
+    found = np.full((len(arrays), *shape), padding.value, padding.dtype.numpy)
+    for index, array in enumerate(arrays):
+        where: tuple[int | slice, ...] = (index, *map(slice, array.shape))
+        found[where] = array
+    return found
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+
+class _WindowIterator(Iterator[Element]):
+    """Stretches of an iteration, each a dataset for every component."""
+
+    def __init__(self, source: ElementSequence, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
+        self._dataset = source
+        self._source = source.start()
+        self._shift = shift
+        self._stride = stride
+        self._span = (size - 1) * stride + 1
+        self._drop_remainder = drop_remainder
+        self._buffer: list[Element] = []
+
+    def __next__(self) -> Element:
+        self._buffer += itertools.islice(self._source, min(self._span - len(self._buffer), sys.maxsize))
+        if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
+            raise StopIteration
+        window = self._buffer[:: self._stride]
+        # windows that lie apart leave out what is between them
+        for _ in itertools.islice(self._source, max(self._shift - len(self._buffer), 0)):
+            pass
+        del self._buffer[: self._shift]
+        return tuple(map(self._component, range(len(self._dataset.dtypes)), zip(*window, strict=True)))
+
+    def _component(self, index: int, values: Sequence[Any]) -> ElementSequence:
+        dtypes, shapes = (self._dataset.dtypes[index],), (self._dataset.shapes[index],)
+        return ElementSequence(dtypes, shapes, lambda: zip(values, strict=True), len(values))
+
+
+def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
+
+    All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
+    """
+    source = as_dataset(inputs[0])
+    found = []
+    for value, name in zip(inputs[1:4], ("size", "shift", "stride"), strict=True):
+        found.append(int(scalar_argument(value, name)))
+        if found[-1] <= 0:
+            raise InvalidArgumentError(f"Window {name} must be greater than zero.")
+    size, shift, stride = found
+    drop = bool(scalar_argument(inputs[4], "drop_remainder"))
+    total, span = source.cardinality, (size - 1) * stride + 1
+    # without dropping, a window begins wherever an element is left
+    if total >= 0:
+        total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
+    return ElementSequence(*signature(attrs), lambda: _WindowIterator(source, size, shift, stride, drop), total)
+
+
+# --- back to single elements ----------------------------------------------------------------------------------------
+
+
+class _UnbatchIterator(Iterator[Element]):
+    """The slices of every element along the first axis."""
+
+    def __init__(self, source: Iterator[Element], dtypes: Sequence[DataType]) -> None:
+        self._source = source
+        self._dtypes = dtypes
+        self._slices: Iterator[Element] = iter(())
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            try:
+                return next(self._slices)
+            except StopIteration:
+                element = next(self._source)
+            self._slices = zip(*self._sliced(element), strict=True)
+        raise StopIteration
+
+    def _sliced(self, element: Element) -> list[list[Any]]:
+        if not all(map(shape_of, element)):
+            raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
+        sizes = [shape_of(value)[0] for value in element]
+        for index, size in enumerate(sizes):
+            # the comma stands so in TensorFlow's text
+            if size != sizes[0]:
+                raise InvalidArgumentError(
+                    "Input element must have the same batch size in each component. "
+                    f"Component 0 had size {sizes[0]} but component {index} had size, {size}."
+                )
+        return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
+
+
+def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The slices of all elements along their first axis.
+
+    An iteration raises InvalidArgumentError for scalars, and for components that are not equally long.
+    """
+    source = as_dataset(inputs[0])
+    return ElementSequence(*signature(attrs), lambda: _UnbatchIterator(source.start(), source.dtypes), UNKNOWN)
+
+
+TABLE: Table = {
+    "BatchDataset": build_dataset(build_batches(), build_infer_dataset(1)),
+    "BatchDatasetV2": build_dataset(build_batches(drop_at=2), build_infer_dataset(1, 2)),
+    "ParallelBatchDataset": build_dataset(build_batches(drop_at=3), build_infer_dataset(1, 2, 3)),
+    "PaddedBatchDataset": build_dataset(build_padded_batches(has_drop=False), build_infer_dataset(1)),
+    "PaddedBatchDatasetV2": build_dataset(build_padded_batches(has_drop=True), build_infer_dataset(1, -1)),
+    "WindowDataset": build_dataset(make_windows, build_infer_dataset(1, 2, 3, 4)),
+    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), build_dataset(unbatch)),
+}

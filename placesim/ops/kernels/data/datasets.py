@@ -1,0 +1,361 @@
+"""Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
+
+All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+`kernels/data/*_dataset_op.cc` of these names.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError, OpError, ResourceExhaustedError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.data.values import (
+    INFINITE,
+    UNKNOWN,
+    Element,
+    ElementSequence,
+    Start,
+    as_dataset,
+    build_dataset,
+    build_infer_dataset,
+    check_shapes,
+    element_shapes,
+    scalar_argument,
+    signature,
+    tries,
+)
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.named_resources import shape_of, slices, types_text
+from placesim.ops.kernels.shapes import scalar
+from placesim.ops.kernels.string_tensors import flat_strings
+
+MAX_CARDINALITY = (1 << 63) - 1
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+
+def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """One element: the inputs; InvalidArgumentError where they have other shapes than attr `output_shapes`."""
+    dtypes, shapes = signature(attrs)
+    element = tuple(inputs)
+    check_shapes(shapes, element_shapes(element))
+    return ElementSequence(dtypes, shapes, lambda: iter((element,)), 1)
+
+
+def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The slices of the inputs, each `[n, ...]`, along their first axis: n elements.
+
+    InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
+    """
+    dtypes, shapes = signature(attrs)
+    if not all(map(shape_of, inputs)):
+        raise InvalidArgumentError("All components must be at least 1-dimensional")
+    if len({shape_of(value)[0] for value in inputs}) > 1:
+        raise InvalidArgumentError("All components must have the same size in the 0th dimension")
+    check_shapes(shapes, [shape_of(value)[1:] for value in inputs])
+    components = [slices(value, dtype) for value, dtype in zip(inputs, dtypes, strict=True)]
+    return ElementSequence(dtypes, shapes, lambda: zip(*components, strict=True), len(components[0]))
+
+
+def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """Elements given one after the other, each with all its components, of any shapes."""
+    dtypes, shapes = signature(attrs)
+    width = len(dtypes)
+    elements = [tuple(inputs[at : at + width]) for at in range(0, len(inputs), width)]
+    return ElementSequence(dtypes, shapes, lambda: iter(elements), len(elements))
+
+
+def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
+    names = ("start", "stop", "step")
+    start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
+    if not step:
+        raise InvalidArgumentError("step must be a non-zero integer.")
+    dtypes, shapes = signature(attrs)
+    cast = dtypes[0].numpy.type
+    values = range(start, stop, step)
+    # which may be more than Python's own `len` counts
+    count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
+    return ElementSequence(dtypes, shapes, lambda: zip(map(cast, values)), count)
+
+
+# --- parts and repetitions ------------------------------------------------------------------------------------------
+
+
+class _RepeatIterator(Iterator[Element]):
+    """Iterations one after the other, at most `count` (-1: for ever, but not of nothing)."""
+
+    def __init__(self, start: Start, count: int) -> None:
+        self._start = start
+        self._left = count
+        self._current: Iterator[Element] | None = None
+        self._is_fresh = True
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            if self._current is None:
+                if not self._left:
+                    break
+                self._current, self._is_fresh = self._start(), True
+            try:
+                found = next(self._current)
+            except StopIteration:
+                self._current = None
+                self._left -= 1
+                # for ever, but of a dataset that gave nothing: it would never give anything
+                if self._left < 0 and self._is_fresh:
+                    self._left = 0
+                continue
+            self._is_fresh = False
+            return found
+        raise StopIteration
+
+
+def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The dataset `count` times, a scalar; for ever where it is negative."""
+    source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
+    if count < 0:
+        return _derived(source, lambda: _RepeatIterator(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
+    total = 0 if not count else source.cardinality * count if source.cardinality >= 0 else source.cardinality
+    return _derived(source, lambda: _RepeatIterator(source.start, count), total)
+
+
+def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The first `count` elements, a scalar; all where it is negative."""
+    source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
+    if count < 0:
+        return _derived(source, source.start, source.cardinality)
+    # of unknown many it may be fewer than asked for
+    total = {INFINITE: count, UNKNOWN: UNKNOWN}.get(source.cardinality, min(source.cardinality, count))
+    return _derived(source, lambda: itertools.islice(source.start(), count), total)
+
+
+class _SkipIterator(Iterator[Element]):
+    """An iteration behind its first elements."""
+
+    def __init__(self, source: Iterator[Element], count: int) -> None:
+        self._source = source
+        self._left = count
+
+    def __next__(self) -> Element:
+        for _ in tries() if self._left else ():
+            if not self._left:
+                break
+            next(self._source)
+            self._left -= 1
+        return next(self._source)
+
+
+def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """All but the first `count` elements, a scalar; none where it is negative."""
+    source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
+    if count < 0:
+        return _derived(source, lambda: iter(()), 0)
+    total = max(source.cardinality - count, 0) if source.cardinality >= 0 else source.cardinality
+    return _derived(source, lambda: _SkipIterator(source.start(), count), total)
+
+
+def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """Every `num_shards`-th element, from `index` on, both scalars.
+
+    InvalidArgumentError for no shards, and an index that is not among them.
+    """
+    source = as_dataset(inputs[0])
+    count, index = scalar_argument(inputs[1], "num_shards"), scalar_argument(inputs[2], "index")
+    if count <= 0:
+        raise InvalidArgumentError(f"Number of shards must be greater than zero (currently num_shards = {count}).")
+    if not 0 <= index < count:
+        raise InvalidArgumentError(f"Index must be between 0 and {count - 1} (currently index = {index}).")
+    total = source.cardinality
+    if total >= 0:
+        total = total // count + (index < total % count)
+    return _derived(source, lambda: _ShardIterator(source.start(), index, count), total)
+
+
+class _ShardIterator(Iterator[Element]):
+    """Every `count`-th element of an iteration."""
+
+    def __init__(self, source: Iterator[Element], index: int, count: int) -> None:
+        self._source = source
+        self._before = index
+        self._count = count
+
+    def __next__(self) -> Element:
+        for _ in tries() if self._before else ():
+            if not self._before:
+                break
+            next(self._source)
+            self._before -= 1
+        found = next(self._source)
+        self._before = self._count - 1
+        return found
+
+
+# --- several datasets -----------------------------------------------------------------------------------------------
+
+
+def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The components of one element of each, as long as there is one of each."""
+    sources = [as_dataset(value) for value in inputs]
+    known = [source.cardinality for source in sources if source.cardinality >= 0]
+    total = UNKNOWN if any(source.cardinality == UNKNOWN for source in sources) else min(known, default=INFINITE)
+
+    def start() -> Iterator[Element]:
+        parts = zip(*(source.start() for source in sources), strict=False)
+        return map(_joined, parts)
+
+    return ElementSequence(*signature(attrs), start, total)
+
+
+def _joined(parts: Sequence[Element]) -> Element:
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements of the one, then those of the other; InvalidArgumentError where their types differ."""
+    one, two = map(as_dataset, inputs)
+    if one.dtypes != two.dtypes:
+        # TensorFlow's text never gets its first two values
+        raise InvalidArgumentError(
+            f"input dataset and dataset to concatenate have different output_types %s and %s{types_text(two.dtypes)}"
+        )
+    sizes = (one.cardinality, two.cardinality)
+    total = INFINITE if INFINITE in sizes else UNKNOWN if UNKNOWN in sizes else sum(sizes)
+    return ElementSequence(*signature(attrs), lambda: _ConcatenateIterator([one.start, two.start]), total)
+
+
+class _ConcatenateIterator(Iterator[Element]):
+    """Iterations one after the other, each started when the one before has ended."""
+
+    def __init__(self, starts: Sequence[Start]) -> None:
+        self._starts = list(starts)
+        self._current: Iterator[Element] = iter(())
+
+    def __next__(self) -> Element:
+        while True:
+            try:
+                return next(self._current)
+            except StopIteration:
+                if not self._starts:
+                    raise
+                self._current = self._starts.pop(0)()
+
+
+# --- the same elements ----------------------------------------------------------------------------------------------
+
+
+def _derived(source: ElementSequence, start: Start, cardinality: int) -> ElementSequence:
+    return ElementSequence(source.dtypes, source.shapes, start, cardinality)
+
+
+def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The dataset itself: options, threads and models do not change what it gives."""
+    return as_dataset(inputs[0])
+
+
+def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The dataset itself, as no element is made before it is asked for; InvalidArgumentError for a buffer below -1."""
+    if scalar_argument(inputs[1], "buffer_size") < -1:
+        raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
+    return pass_on(inputs, attrs, context)
+
+
+class _CacheIterator(Iterator[Element]):
+    """An iteration that keeps its elements, and leaves them to others when it has come to its end."""
+
+    def __init__(self, source: Iterator[Element], memory: list[tuple[Element, ...]]) -> None:
+        self._source = source
+        self._memory = memory
+        self._seen: list[Element] = []
+
+    def __next__(self) -> Element:
+        try:
+            self._seen.append(next(self._source))
+        except StopIteration:
+            # of several iterations at a time the first to end is remembered
+            if not self._memory:
+                self._memory.append(tuple(self._seen))
+            raise
+        return self._seen[-1]
+
+
+def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The same elements, which are remembered from the first whole iteration on; UnimplementedError for a file to keep them."""
+    source = as_dataset(inputs[0])
+    if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
+        raise UnimplementedError("placesim caches datasets in memory only, not in files")
+    # it belongs to the dataset, not to an iteration; a dataset made anew begins with none
+    memory: list[tuple[Element, ...]] = []
+
+    def start() -> Iterator[Element]:
+        return iter(memory[0]) if memory else _CacheIterator(source.start(), memory)
+
+    return _derived(source, start, source.cardinality)
+
+
+class _IgnoreErrorsIterator(Iterator[Element]):
+    """An iteration that goes on behind what fails."""
+
+    def __init__(self, source: Iterator[Element]) -> None:
+        self._source = source
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            try:
+                return next(self._source)
+            # memory that is spent does not come back
+            except ResourceExhaustedError:
+                raise
+            # an iteration lives on after an error, so that this comes to its end
+            except OpError:
+                continue
+        raise StopIteration
+
+
+def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements that do not fail."""
+    source = as_dataset(inputs[0])
+    # nobody knows which will fail
+    return _derived(source, lambda: _IgnoreErrorsIterator(source.start()), UNKNOWN)
+
+
+def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A scalar: the number of elements, -1 where it is infinite, -2 where it is not known."""
+    return (np.int64(min(as_dataset(inputs[0]).cardinality, MAX_CARDINALITY)),)
+
+
+def wrap(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The dataset itself: it needs no wrapping to move between devices."""
+    return (as_dataset(inputs[0]),)
+
+
+TABLE: Table = {
+    "TensorDataset": build_dataset(hold_tensors),
+    "TensorSliceDataset": build_dataset(slice_tensors),
+    "ListDataset": build_dataset(list_elements),
+    "RangeDataset": build_dataset(count_up, build_infer_dataset(0, 1, 2)),
+    "RepeatDataset": build_dataset(repeat, build_infer_dataset(1)),
+    "TakeDataset": build_dataset(take, build_infer_dataset(1)),
+    "SkipDataset": build_dataset(skip, build_infer_dataset(1)),
+    "ShardDataset": build_dataset(shard, build_infer_dataset(1, 2)),
+    "ZipDataset": build_dataset(zip_datasets),
+    "ConcatenateDataset": build_dataset(concatenate),
+    "PrefetchDataset": build_dataset(prefetch, build_infer_dataset(1)),
+    "CacheDataset": build_dataset(cache, build_infer_dataset(1)),
+    "CacheDatasetV2": build_dataset(cache, build_infer_dataset(1, 2)),
+    **dict.fromkeys(("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset"), build_dataset(ignore_errors)),
+    **dict.fromkeys(
+        ("OptionsDataset", "ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "FinalizeDataset"), build_dataset(pass_on)
+    ),
+    "RewriteDataset": build_dataset(pass_on, build_infer_dataset(1)),
+    **dict.fromkeys(("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset"), build_dataset(pass_on)),
+    **dict.fromkeys(("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset"), build_dataset(pass_on)),
+    **dict.fromkeys(("NonSerializableDataset", "ExperimentalNonSerializableDataset"), build_dataset(pass_on)),
+    **dict.fromkeys(("DatasetCardinality", "ExperimentalDatasetCardinality"), Kernel(tell_cardinality, scalar)),
+    **dict.fromkeys(("WrapDatasetVariant", "UnwrapDatasetVariant"), Kernel(wrap, scalar)),
+}

@@ -1,0 +1,328 @@
+"""Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of one to a value.
+
+What TensorFlow does in parallel is done here in the order in which it would be given out.  All raise InvalidArgumentError for
+an input that is no dataset where one is expected, or no scalar, and InternalError outside of a session.  Source: TensorFlow's
+`map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
+`reduce_dataset_op.cc`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError, OutOfRangeError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.data.batches import BatchIterator, stack_elements
+from placesim.ops.kernels.data.values import (
+    UNKNOWN,
+    Element,
+    ElementSequence,
+    as_dataset,
+    build_dataset,
+    function_caller,
+    scalar_argument,
+    signature,
+    tries,
+)
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, with_rank
+from placesim.ops.process.memory_limit import check_elements
+
+Call = Callable[[Element], Sequence[Any]]
+
+
+def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The captured values, and the inputs behind them."""
+    end = before + len(attrs["Targuments"])
+    return inputs[before:end], inputs[end:]
+
+
+def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
+    """What a function gives; where it is out of range the iteration ends, or fails if the number of elements must stay."""
+    try:
+        return tuple(call(element))
+    except OutOfRangeError as error:
+        if keeps_count:
+            raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {error.message}") from None
+        raise StopIteration from None
+
+
+# --- map ------------------------------------------------------------------------------------------------------------
+
+
+class _MapIterator(Iterator[Element]):
+    """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
+
+    def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
+        self._source = source
+        self._call = call
+        self._keeps_count = keeps_count
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        return _unless_out_of_range(self._call, element, self._keeps_count)
+
+
+def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """`f` of every element.
+
+    An iteration raises InvalidArgumentError for an OutOfRangeError of `f` where attr `preserve_cardinality`; else it ends.
+    """
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
+    keeps_count = bool(attrs.get("preserve_cardinality"))
+    total = source.cardinality if keeps_count else UNKNOWN
+    return ElementSequence(*signature(attrs), lambda: _MapIterator(source.start(), call, keeps_count), total)
+
+
+def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """`f` of every element, in batches `[batch_size, ...]`; InvalidArgumentError for a size that is not positive.
+
+    An iteration raises it for results of several shapes.
+    """
+    rest = _captured(inputs, attrs)[1]
+    size, drop = scalar_argument(rest[0], "batch_size"), bool(scalar_argument(rest[2], "drop_remainder"))
+    if size <= 0:
+        raise InvalidArgumentError("batch_size must be greater than zero.")
+    source, dtypes = map_elements(inputs, attrs, context), attrs["output_types"]
+
+    def start() -> Iterator[Element]:
+        return BatchIterator(source.start(), int(size), drop, lambda elements: stack_elements(elements, dtypes))
+
+    return ElementSequence(*signature(attrs), start, UNKNOWN)
+
+
+# --- filter ---------------------------------------------------------------------------------------------------------
+
+
+def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must return a scalar bool.") -> bool:
+    if len(result) != 1 or np.ndim(result[0]) or np.asarray(result[0]).dtype != np.bool_:
+        raise InvalidArgumentError(otherwise)
+    return bool(result[0])
+
+
+def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN)
+
+
+class _FilterIterator(Iterator[Element]):
+    """The elements of which something is true."""
+
+    def __init__(self, source: Iterator[Element], call: Call) -> None:
+        self._source = source
+        self._call = call
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            element = next(self._source)
+            if _is_kept(self._call(element)):
+                return element
+        raise StopIteration
+
+
+class _TakeWhileIterator(Iterator[Element]):
+    """The elements before the first of which something is not true."""
+
+    def __init__(self, source: Iterator[Element], call: Call) -> None:
+        self._source: Iterator[Element] = source
+        self._call = call
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        if _is_kept(self._call(element), "`predicate` must returns a scalar bool tensor."):
+            return element
+        # it has ended for good, also where it is asked again
+        self._source = iter(())
+        raise StopIteration
+
+
+def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements before the first of which `predicate` is false; errors as of `filter_elements`."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    return ElementSequence(*signature(attrs), lambda: _TakeWhileIterator(source.start(), call), UNKNOWN)
+
+
+# --- datasets of elements -------------------------------------------------------------------------------------------
+
+
+class _InterleaveIterator(Iterator[Element]):
+    """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
+
+    def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
+        self._source = source
+        self._call = call
+        self._open: list[Iterator[Element] | None] = [None] * cycle
+        self._block = block
+        self._at, self._given = 0, 0
+        self._has_ended = False
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            if self._has_ended and not any(self._open):
+                break
+            current = self._open[self._at]
+            if current is None:
+                self._fill()
+                continue
+            try:
+                found = next(current)
+            except StopIteration:
+                self._open[self._at] = None
+                self._move_on()
+                continue
+            self._given += 1
+            if self._given == self._block:
+                self._move_on()
+            return found
+        raise StopIteration
+
+    def _fill(self) -> None:
+        """Open the next dataset here; where there is none, go to the next place."""
+        if self._has_ended:
+            self._move_on()
+            return
+        try:
+            element = next(self._source)
+        except StopIteration:
+            self._has_ended = True
+            return
+        self._open[self._at] = as_dataset(self._call(element)[0]).start()
+
+    def _move_on(self) -> None:
+        self._given = 0
+        self._at = (self._at + 1) % len(self._open)
+
+
+def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements of the dataset that `f` gives for each element, one dataset after the other."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
+    return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, 1, 1), UNKNOWN)
+
+
+def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The elements of the datasets that `f` gives, `block_length` of one, then of the next, of `cycle_length` datasets in turn.
+
+    InvalidArgumentError for either, scalars both, that is not positive.
+    """
+    source = as_dataset(inputs[0])
+    captured, rest = _captured(inputs, attrs)
+    call = function_caller(context, attrs["f"], captured)
+    cycle, block = scalar_argument(rest[0], "cycle_length"), scalar_argument(rest[1], "block_length")
+    if cycle == -1:  # TensorFlow then takes as many as there are processors, and calls at a time if that is told
+        calls = int(scalar_argument(rest[-1], "num_parallel_calls")) if len(rest) > 2 else -1
+        cycle = min(_processors(), calls) if calls > 0 else _processors()
+    for value, name in ((cycle, "cycle_length"), (block, "block_length")):
+        if value <= 0:
+            raise InvalidArgumentError(f"{name} must be greater than zero.")
+    check_elements(int(cycle))
+    return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, cycle, block), UNKNOWN)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# --- state ----------------------------------------------------------------------------------------------------------
+
+
+class _ScanIterator(Iterator[Element]):
+    """A function of state and element, which gives the next state and an element."""
+
+    def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
+        self._source = source
+        self._call = call
+        self._state = state
+        self._keeps_count = keeps_count
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        found = _unless_out_of_range(self._call, (*self._state, *element), self._keeps_count)
+        width = len(self._state)
+        self._state = found[:width]
+        return found[width:]
+
+
+def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """What `f` gives beside the next state, for every element in turn."""
+    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
+    state = tuple(inputs[1 : 1 + width])
+    keeps_count = attrs["preserve_cardinality"]
+    total = source.cardinality if keeps_count else UNKNOWN
+    return ElementSequence(*signature(attrs), lambda: _ScanIterator(source.start(), call, state, keeps_count), total)
+
+
+def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The state that is left when `f` of state and element was taken for every element.
+
+    InvalidArgumentError where `f` gives another number of components than the state has.
+    """
+    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
+    state = tuple(inputs[1 : 1 + width])
+    for element in source.start():
+        found = tuple(call((*state, *element)))
+        if len(found) != width:
+            raise InvalidArgumentError(
+                "The number of components of the initial state and the reduce function output does not match. "
+                f"(initial_state={width}, output={len(found)})."
+            )
+        state = found
+    return state
+
+
+# --- one value ------------------------------------------------------------------------------------------------------
+
+
+def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The one element of a dataset; InvalidArgumentError where it has none, or more."""
+    iteration = as_dataset(inputs[0]).start()
+    found = next(iteration, None)
+    if found is None:
+        raise InvalidArgumentError("Dataset was empty.")
+    if next(iteration, None) is not None:
+        raise InvalidArgumentError("Dataset had more than one element.")
+    return found
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_components(context: ShapeContext) -> Sequence[Dims]:
+    """The shapes in `output_shapes`, one for each output.
+
+    ShapeError for another number of them, and for a first input that is no scalar.
+    """
+    with_rank(context.shapes[0], 0)
+    shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
+    if len(shapes) != count:
+        # TensorFlow's text opens a bracket only
+        raise ShapeError(f"`output_shapes` must be the same length as `output_types` ({len(shapes)} vs. {count}")
+    return [shape.dims for shape in shapes]
+
+
+TABLE: Table = {
+    **dict.fromkeys(
+        ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ExperimentalMapDataset"), build_dataset(map_elements)
+    ),
+    **dict.fromkeys(("MapAndBatchDataset", "ExperimentalMapAndBatchDataset"), build_dataset(map_and_batch)),
+    **dict.fromkeys(("FilterDataset", "ParallelFilterDataset"), build_dataset(filter_elements)),
+    **dict.fromkeys(("TakeWhileDataset", "ExperimentalTakeWhileDataset"), build_dataset(take_while)),
+    "FlatMapDataset": build_dataset(flat_map),
+    **dict.fromkeys(("InterleaveDataset", "ExperimentalParallelInterleaveDataset"), build_dataset(interleave)),
+    **dict.fromkeys(("ParallelInterleaveDataset", "ParallelInterleaveDatasetV2"), build_dataset(interleave)),
+    **dict.fromkeys(("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4"), build_dataset(interleave)),
+    "LegacyParallelInterleaveDatasetV2": build_dataset(interleave),
+    **dict.fromkeys(("ScanDataset", "ExperimentalScanDataset"), build_dataset(scan)),
+    "ReduceDataset": Kernel(reduce, infer_components, needs_context=True),
+    "DatasetToSingleElement": Kernel(take_single_element, infer_components),
+}

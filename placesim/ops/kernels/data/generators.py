@@ -1,0 +1,115 @@
+"""Datasets without an input: what functions generate, and random numbers.
+
+Source: TensorFlow's `generator_dataset_op.cc`, `random_dataset_op.cc`, `sparse_tensor_slice_dataset_op.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import INT64
+from placesim.core.errors import InvalidArgumentError, OutOfRangeError
+from placesim.ops.attributes import Attrs, Shape
+from placesim.ops.kernels.data.shuffles import SeedGenerator
+from placesim.ops.kernels.data.values import (
+    INFINITE,
+    UNKNOWN,
+    Element,
+    ElementSequence,
+    build_dataset,
+    build_infer_dataset,
+    function_caller,
+    signature,
+)
+from placesim.ops.kernels.kernel import KernelContext, Table
+from placesim.ops.kernels.philox import WordStream, seeded_philox
+
+Call = Callable[[Element], Sequence[Any]]
+
+
+class _GeneratorIterator(Iterator[Element]):
+    """What `following` gives of the state that `begin` gave, till it is out of range; then `end` is called."""
+
+    def __init__(self, begin: Call, following: Call, end: Call, args: Element) -> None:
+        self._begin, self._following, self._end = begin, following, end
+        self._args = args
+        self._state: Element | None = None
+        self._has_ended = False
+
+    def __next__(self) -> Element:
+        if self._has_ended:
+            raise StopIteration
+        if self._state is None:
+            self._state = tuple(self._begin(self._args))
+        try:
+            return tuple(self._following(self._state))
+        except OutOfRangeError:
+            self._has_ended = True
+            self._end(self._state)
+            raise StopIteration from None
+
+
+def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """What `next_func` gives, one element at a time."""
+    first = len(attrs["Tinit_func_args"])
+    second = first + len(attrs["Tnext_func_args"])
+    begin = function_caller(context, attrs["init_func"], ())
+    following = function_caller(context, attrs["next_func"], inputs[first:second])
+    end = function_caller(context, attrs["finalize_func"], inputs[second:])
+    args = tuple(inputs[:first])
+    return ElementSequence(*signature(attrs), lambda: _GeneratorIterator(begin, following, end, args), UNKNOWN)
+
+
+class _RandomIterator(Iterator[Element]):
+    """Words of a random stream without end."""
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._words = WordStream(seeded_philox(*seeds))
+
+    def __next__(self) -> Element:
+        return (np.int64(self._words.word()),)
+
+
+def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """Random numbers of 32 bits as int64, the same in each iteration; two zeros for seeds mean any."""
+    seeds = SeedGenerator(int(inputs[0]), int(inputs[1]), reshuffles=False)
+    return ElementSequence(*signature(attrs), lambda: _RandomIterator(seeds.next_seeds()), INFINITE)
+
+
+def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
+    """The rows of a sparse tensor: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
+
+    InvalidArgumentError for an empty shape, and for rows that are out of order.
+    """
+    indices, values, dims = (np.asarray(value) for value in inputs)
+    if not dims.size:
+        raise InvalidArgumentError("Dense shape must have a positive number of dimensions")
+    rows = indices[:, 0] if len(indices) else np.zeros(0, np.int64)
+    if np.any(np.diff(rows) < 0):
+        raise InvalidArgumentError(
+            "The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not currently "
+            "supported."
+        )
+    count = int(dims[0])
+    bounds = np.searchsorted(rows, np.arange(count + 1))
+
+    def start() -> Iterator[Element]:
+        return map(row, range(count))
+
+    def row(number: int) -> Element:
+        part = slice(bounds[number], bounds[number + 1])
+        return indices[part, 1:], values[part], dims[1:]
+
+    inner = dims.size - 1
+    shapes = (Shape((-1, inner)), Shape((-1,)), Shape((inner,)))
+    return ElementSequence((INT64, attrs["Tvalues"], INT64), shapes, start, count)
+
+
+TABLE: Table = {
+    "GeneratorDataset": build_dataset(generate),
+    "RandomDataset": build_dataset(draw_numbers, build_infer_dataset(0, 1)),
+    "SparseTensorSliceDataset": build_dataset(slice_sparse_tensor),
+}

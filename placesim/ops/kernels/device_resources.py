@@ -1,0 +1,188 @@
+"""What outlives a step on one device: variables and other resources, by container and name."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+from placesim.core.errors import InvalidArgumentError, NotFoundError
+from placesim.ops.attributes import UNKNOWN_RANK, Shape
+
+Tensor = np.ndarray[Any, Any]
+REF_VARIABLE_TYPE = "N10tensorflow9LegacyVarE"
+"""The type of a reference variable's resource."""
+VARIABLE_TYPE = "N10tensorflow3VarE"
+"""How TensorFlow's messages spell the type of a resource variable."""
+
+
+class VariableResource:
+    """A variable of either kind: a place whose value may be replaced; None while it was never written.
+
+    `shape`: of a ref variable what its op declares, where that is known.
+    """
+
+    __slots__ = ("dtype", "name", "shape", "value")
+
+    def __init__(self, name: str, dtype: DataType, value: Tensor | None = None, shape: tuple[int, ...] | None = None) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.value = value
+        self.shape = shape
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceHandle:
+    """The value of a `resource` tensor: where the resource lives, and under which name.
+
+    It is a scalar, and so no tuple, which numpy would take for a sequence; nor has it a `shape`, which numpy would take for its
+    own.
+    """
+
+    device: str
+    container: str
+    name: str
+    type: str = VARIABLE_TYPE
+    dtype: DataType | None = None
+    tensor_shape: Shape = UNKNOWN_RANK
+
+
+def value_dims(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor by its value; a handle, which has one of what it names, and a variant are scalars."""
+    dims = getattr(value, "shape", ())
+    return dims if type(dims) is tuple else ()
+
+
+def check_kind(handle: ResourceHandle, kind: str) -> None:
+    """InvalidArgumentError for a handle of a resource of another C++ type than this one."""
+    if handle.type != kind:
+        raise InvalidArgumentError(
+            "Trying to access a handle's resource using the wrong type. The handle points to a resource "
+            f"(name '{handle.name}') of type {_with_hash(handle.type)} but you are trying to access the resource as type "
+            f"{_with_hash(kind)}"
+        )
+
+
+TYPE_HASHES = {
+    VARIABLE_TYPE: 17454915466513971685,
+    "N10tensorflow15ReaderInterfaceE": 13438509206727821711,
+    "N10tensorflow14QueueInterfaceE": 9040823170352039474,
+    "N10tensorflow6lookup15LookupInterfaceE": 8115731599990610490,
+    "N10tensorflow4data16IteratorResourceE": 8918088204830721661,
+    "N10tensorflow26ConditionalAccumulatorBaseE": 4595586855067344955,
+    "N10tensorflow5StackE": 11783358439878174618,
+    "N10tensorflow11TensorArrayE": 17404284069006640434,
+}
+"""The hash codes of C++ types that TensorFlow 2.21 was seen to show; for other types none is shown."""
+
+
+def _with_hash(kind: str) -> str:
+    return f"'{spell_type(kind)}'" + (f" (hash code {TYPE_HASHES[kind]})" if kind in TYPE_HASHES else "")
+
+
+def spell_type(kind: str) -> str:
+    """A C++ type as programs write it, from its mangled name: `N10tensorflow3VarE` -> `tensorflow::Var`."""
+    parts, rest = [], kind.removeprefix("N")
+    while (digits := re.match(r"\d+", rest)) is not None:
+        end = digits.end() + int(digits[0])
+        parts.append(rest[digits.end() : end].replace("_GLOBAL__N_1", "(anonymous namespace)"))
+        rest = rest[end:]
+    return "::".join(parts) or kind
+
+
+class ResourceManager:
+    """The resources of one device; a container exists from its first resource on, as in TensorFlow."""
+
+    def __init__(self) -> None:
+        self._containers: dict[str, dict[tuple[str, str], Any]] = {}
+        self.private_count = 0
+        """How many names were given that no other resource of this device has."""
+        self._anonymous: set[tuple[str, str, str]] = set()
+
+    def lookup(self, handle: ResourceHandle, kind: str) -> Any:
+        """The resource of a handle, in TensorFlow's words: InvalidArgumentError where it is not of this C++ type, NotFoundError
+        where there is none."""
+        check_kind(handle, kind)
+        container = self._containers.get(handle.container)
+        if container is None:
+            raise NotFoundError(
+                f"Container {handle.container} does not exist. (Could not find resource: {handle.container}/{handle.name})"
+            )
+        found = container.get((handle.name, handle.type))
+        if found is None:
+            raise NotFoundError(f"Resource {handle.container}/{handle.name}/{handle.type} does not exist.")
+        return found
+
+    def find(self, handle: ResourceHandle) -> Any:
+        """The resource of a handle; None where there is none."""
+        return self._containers.get(handle.container, {}).get((handle.name, handle.type))
+
+    def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any], is_anonymous: bool = False) -> Any:
+        """The resource of a handle, made first where there is none; one that is anonymous no later step finds."""
+        container = self._containers.setdefault(handle.container, {})
+        key = (handle.name, handle.type)
+        if key not in container:
+            container[key] = create()
+            if is_anonymous:
+                self._anonymous.add((handle.container, *key))
+        return container[key]
+
+    def delete(self, handle: ResourceHandle) -> None:
+        """Forget a resource; NotFoundError where there is none."""
+        if handle.container not in self._containers:
+            raise NotFoundError(f"Container {handle.container} does not exist.")
+        self.lookup(handle, handle.type)
+        del self._containers[handle.container][handle.name, handle.type]
+        self._anonymous.discard((handle.container, handle.name, handle.type))
+
+    def private_name(self, node: str) -> str:
+        """`_0_NODE`: a name that no other resource of this device has, for one that its node does not share."""
+        self.private_count += 1
+        return f"_{self.private_count - 1}_{node}"
+
+    def adopt(self, other: ResourceManager) -> None:
+        """Take over all resources of another, in the place of those of the same names."""
+        for name, container in other._containers.items():
+            self._containers.setdefault(name, {}).update(container)
+        self.private_count = max(self.private_count, other.private_count)
+
+    def put(self, handle: ResourceHandle, resource: Any) -> None:
+        """Keep a resource under a handle, in the place of one that has it."""
+        self._containers.setdefault(handle.container, {})[handle.name, handle.type] = resource
+
+    def named(self) -> Iterator[tuple[ResourceHandle, Any]]:
+        """Every resource that a later step can find, and a handle of it that tells no device."""
+        for container, found in self._containers.items():
+            for (name, kind), resource in found.items():
+                if (container, name, kind) not in self._anonymous:
+                    yield ResourceHandle("", container, name, kind), resource
+
+    def variables(self) -> dict[str, VariableResource]:
+        """Every resource variable by its name."""
+        return {
+            name: resource
+            for container in self._containers.values()
+            for (name, _), resource in container.items()
+            if isinstance(resource, VariableResource)
+        }
+
+
+class SharedResources:
+    """The resources that all sessions of a cluster's servers use, by the names of devices; their steps take turns."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self._managers: dict[str, ResourceManager] = {}
+
+    def of(self, device: str) -> ResourceManager:
+        """The resources of a device."""
+        return self._managers.setdefault(device, ResourceManager())
+
+    def clear(self) -> None:
+        """Forget all resources; sessions that are open keep theirs."""
+        self._managers.clear()

@@ -1,0 +1,47 @@
+"""The system's errors about files, as TensorFlow tells them."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from placesim.core.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnknownError,
+)
+from placesim.core.files.reader import NoFileError
+
+STATUS: dict[int | None, type[OpError]] = {
+    errno.ENOENT: NotFoundError,
+    errno.EEXIST: AlreadyExistsError,
+    errno.ENOTEMPTY: FailedPreconditionError,
+    errno.ENOTDIR: FailedPreconditionError,
+    errno.EISDIR: FailedPreconditionError,
+    errno.EACCES: PermissionDeniedError,
+    errno.EPERM: PermissionDeniedError,
+    errno.EROFS: PermissionDeniedError,
+    errno.ENOSPC: ResourceExhaustedError,
+    errno.EMFILE: ResourceExhaustedError,
+    errno.EINVAL: InvalidArgumentError,
+    errno.ENAMETOOLONG: InvalidArgumentError,
+}
+"""Which of TensorFlow's classes an error of the system is."""
+
+
+def file_error(name: str, error: OSError) -> OpError:
+    """The system's error as TensorFlow tells it: `missing.txt; No such file or directory`."""
+    if isinstance(error, NoFileError):
+        return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
+    return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")
+
+
+def is_missing_file(error: Exception) -> bool:
+    """Whether an error says that a file is not there, also one of a checkpoint."""
+    told = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
+    return isinstance(error, NotFoundError) and any(words in error.message for words in told)

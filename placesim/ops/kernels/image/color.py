@@ -1,0 +1,245 @@
+"""Colors of images `[..., channels]`: between RGB and HSV, and adjustments of contrast, hue and saturation.
+
+Source: TensorFlow's `colorspace_op.h`, `adjust_*_op.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.ops.kernels.memory_rules import KernelMemory, forwards, item_size
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeFunction,
+    format_dims,
+    replace_dim,
+    with_rank,
+    with_rank_at_least,
+    with_value,
+)
+
+SECTORS = 6
+"""Sectors of the circle of hues, between red, yellow, green, cyan, blue and magenta."""
+
+# --- color spaces ---------------------------------------------------------------------------------------------------
+
+
+def _check_colors(images: Tensor) -> None:
+    if not images.ndim:
+        raise InvalidArgumentError(f"input must be at least 1D{format_dims(images.shape)}")
+    # the conversions say FailedPrecondition where the adjustments say InvalidArgument
+    if images.shape[-1] != 3:
+        raise FailedPreconditionError(f"input must have 3 channels but input only has {images.shape[-1]} channels.")
+
+
+def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Red, green and blue `[..., 3]` -> hue, saturation and value, in the arithmetic of their type.
+
+    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    """
+    (images,) = inputs
+    _check_colors(images)
+    number = images.dtype.type
+    red, green, blue = (images[..., channel] for channel in range(3))
+    value = images.max(-1)
+    spread = value - images.min(-1)
+    # black has no saturation
+    saturation = np.where(value > 0, spread / value, number(0))
+    scale = (number(1) / spread) * (number(1) / number(6))
+    from_green = scale * (blue - red) + number(2) / number(6)
+    from_blue = scale * (red - green) + number(4) / number(6)
+    # of equal channels red goes before green, green before blue; a gray has hue 0
+    hue = np.where(red == value, scale * (green - blue), np.where(green == value, from_green, from_blue))
+    hue = np.where(spread > 0, hue, number(0))
+    hue = np.where(hue < 0, hue + number(1), hue)
+    return (np.stack([hue, saturation, value], -1).astype(images.dtype, copy=False),)
+
+
+def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Hue, saturation and value `[..., 3]` -> red, green and blue, in the arithmetic of their type.
+
+    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    """
+    (images,) = inputs
+    _check_colors(images)
+    number = images.dtype.type
+    hue, saturation, value = (images[..., channel] for channel in range(3))
+    sector = hue * number(SECTORS)
+    shares = (
+        np.abs(sector - number(3)) - number(1),
+        -np.abs(sector - number(2)) + number(2),
+        -np.abs(sector - number(4)) + number(2),
+    )
+    gray = -saturation + number(1)
+    channels = [(gray + saturation * np.clip(share, number(0), number(1))) * value for share in shares]
+    return (np.stack(channels, -1).astype(images.dtype, copy=False),)
+
+
+# --- adjustments ----------------------------------------------------------------------------------------------------
+
+
+def _check_images(images: Tensor, **scalars: Tensor) -> None:
+    if images.ndim < 3:
+        raise InvalidArgumentError(f"input must be at least 3-D, got shape{format_dims(images.shape)}")
+    for name, tensor in scalars.items():
+        if tensor.ndim:
+            raise InvalidArgumentError(f"{name} must be scalar: {format_dims(tensor.shape)}")
+
+
+def _check_three(images: Tensor) -> None:
+    if images.shape[-1] != 3:
+        raise InvalidArgumentError(f"input must have 3 channels but instead has {images.shape[-1]} channels.")
+
+
+def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """(images `[..., height, width, channels]`, factor) -> each channel's distance from its mean over the image times that.
+
+    InvalidArgumentError for fewer than three axes, and a factor that is no scalar.
+    """
+    images, factor = inputs
+    _check_images(images, contrast_factor=factor)
+    return (_contrast(images, factor),)
+
+
+def _contrast(images: Tensor, factor: Tensor) -> Tensor:
+    if not images.size:
+        return images
+    # half precision too is averaged in float
+    mean: Tensor = images.mean((-3, -2), np.float32, keepdims=True)
+    stretched: Tensor = mean + (images - mean) * factor
+    return stretched
+
+
+def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """The first version of the op: (images, factor, least, most) -> float images of any input, kept between two limits.
+
+    InvalidArgumentError for fewer than three axes, and for others than scalars.
+    """
+    images, factor, least, most = inputs
+    _check_images(images, contrast_factor=factor, min_value=least, max_value=most)
+    stretched = _contrast(images.astype(np.float32), factor)
+    return (np.maximum(np.minimum(stretched, most), least),)
+
+
+def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """(images `[..., 3]`, delta) -> hues turned by `delta` of the circle; the largest and smallest channel keep their values.
+
+    InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is no scalar.
+    """
+    images, delta = inputs
+    _check_images(images, delta=delta)
+    _check_three(images)
+    ordered = np.sort(images, axis=-1)
+    least, middle, most = (ordered[..., rank] for rank in range(3))
+    sector = _find_sector(*(images[..., channel] for channel in range(3)))
+    ratio = (middle - least) / np.where(most == least, 1, most - least)
+    hue: Tensor = np.where(most == least, 0, sector + np.where(sector % 2 == 0, ratio, 1 - ratio)).astype(np.float32)
+    hue = hue + delta * np.float32(SECTORS)
+    # a turn below 0 or above the circle comes round; rounding may leave the whole circle itself
+    hue = hue - SECTORS * np.floor(hue / SECTORS)
+    return (_from_hue(np.where(hue >= SECTORS, hue - SECTORS, hue), least, most),)
+
+
+def _find_sector(red: Tensor, green: Tensor, blue: Tensor) -> Tensor:
+    """0 to 5; which one of two neighbours does not matter where channels are equal."""
+    greener = np.where(blue < red, 1, np.where(blue > green, 3, 2))
+    redder = np.where(blue < green, 0, np.where(blue > red, 4, 5))
+    return np.where(red < green, greener, redder)
+
+
+def _from_hue(hue: Tensor, least: Tensor, most: Tensor) -> Tensor:
+    sector = hue.astype(np.int64)
+    ratio = hue - sector
+    middle = least + np.where(sector % 2 == 0, ratio, 1 - ratio) * (most - least)
+    return _arrange(sector, most, middle, least).astype(np.float32, copy=False)
+
+
+def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Tensor:
+    """`[..., 3]`: red, green and blue of each sector; the sector after the last counts as the last."""
+    red = np.choose(sector.clip(0, 5), (most, middle, least, least, middle, most))
+    green = np.choose(sector.clip(0, 5), (middle, most, most, middle, least, least))
+    blue = np.choose(sector.clip(0, 5), (least, least, middle, most, most, middle))
+    return np.stack([red, green, blue], -1)
+
+
+def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """(images `[..., 3]`, scale) -> images with saturations times `scale`, kept between 0 and 1.
+
+    InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is no scalar.
+    """
+    images, scale = inputs
+    _check_images(images, scale=scale)
+    _check_three(images)
+    (hsv,) = compute_rgb_to_hsv([images], attrs)
+    hue, saturation, value = (hsv[..., channel] for channel in range(3))
+    chroma = np.clip(saturation * scale, np.float32(0), np.float32(1)) * value
+    least = value - chroma
+    sector = hue * np.float32(SECTORS)
+    middle = chroma * (1 - np.abs(sector % 2 - 1))
+    colors = _arrange(sector.astype(np.int64), chroma, middle, np.zeros_like(chroma))
+    # a hue that was rounded up to the whole circle has no sector
+    gray = (sector >= SECTORS)[..., None]
+    return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_colors(context: ShapeContext) -> tuple[Dims]:
+    """Unchanged, with three channels."""
+    dims = with_rank_at_least(context.shapes[0], 1)
+    return (None if dims is None else replace_dim(dims, -1, with_value(dims[-1], 3)),)
+
+
+def _build_infer_adjusted(scalars: int) -> ShapeFunction:
+    """Unchanged; so many inputs after the images must be scalars."""
+
+    def infer_adjusted(context: ShapeContext) -> tuple[Dims]:
+        for dims in context.shapes[1 : 1 + scalars]:
+            with_rank(dims, 0)
+        return (with_rank_at_least(context.shapes[0], 3),)
+
+    return infer_adjusted
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def rgb_to_hsv_memory(memory: KernelMemory) -> None:
+    """Behind its output each pixel's range of colors."""
+    memory.allocate()
+    pixels = memory.inputs[0]
+    memory.temporary(pixels.elements // 3 * item_size(pixels.dtype), (pixels.elements // 3,), pixels.dtype)
+
+
+def clipped_contrast_memory(memory: KernelMemory) -> None:
+    """Behind its output the means, each as often as there are pixels, in float."""
+    memory.allocate()
+    memory.temporary(4 * memory.inputs[0].elements)
+
+
+def contrast_memory(memory: KernelMemory) -> None:
+    """Behind its output each image's mean of each channel, in float."""
+    memory.allocate()
+    images = memory.inputs[0]
+    if images.elements:
+        height, width = images.dims[-3:-1]
+        memory.temporary(4 * (images.elements // (height * width)))
+
+
+TABLE: Table = {
+    "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5), memory=rgb_to_hsv_memory),
+    "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, per_element(0, 7)),
+    "AdjustContrast": Kernel(
+        compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6), memory=clipped_contrast_memory
+    ),
+    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4), memory=contrast_memory),
+    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6), memory=forwards(0)),
+    "AdjustSaturation": Kernel(compute_saturation, _build_infer_adjusted(0), per_element(0, 9)),
+}

@@ -1,0 +1,354 @@
+"""Images read from and written as PNG and JPEG files.
+
+PNG is exact.  JPEG is decoded by Pillow's libjpeg with its accurate inverse transform, as TensorFlow does with `dct_method`
+INTEGER_ACCURATE; TensorFlow's default is a faster one, from which up to three levels differ.  `fancy_upscaling` is always on.
+Encoded bytes differ from TensorFlow's.  Decoding, and JPEG altogether, need the extra `placesim[images]`.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import FLOAT, UINT8, UINT16, DataType
+from placesim.core.errors import InternalError, InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, scalar, with_rank, with_rank_at_least, with_value
+from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
+
+PNG_MAGIC, JPEG_MAGIC = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+OTHER_MAGICS = {"GIF": b"GIF8", "BMP": b"BM", "WebP": b"RIFF"}
+GRAY_WEIGHTS = (9798, 19235, 3735)
+"""Of red, green and blue in libpng's gray, in 1 / 32768."""
+PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
+"""A PNG's colour type by the number of channels."""
+PALETTE = 3
+"""The colour type of a PNG with a palette."""
+UNKNOWN_FORMAT = "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required."
+BAD_JPEG = "jpeg::Uncompress failed. Invalid JPEG data or crop window."
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UnimplementedError(
+            "images are decoded by Pillow, which is not installed: pip install 'placesim[images]'"
+        ) from None
+    return Image
+
+
+# --- decoding ---------------------------------------------------------------------------------------------------------
+
+
+def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A scalar of a PNG or JPEG file's bytes -> `[rows, columns, channels]`, for any of the decoding ops.
+
+    InvalidArgumentError for attrs out of range, and bytes that are no such file; UnimplementedError for other formats, and
+    without Pillow.
+    """
+    _check_attrs(attrs)
+    dtype: DataType = attrs.get("dtype", UINT8)
+    data = _contents(inputs[0])
+    if data.startswith(JPEG_MAGIC):
+        return (_scaled(_decode_jpeg(data, attrs, None), dtype, 256),)
+    if data.startswith(PNG_MAGIC):
+        return (_decode_png(data, attrs["channels"], dtype),)
+    for name, magic in OTHER_MAGICS.items():
+        if data.startswith(magic):
+            raise UnimplementedError(f"placesim does not decode {name} files")
+    raise InvalidArgumentError(UNKNOWN_FORMAT)
+
+
+def decode_and_crop(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A scalar of a JPEG file's bytes and a window (top, left, height, width) -> that part of the image.
+
+    InvalidArgumentError for attrs out of range, a window that is not in the image, and bytes that are no JPEG file.
+    """
+    _check_attrs(attrs)
+    data = _contents(inputs[0])
+    if data.startswith(PNG_MAGIC):
+        raise InvalidArgumentError("DecodeAndCropJpeg operation can run on JPEG only, but detected PNG.")
+    if not data.startswith(JPEG_MAGIC):
+        raise InvalidArgumentError(UNKNOWN_FORMAT)
+    return (_decode_jpeg(data, attrs, inputs[1]),)
+
+
+def _check_attrs(attrs: Attrs) -> None:
+    if attrs.get("ratio", 1) not in (1, 2, 4, 8):
+        raise InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {attrs['ratio']}")
+    if attrs.get("dct_method", "") not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
+        raise InvalidArgumentError("dct_method must be one of {'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}")
+    if attrs["channels"] not in (0, 1, 3, 4):
+        raise InvalidArgumentError(f"`channels` must be 0, 1, 3 or 4 but got {attrs['channels']}")
+
+
+def _contents(tensor: Tensor) -> bytes:
+    if np.ndim(tensor):
+        raise InvalidArgumentError(f"`contents` must be scalar but got shape{shape_text(tensor)}")
+    (data,) = flat_strings(tensor)
+    if not data:
+        raise InvalidArgumentError("Input is empty.")
+    return data
+
+
+def _scaled(pixels: Tensor, dtype: DataType, step: int) -> Tensor:
+    """8-bit levels in the type asked for: `step` 16-bit levels each, or floats up to 1."""
+    if dtype is UINT16:
+        return pixels.astype(np.uint16) * np.uint16(step)
+    return pixels.astype(np.float32) * np.float32(1 / 255) if dtype is FLOAT else pixels
+
+
+def _decode_jpeg(data: bytes, attrs: Attrs, window: Tensor | None) -> Tensor:
+    channels = attrs["channels"]
+    if channels not in (0, 1, 3):
+        raise InvalidArgumentError("JPEG does not support 4 channels")
+    crop = None if window is None else _window(window)
+    try:
+        image = _pillow().open(io.BytesIO(data), formats=("JPEG",))
+        ratio = attrs.get("ratio", 1)
+        # libjpeg gives the gray of a coloured file without a detour, and images of an eighth of the size
+        image.draft("L" if channels == 1 else None, (max(image.width // ratio, 1), max(image.height // ratio, 1)))
+        if image.mode == "CMYK" and channels == 1:
+            raise ValueError("libjpeg has no gray for it")
+        pixels = _as_array(image, {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB"))
+    except (OSError, ValueError, SyntaxError):
+        raise InvalidArgumentError(BAD_JPEG) from None
+    return pixels if crop is None else _cropped(pixels, crop)
+
+
+def _window(tensor: Tensor) -> list[int]:
+    if tensor.ndim != 1:
+        raise InvalidArgumentError(f"crop_window must be 1-D, got shape {shape_text(tensor)}")
+    if tensor.size != 4:
+        raise InvalidArgumentError(f"crop_size must have four elements {shape_text(tensor)}")
+    return [int(number) for number in tensor]
+
+
+def _cropped(pixels: Tensor, window: Sequence[int]) -> Tensor:
+    top, left, height, width = window
+    if min(top, left) < 0 or min(height, width) <= 0 or top + height > pixels.shape[0] or left + width > pixels.shape[1]:
+        raise InvalidArgumentError(BAD_JPEG)
+    return pixels[top : top + height, left : left + width]
+
+
+def _as_array(image: Any, mode: str) -> Tensor:
+    converted = image if image.mode == mode else image.convert(mode)
+    pixels = np.asarray(converted)
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
+    if len(data) < 33:
+        raise InvalidArgumentError("Invalid PNG. Failed to initialize decoder.")
+    depth, colour = data[24], data[25]
+    if depth == 16 and colour and (dtype is not UINT8 or channels == 1):
+        raise UnimplementedError(
+            "placesim does not decode PNG files of 16 bits and more than one channel as 16 bits or as gray"
+        )
+    try:
+        if b"IEND" not in data:
+            raise ValueError("cut off")
+        image = _pillow().open(io.BytesIO(data), formats=("PNG",))
+        pixels = _png_pixels(image, colour, channels)
+    except (OSError, ValueError, SyntaxError):
+        raise InvalidArgumentError(f"Invalid PNG data, size {len(data)}") from None
+    if depth == 16 and not colour:
+        pixels = (pixels >> 8).astype(np.uint8) if dtype is UINT8 else pixels.astype(np.uint16)
+    # the file's own full level, as it was before libpng made 8 bits of fewer
+    found = _with_channels(pixels, channels, (1 << min(depth, pixels.dtype.itemsize * 8)) - 1)
+    if found.dtype == np.uint16:
+        return found if dtype is UINT16 else found.astype(np.float32) * np.float32(1 / 65535)
+    return _scaled(found, dtype, 257)
+
+
+def _png_pixels(image: Any, colour: int, channels: int) -> Tensor:
+    """The pixels with the channels that the file has: gray with or without alpha, red, green, blue with or without."""
+    has_alpha = colour in (4, 6) or ("transparency" in image.info and (channels == 4 or (channels == 0 and colour == PALETTE)))
+    if colour in (0, 4):
+        if image.mode.startswith("I"):
+            return np.asarray(image)[..., None].astype(np.int64)
+        gray = _as_array(image, "LA" if colour == 4 else "L")
+        return gray if colour == 4 or not has_alpha else _as_array(image.convert("RGBA"), "LA")
+    return _as_array(image, "RGBA" if has_alpha else "RGB")
+
+
+def _with_channels(pixels: Tensor, channels: int, opaque: int) -> Tensor:
+    """As many channels as asked for: gray of colours as libpng weighs them, colours all gray, and an alpha of `opaque`."""
+    found = pixels.shape[-1]
+    if channels in (0, found):
+        return pixels
+    colours = pixels[..., :-1] if found in (2, 4) else pixels
+    if channels == 1:
+        return colours if colours.shape[-1] == 1 else _gray(colours)
+    colours = np.repeat(colours, 3, axis=-1) if colours.shape[-1] == 1 else colours
+    if channels == 3:
+        return colours
+    full = np.full((*pixels.shape[:2], 1), opaque, pixels.dtype)
+    alpha = pixels[..., -1:] if found in (2, 4) else full
+    return np.concatenate((colours, alpha), axis=-1)
+
+
+def _gray(colours: Tensor) -> Tensor:
+    weighed: Tensor = (colours.astype(np.int64) @ np.array(GRAY_WEIGHTS)) >> 15
+    # what is gray already is taken as it is
+    is_gray = (colours == colours[..., :1]).all(axis=-1)
+    return np.where(is_gray, colours[..., 0], weighed).astype(colours.dtype)[..., None]
+
+
+def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A scalar of a JPEG file's bytes -> `[3]`: rows, columns, channels.  InvalidArgumentError for no JPEG file."""
+    if np.ndim(inputs[0]):
+        raise InvalidArgumentError(f"contents must be scalar, got shape {shape_text(inputs[0])}")
+    (data,) = flat_strings(inputs[0])
+    try:
+        image = _pillow().open(io.BytesIO(data), formats=("JPEG",))
+    except (OSError, ValueError, SyntaxError):
+        raise InvalidArgumentError(f"Invalid JPEG data, size {len(data)}") from None
+    return (np.array([image.height, image.width, len(image.getbands())], attrs["output_type"].numpy),)
+
+
+# --- encoding ---------------------------------------------------------------------------------------------------------
+
+
+def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`; their bytes are not those that libpng writes.
+
+    InvalidArgumentError for another rank or number of channels, and compression out of range; InternalError for no pixels.
+    """
+    level, image = attrs["compression"], inputs[0]
+    if not -1 <= level <= 9:
+        raise InvalidArgumentError(f"compression should be in [-1,9], got {level}")
+    if image.ndim < 3:
+        raise InvalidArgumentError(f"images must be at least rank 3{shape_text(image)}")
+    if image.shape[-1] not in PNG_COLOURS:
+        raise InvalidArgumentError(f"image must have 1, 2, 3, or 4 channels, got {image.shape[-1]}")
+    count = prod(image.shape[:-3])
+    if 0 in image.shape[-3:]:
+        failed = ", ".join(map(str, range(count)))
+        raise InternalError(f"PNG encoding failed at the following flattened batch indices: {failed}")
+    images = image.reshape(count, *image.shape[-3:])
+    return (string_array([_png_file(pixels, level) for pixels in images], image.shape[:-3]),)
+
+
+def _png_file(pixels: Tensor, level: int) -> bytes:
+    rows, columns, channels = pixels.shape
+    depth = pixels.dtype.itemsize * 8
+    header = b"".join(number.to_bytes(4, "big") for number in (columns, rows)) + bytes((depth, PNG_COLOURS[channels], 0, 0, 0))
+    lines = pixels.astype(pixels.dtype.newbyteorder(">"))
+    # each row begins with the number of its filter: none
+    content = b"".join(b"\0" + line.tobytes() for line in lines)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(content, level)), (b"IEND", b""))
+    return PNG_MAGIC + b"".join(map(_png_chunk, *zip(*parts, strict=True)))
+
+
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[rows, columns, 1 or 3]` of 8 bits -> a scalar JPEG file; its bytes are not those that TensorFlow writes.
+
+    InvalidArgumentError for another rank or number of channels, and a quality out of range; InternalError for no pixels.
+    """
+    quality, form = attrs["quality"], raw(attrs["format"]).decode()
+    _check_quality(quality)
+    image = _check_image(inputs[0], form)
+    options: dict[str, Any] = {
+        "progressive": attrs["progressive"],
+        "optimize": attrs["optimize_size"],
+        "subsampling": 2 if attrs["chroma_downsampling"] else 0,
+    }
+    if attrs["density_unit"] == "in":
+        options["dpi"] = (attrs["x_density"], attrs["y_density"])
+    return (_jpeg_file(image, quality, options),)
+
+
+def encode_jpeg_of_quality(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[rows, columns, 1 or 3]` of 8 bits, a scalar quality -> a scalar JPEG file.  InvalidArgumentError as `encode_jpeg`."""
+    image = _check_image(inputs[0], "")
+    if inputs[1].ndim:
+        raise InvalidArgumentError(f"quality must be scalar: {shape_text(inputs[1])}")
+    _check_quality(int(inputs[1]))
+    return (_jpeg_file(image, int(inputs[1]), {"subsampling": 2}),)
+
+
+def _check_quality(quality: int) -> None:
+    if not 0 <= quality <= 100:
+        raise InvalidArgumentError(f"quality must be in [0,100], got {quality}")
+
+
+def _check_image(image: Tensor, form: str) -> Tensor:
+    if image.ndim != 3:
+        raise InvalidArgumentError(f"image must be 3-dimensional{shape_text(image)}")
+    channels = {"grayscale": 1, "rgb": 3}.get(form)
+    if channels is not None and image.shape[2] != channels:
+        raise InvalidArgumentError(f"format {form} expects {channels} channels, got {shape_text(image)}")
+    if image.shape[2] not in (1, 3):
+        raise InvalidArgumentError(f"image must have 1 or 3 channels, got {shape_text(image)}")
+    return image
+
+
+def _jpeg_file(image: Tensor, quality: int, options: dict[str, Any]) -> Tensor:
+    if 0 in image.shape:
+        raise InternalError("JPEG encoding failed")
+    written = io.BytesIO()
+    pixels = np.ascontiguousarray(image[..., 0] if image.shape[2] == 1 else image)
+    _pillow().fromarray(pixels).save(written, "JPEG", quality=quality, **options)
+    return string_array([written.getvalue()], ())
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _infer_decoded(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 0)
+    channels = context.attrs["channels"]
+    if channels < 0:
+        raise ShapeError(f"channels must be non-negative, got {channels}")
+    # an animation has a dimension more
+    if context.attrs.get("expand_animations"):
+        return (None,)
+    return ((-1, -1, channels or -1),)
+
+
+def _infer_cropped(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 0)
+    with_value(with_rank(context.shapes[1], 1)[0], 4)
+    window = context.value(1)
+    rows, columns = (-1, -1) if window is None else map(int, window[2:])
+    return ((rows, columns, context.attrs["channels"] or -1),)
+
+
+def _infer_jpeg_shape(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 0)
+    return ((3,),)
+
+
+def _infer_png_files(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 3)
+    return (None if dims is None else dims[:-3],)
+
+
+def _infer_jpeg_file(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 3)
+    return scalar(context)
+
+
+TABLE: Table = {
+    "DecodePng": Kernel(decode, _infer_decoded),
+    "DecodeJpeg": Kernel(decode, _infer_decoded),
+    "DecodeImage": Kernel(decode, _infer_decoded),
+    "DecodeAndCropJpeg": Kernel(decode_and_crop, _infer_cropped),
+    "ExtractJpegShape": Kernel(tell_jpeg_shape, _infer_jpeg_shape),
+    "EncodePng": Kernel(encode_png, _infer_png_files),
+    "EncodeJpeg": Kernel(encode_jpeg, _infer_jpeg_file),
+    "EncodeJpegVariableQuality": Kernel(encode_jpeg_of_quality, _infer_jpeg_file),
+}

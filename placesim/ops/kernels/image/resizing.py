@@ -1,0 +1,475 @@
+"""Resizing of images `[batch, height, width, channels]`: each row and column made is a weighted sum of some that were given.
+
+A resizing is its two axes' `Samples`; an op differs from another in how it chooses them, and a gradient spreads where the op
+gathers.  Source: TensorFlow's `image_resizer_state.h`, `resize_*_op.cc`, `scale_and_translate_op.cc`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import BFLOAT16, HALF
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.image.sampling import find_sampling_kernel
+from placesim.ops.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
+
+FLOAT = np.float32
+LARGEST_NEAREST = 1 << 24
+"""Sizes from here on can't be told apart as floats, so that nearest neighbours can't be found."""
+CUBIC_STEPS = 1 << 10
+"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
+
+
+class Samples(NamedTuple):
+    """For each position along an output axis, which input positions it is made of: both `[size, taps]`."""
+
+    indices: Tensor
+    weights: Tensor
+
+
+Sampler = Callable[[int, int, Attrs], Samples]
+"""`(input size, output size, attrs) -> samples`."""
+
+
+def gather(images: Tensor, rows: Samples, columns: Samples) -> Tensor:
+    """Float images `[batch, rows, columns, channels]` made of these samples of images; rows first."""
+    return _gather_axis(_gather_axis(images.astype(FLOAT, copy=False), rows, 1), columns, 2)
+
+
+def _gather_axis(images: Tensor, samples: Samples, axis: int) -> Tensor:
+    shape = [1, 1, 1, 1]
+    shape[axis] = -1
+    taps = zip(samples.indices.T, samples.weights.T, strict=True)
+    pieces = (images.take(indices, axis) * weights.reshape(shape) for indices, weights in taps)
+    # tap after tap, in TensorFlow's order of additions
+    total: Tensor = next(pieces)
+    for piece in pieces:
+        total += piece
+    return total
+
+
+def spread(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
+    """The transpose of `gather`: each element is added to all that it was made of, in the type of `grads`.
+
+    Gradients `[batch, rows, columns, channels]` -> `[batch, height, width, channels]`.
+    """
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
+        by_row = grads * y_weights[:, None, None]
+        for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
+            _add_at(images, y, x, by_row * x_weights[:, None])
+    return images
+
+
+def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
+    place: Any = (slice(None), y[:, None], x[None, :])
+    np.add.at(images, place, values.astype(images.dtype, copy=False))
+
+
+# --- where samples are ----------------------------------------------------------------------------------------------
+
+
+def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
+    """How far apart two outputs are in the input."""
+    if align_corners and out_size > 1:
+        return FLOAT(FLOAT(in_size - 1) / FLOAT(out_size - 1))
+    return FLOAT(FLOAT(in_size) / FLOAT(out_size))
+
+
+def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
+    """Where each output is in the input, in float."""
+    scale = _scale(in_size, out_size, attrs["align_corners"])
+    positions = np.arange(out_size, dtype=FLOAT)
+    if attrs["half_pixel_centers"]:
+        return (positions + FLOAT(0.5)) * scale - FLOAT(0.5)
+    return positions * scale
+
+
+def sample_linear(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """The two nearest inputs `[out_size, 2]`, each by how near it is."""
+    locations = _locations(in_size, out_size, attrs)
+    lower = np.floor(locations)
+    # half pixel centers begin before the first input: there both taps are that input, whatever their weights
+    fractions = locations - lower
+    indices = np.stack([np.maximum(lower, 0), np.minimum(np.ceil(locations), in_size - 1)], 1)
+    return Samples(np.minimum(indices, in_size - 1).astype(np.int64), np.stack([1 - fractions, fractions], 1))
+
+
+def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
+    """`[out_size]`: the input at or before each output, or with aligned corners the nearest one."""
+    positions = np.arange(out_size, dtype=FLOAT) + FLOAT(0.5 if attrs["half_pixel_centers"] else 0)
+    locations = positions * _scale(in_size, out_size, attrs["align_corners"])
+    whole: Tensor = np.floor(locations)
+    if attrs["align_corners"]:
+        # C's `roundf`, halves away from zero
+        whole += locations - whole >= 0.5
+    return np.clip(whole.astype(np.int64), 0, in_size - 1)
+
+
+@lru_cache(maxsize=2)
+def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
+    """The weights of an input at most one away, and of one between one and two away, by the step."""
+    x = (np.arange(CUBIC_STEPS + 1) / CUBIC_STEPS).astype(FLOAT).astype(np.float64)
+    near = ((sharpness + 2) * x - (sharpness + 3)) * x * x + 1
+    x += 1
+    far = ((sharpness * x - 5 * sharpness) * x + 8 * sharpness) * x - 4 * sharpness
+    return near.astype(FLOAT), far.astype(FLOAT)
+
+
+def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """Four inputs `[out_size, 4]`; outside the image the edge counts, or with half pixel centers nothing."""
+    # Keys's cubic (1981) came with half pixel centers; the older sharpness was kept for graphs without them
+    keys = attrs["half_pixel_centers"]
+    near, far = _cubic_table(-0.5 if keys else -0.75)
+    locations = _locations(in_size, out_size, attrs)
+    start = np.floor(locations)
+    # C's `lrintf`, halves to even
+    step = np.rint((locations - start) * FLOAT(CUBIC_STEPS)).astype(np.int64)
+    weights = np.stack([far[step], near[step], near[CUBIC_STEPS - step], far[CUBIC_STEPS - step]], 1)
+    wanted = start.astype(np.int64)[:, None] + np.arange(-1, 3)
+    indices = np.clip(wanted, 0, in_size - 1)
+    return Samples(indices, _normalize(np.where(indices == wanted, weights, 0)) if keys else weights)
+
+
+def _normalize(weights: Tensor) -> Tensor:
+    """Weights whose sum over the taps is 1, unless there is next to nothing to sum."""
+    total = weights.sum(1, keepdims=True, dtype=FLOAT)
+    # the limit is TensorFlow's
+    enough = np.abs(total) >= 1000 * np.finfo(FLOAT).tiny
+    scaled: Tensor = np.where(enough, weights * (1 / np.where(enough, total, 1)), weights).astype(FLOAT)
+    return scaled
+
+
+def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """All that an output covers, by how much of it: as many taps as the output that covers most needs."""
+    # a single input has no corners to align
+    scale = _scale(in_size, out_size, attrs["align_corners"] and in_size > 1)
+    edges = np.arange(out_size + 1).astype(FLOAT) * scale
+    start, end = edges[:-1, None], edges[1:, None]
+    first = np.floor(start)
+    inputs = first + np.arange(int((np.ceil(end) - first).max()))
+    after = inputs + 1
+    covered = np.where(
+        inputs < start,
+        np.where(after > end, scale, after - start),
+        np.where(after > end, end - inputs, FLOAT(1)),
+    )
+    weights = np.where(inputs < np.ceil(end), covered, 0) / scale
+    return Samples(np.clip(inputs, 0, in_size - 1).astype(np.int64), weights.astype(FLOAT))
+
+
+def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
+    """1 / scale, and how much wider the sampling kernel is for it."""
+    inverse = FLOAT(1.0 / float(FLOAT(scale)))
+    # a kernel is widened where the image shrinks, never made narrower where it grows
+    return inverse, max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
+
+
+def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
+    """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image.
+
+    InvalidArgumentError for a kernel that there is not.
+    """
+    kernel, radius = find_sampling_kernel(attrs["kernel_type"])
+    inverse, width = _invert_scale(scale, attrs)
+    locations = (np.arange(out_size, dtype=FLOAT) + FLOAT(0.5)) * inverse + -inverse * FLOAT(translation)
+    reach = FLOAT(radius) * width
+    first = np.clip(np.ceil(locations - reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
+    last = np.clip(np.floor(locations + reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
+    inputs = first[:, None] + np.arange(int((last - first).max()) + 1)
+    distances = (inputs.astype(FLOAT) + FLOAT(0.5) - locations[:, None]) * (1 / width)
+    weights = np.where(inputs <= last[:, None], kernel(np.abs(distances)), 0).astype(FLOAT)
+    total = weights.sum(1, keepdims=True, dtype=FLOAT)
+    inside = (locations >= 0) & (locations <= in_size)
+    # an output outside of the image is zero, also where its kernel still reaches the image
+    used = inside[:, None] & (np.abs(total) >= 1000 * np.finfo(FLOAT).tiny)
+    return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
+
+
+# --- what the ops check ---------------------------------------------------------------------------------------------
+
+
+def _check_centers(attrs: Attrs) -> None:
+    if attrs.get("half_pixel_centers") and attrs["align_corners"]:
+        raise InvalidArgumentError("If half_pixel_centers is True, align_corners must be False.")
+
+
+def _check_rank_4(tensor: Tensor, name: str) -> None:
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"{name} must be 4-dimensional{format_dims(tensor.shape)}")
+
+
+def _check_pixels(images: Tensor) -> None:
+    if not images.shape[3]:
+        raise InvalidArgumentError("image must have at least one channel")
+    if not images.shape[1] or not images.shape[2]:
+        raise InvalidArgumentError("input image must be of non-zero size")
+
+
+def _read_pair(tensor: Tensor, name: str) -> Tensor:
+    if tensor.ndim != 1:
+        raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(tensor.shape)}")
+    if tensor.size != 2:
+        raise InvalidArgumentError(f"{name} must have two elements{format_dims(tensor.shape)}")
+    return tensor
+
+
+def read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
+    """Height and width from a tensor `[2]`; InvalidArgumentError for another shape, or one that is not positive."""
+    height, width = (int(dim) for dim in _read_pair(size, name))
+    if height <= 0 or width <= 0:
+        raise InvalidArgumentError(problem)
+    return height, width
+
+
+def _check_images(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[int, int]:
+    """The size of the output, after everything is checked."""
+    images, size = inputs
+    _check_centers(attrs)
+    _check_rank_4(images, "input")
+    _check_pixels(images)
+    return read_size(size)
+
+
+def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
+    _check_centers(attrs)
+    _check_rank_4(grads, "input_grad")
+    if not grads.shape[1] or not grads.shape[2]:
+        raise InvalidArgumentError("resized dimensions must be positive")
+    _check_rank_4(original, "original_image")
+    if not original.shape[1] or not original.shape[2]:
+        raise InvalidArgumentError("original dimensions must be positive")
+
+
+# --- the ops --------------------------------------------------------------------------------------------------------
+
+
+def _build_resize(sampler: Sampler) -> Compute:
+    """A kernel (images, size `[2]`) -> float images.
+
+    InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers with aligned corners.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+        images = inputs[0]
+        height, width = _check_images(inputs, attrs)
+        rows = sampler(images.shape[1], height, attrs)
+        return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
+
+    return compute
+
+
+def _build_resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
+    """The gradient of such a kernel: (gradients, images) -> one shaped as the images.  Raises as the kernel.
+
+    It multiplies in float, or in the type of the image, and adds up in that type.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+        grads, original = inputs
+        _check_grads(grads, original, attrs)
+        dtype = attrs["T"].numpy
+        height, width = original.shape[1:3]
+        rows = sampler(height, grads.shape[1], attrs)
+        columns = sampler(width, grads.shape[2], attrs)
+        # in double the products alone are of floats; half precision is added in float and rounded once
+        if dtype == np.float64 and multiply_in_float:
+            return (_spread_products(grads, rows, columns, height, width),)
+        wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
+        return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
+
+    return compute
+
+
+def _spread_products(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
+    """As `spread` of float gradients, but the float products are added up in double."""
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), np.float64)
+    for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
+        for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
+            _add_at(images, y, x, grads * y_weights[:, None, None] * x_weights[:, None])
+    return images
+
+
+def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Images `[batch, height, width, channels]` of the same type, each pixel a copy.
+
+    InvalidArgumentError for another rank, images or a size without pixels, and for sizes from 2^24 on.
+    """
+    images = inputs[0]
+    height, width = _check_images(inputs, attrs)
+    if max(images.shape[1:3]) >= LARGEST_NEAREST:
+        raise InvalidArgumentError("nearest neighbor requires max height & width of 2^24")
+    rows = nearest_indices(images.shape[1], height, attrs)
+    return (images.take(rows, 1).take(nearest_indices(images.shape[2], width, attrs), 2),)
+
+
+def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Gradients of images of the size `[2]` that input 1 says: each is added to the pixel that was copied, in its own type.
+
+    InvalidArgumentError for another rank, and a size that is not two positive numbers.
+    """
+    grads, size = inputs
+    _check_rank_4(grads, "input")
+    height, width = read_size(size, problem="shape_t's elements must be positive")
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    # the attrs are those of the op that copied, so that the same pixels are found
+    if grads.size:
+        rows = nearest_indices(height, grads.shape[1], attrs)
+        _add_at(images, rows, nearest_indices(width, grads.shape[2], attrs), grads)
+    return (images,)
+
+
+def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """(images, size, scales `[2]`, translations `[2]`) -> images scaled, then moved by so many output pixels.
+
+    InvalidArgumentError for a sampling kernel that there is not, shapes that do not fit, and a scale that is not positive.
+    """
+    images, size = inputs[:2]
+    find_sampling_kernel(attrs["kernel_type"])
+    _check_rank_4(images, "input")
+    height, width = read_size(size, "output_shape_t")
+    _check_pixels(images)
+    rows, columns = _translated_axes(images.shape, (height, width), inputs[2:], attrs)
+    return (gather(images, rows, columns),)
+
+
+def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """(gradients, images, scales, translations) -> the gradient with respect to the images, shaped as these.
+
+    InvalidArgumentError as of `compute_scale_and_translate`.
+    """
+    grads, original = inputs[:2]
+    find_sampling_kernel(attrs["kernel_type"])
+    _check_rank_4(grads, "input_grad")
+    _check_rank_4(original, "original_image")
+    height, width = original.shape[1:3]
+    rows, columns = _translated_axes(original.shape, grads.shape[1:3], inputs[2:], attrs)
+    return (spread(grads, rows, columns, height, width),)
+
+
+def _translated_axes(
+    dims: Sequence[int], size: Sequence[int], placement: Sequence[Tensor], attrs: Attrs
+) -> tuple[Samples, Samples]:
+    # TensorFlow's texts call both the scales and the translations "t"
+    scales = _read_pair(placement[0], "t")
+    if not (scales > 0).all():
+        raise InvalidArgumentError("Scale must be greater than zero.")
+    moves = _read_pair(placement[1], "t")
+    rows, columns = (
+        sample_translated(dims[axis + 1], size[axis], attrs, float(scales[axis]), float(moves[axis])) for axis in (0, 1)
+    )
+    return rows, columns
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_resized(context: ShapeContext) -> tuple[Dims]:
+    """`[batch, height, width, channels]`, where input 1 is height and width."""
+    batch, _, _, channels = with_rank(context.shapes[0], 4)
+    return ((batch, *infer_size(context, 1), channels),)
+
+
+def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
+    """The height and width that an input says, -1 where it is not known."""
+    with_value(with_rank(context.shapes[index], 1)[0], 2)
+    size = context.value(index)
+    return (-1, -1) if size is None else (int(size[0]), int(size[1]))
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def _build_tap_flops(taps: int) -> Flops:
+    """A multiplication and an addition for each of so many inputs, of the rows and of the columns."""
+
+    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+        return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
+
+    return flops
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def bilinear_grad_memory(memory: KernelMemory) -> None:
+    """Behind an output of half precision the sums in float, which are rounded once."""
+    memory.allocate()
+    images = memory.outputs[0]
+    if images.dtype in (HALF, BFLOAT16):
+        memory.temporary(4 * images.elements, images.dims)
+
+
+def scale_and_translate_memory(memory: KernelMemory) -> None:
+    """Behind its output what each column and each row is made of, and the images with their rows done."""
+    memory.allocate()
+    (_, height, width, _), (batch, new_height, new_width, channels) = memory.inputs[0].dims, memory.outputs[0].dims
+    if memory.outputs[0].elements:
+        scales = memory.value(2)
+        for in_size, out_size, scale in ((width, new_width, scales[1]), (height, new_height, scales[0])):
+            memory.temporary(4 * out_size)
+            memory.temporary(4 * out_size * _span_size(in_size, scale, memory.attrs))
+        memory.temporary(4 * batch * new_height * width * channels)
+
+
+def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
+    """Behind its output the same the other way round, for which what the outputs were made of is found first."""
+    memory.allocate()
+    (_, new_height, new_width, _), (batch, height, width, channels) = memory.inputs[0].dims, memory.inputs[1].dims
+    if memory.inputs[0].elements and memory.outputs[0].elements:
+        samples = _translated_axes(
+            (batch, height, width), (new_height, new_width), (memory.value(2), memory.value(3)), memory.attrs
+        )
+        scales = memory.value(2)
+        for axis, in_size, out_size in ((1, width, new_width), (0, height, new_height)):
+            forward = [memory.temporary(4 * out_size)]
+            forward.append(memory.temporary(4 * out_size * _span_size(in_size, scales[axis], memory.attrs)))
+            memory.temporary(4 * in_size)
+            memory.temporary(4 * in_size * _reverse_span_size(samples[axis], in_size))
+            for temporary in forward:
+                memory.release(temporary)
+        memory.temporary(4 * batch * height * new_width * channels)
+
+
+def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
+    """For how many inputs TensorFlow has room beside each output along an axis."""
+    _, radius = find_sampling_kernel(attrs["kernel_type"])
+    _, width = _invert_scale(scale, attrs)
+    return min(2 * math.ceil(FLOAT(radius) * width) + 1, in_size)
+
+
+def _reverse_span_size(samples: Samples, in_size: int) -> int:
+    """From the first to the last output that any one input is part of, at most."""
+    outputs, taps = samples.weights.nonzero()
+    inputs = samples.indices[outputs, taps]
+    first, last = np.full(in_size, len(samples.indices)), np.full(in_size, -1)
+    np.minimum.at(first, inputs, outputs)
+    np.maximum.at(last, inputs, outputs)
+    return max(int((last - first).max()) + 1, 0)
+
+
+TABLE: Table = {
+    "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),
+    "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
+    "ResizeBicubicGrad": Kernel(_build_resize_grad(sample_cubic, False), as_second, _build_tap_flops(4)),
+    "ResizeBilinear": Kernel(_build_resize(sample_linear), infer_resized, _build_tap_flops(2)),
+    "ResizeBilinearGrad": Kernel(
+        _build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2), memory=bilinear_grad_memory
+    ),
+    "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
+    "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
+    "ScaleAndTranslate": Kernel(
+        compute_scale_and_translate, infer_resized, _build_tap_flops(4), memory=scale_and_translate_memory
+    ),
+    "ScaleAndTranslateGrad": Kernel(
+        compute_scale_and_translate_grad, as_second, _build_tap_flops(4), memory=scale_and_translate_grad_memory
+    ),
+}

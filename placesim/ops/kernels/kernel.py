@@ -1,0 +1,116 @@
+"""What a kernel is: one row that says how an op computes, what shape it gives and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import STRING, DataType
+from placesim.core.errors import InternalError
+from placesim.core.files.access import NO_FILES, FileAccess
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.device_resources import ResourceManager
+from placesim.ops.kernels.memory_rules import MemoryRule
+from placesim.ops.kernels.shapes import Dims, ShapeFunction
+from placesim.ops.process.memory_limit import check_room
+
+Tensor = np.ndarray[Any, Any]
+"""A value between ops: an array (numpy's scalars are taken too), or for a scalar resource or variant the object itself."""
+
+Compute = Callable[..., Sequence[Any]]
+"""`(inputs, attrs) -> outputs`; with `needs_context` `(inputs, attrs, context) -> outputs`."""
+
+Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
+"""`(input shapes, output shapes, attrs) -> floating point operations`, where all shapes are fully known."""
+
+
+class KernelWait(Exception):
+    """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
+
+
+class Kernel(NamedTuple):
+    """An op's numpy kernel, beside its shape function and its cost.
+
+    `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
+    tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
+    `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
+    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.
+    """
+
+    compute: Compute
+    shape: ShapeFunction
+    flops: Flops | None = None
+    direct: Callable[..., Any] | None = None
+    needs_context: bool = False
+    may_wait: bool = False
+    memory: MemoryRule | None = None
+
+
+Table = dict[str, Kernel]
+
+
+@dataclass(slots=True)
+class KernelContext:
+    """What a kernel with state may reach.
+
+    `node_state` is the node's own (a generator's position), kept from step to step; `resources` are its device's;
+    `step_resources` are gone when the step ends (stacks, tensor arrays); `files` says which files it may open.
+    """
+
+    node: str
+    device: str
+    resources: ResourceManager
+    node_state: dict[str, Any] = field(default_factory=dict)
+    step_resources: dict[str, Any] = field(default_factory=dict)
+    call_function: Callable[..., Sequence[Any]] | None = None
+    input_names: tuple[str, ...] = ()
+    files: FileAccess = NO_FILES
+
+
+WANT_ONLY_NAMES = frozenset(
+    (
+        *("AddN", "EnsureShape", "GatherNd", "Select"),
+        *("EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"),
+    )
+)
+"""Ops whose kernels ask for a context, but only for the names that stand in their errors."""
+
+
+def elements(dims: Dims) -> int:
+    """The number of elements of a known shape."""
+    count = 1
+    for dim in dims or ():
+        count *= dim
+    return count
+
+
+def per_element(position: int, count: int = 1) -> Flops:
+    """So many floating point operations for each element of one of the inputs."""
+    return lambda inputs, outputs, attrs: count * elements(inputs[position])
+
+
+def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """One floating point operation for each element of the first output."""
+    return elements(outputs[0])
+
+
+def is_expensive(kernel: Kernel) -> bool:
+    """Whether an op does more than a constant amount of work for each element: worth a thread of its own."""
+    return kernel.flops is not None and kernel.flops is not one_per_output
+
+
+def zeros(shape: tuple[int, ...], dtype: DataType) -> Tensor:
+    """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefusal where it has no room."""
+    check_room(shape, dtype)
+    return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
+
+
+def undeclared_type(context: KernelContext, given: str, declared: DataType, index: int = 0) -> InternalError:
+    """What TensorFlow's executor says of an output of another type than the node's attrs declare; no kernel checks that."""
+    return InternalError(
+        f"Output {index} of type {given} does not match declared output type {declared.name} "
+        f"for node {{{{node {context.node}}}}}"
+    )

@@ -1,0 +1,132 @@
+"""Batches of matrices: what decompositions and solvers ask of their inputs, and the shape functions and costs they share.
+
+Source: TensorFlow's `linalg_ops_common.cc` for rules and error texts, `linalg_ops.cc` for shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Flops, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.precision import wide_dtype
+from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
+
+
+def check_batches(*inputs: Tensor) -> None:
+    """InvalidArgumentError unless all are of rank 2 or more, with the same rank and the same batch dimensions."""
+    first = inputs[0]
+    if first.ndim < 2:
+        raise InvalidArgumentError(f"Input tensor 0 must have rank >= 2, got {first.ndim}")
+    for other in inputs[1:]:
+        if other.ndim != first.ndim:
+            raise InvalidArgumentError("All input tensors must have the same rank.")
+        if other.shape[:-2] != first.shape[:-2]:
+            raise InvalidArgumentError("All input tensors must have the same outer dimensions.")
+
+
+def check_square(matrix: Tensor) -> None:
+    """InvalidArgumentError unless it is `[..., n, n]`."""
+    check_batches(matrix)
+    if matrix.shape[-1] != matrix.shape[-2]:
+        raise InvalidArgumentError("Input matrix must be square.")
+
+
+def widen(tensor: Tensor) -> Tensor:
+    """Half and bfloat16 in float, in which TensorFlow decomposes them too; other types as they are."""
+    return tensor.astype(wide_dtype(tensor.dtype), copy=False)
+
+
+def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
+    """A function of one matrix on each of `[..., n, n]`: `[..., n, n]` again."""
+    outputs = np.empty_like(matrices)
+    for index in np.ndindex(matrices.shape[:-2]):
+        outputs[index] = function(matrices[index])
+    return outputs
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def square(dims: Dims) -> Dims:
+    """The shape with its last two dimensions made one; ShapeError where they differ or the rank is below 2."""
+    dims = with_rank_at_least(dims, 2)
+    if dims is None:
+        return None
+    side = merge_dim(dims[-2], dims[-1])
+    return (*dims[:-2], side, side)
+
+
+def smaller(one: int, two: int) -> int:
+    """The smaller dimension; 0 is, also where the other one is not known."""
+    if 0 in (one, two):
+        return 0
+    return -1 if one < 0 or two < 0 else min(one, two)
+
+
+def with_matrix(batch: Dims, *dims: int) -> Dims:
+    """A batch of vectors or matrices: the batch's dimensions, then these; None where the batch is not known."""
+    return concatenate(batch, dims)
+
+
+def infer_square(context: ShapeContext) -> tuple[Dims]:
+    """One output, shaped as the first input, which is a batch of square matrices."""
+    return (square(context.shapes[0]),)
+
+
+def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
+    """`[..., n, n]` -> `[...]`: every output has a number for each matrix of the first input."""
+    return (subshape(_square_last_first(context.shapes[0]), 0, -2),)
+
+
+def _square_last_first(dims: Dims) -> Dims:
+    dims = with_rank_at_least(dims, 2)
+    if dims is not None:
+        # the order in which the error names the two
+        merge_dim(dims[-1], dims[-2])
+    return dims
+
+
+def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
+    """`[..., n, n]` -> two outputs `[...]`."""
+    (batch,) = infer_batch(context)
+    return batch, batch
+
+
+def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
+    """The shape function of an op of long ago: nothing is known of its outputs."""
+
+    def infer(context: ShapeContext) -> tuple[Dims, ...]:
+        return (None,) * outputs
+
+    return infer
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def cubic(factor: float) -> Flops:
+    """`factor * n^3` for each matrix `[n, n]` of the first input."""
+
+    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+        (dims,) = inputs[:1]
+        return int(factor * elements(dims) * (dims or (0,))[-1])
+
+    return flops
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def decomposition_memory(memory: KernelMemory) -> None:
+    """Each output, in order, over the first input of its size that no output before it lies over.
+
+    Most kernels of batches of matrices do so; that of MatrixSolve and those like it allocate.
+    """
+    inputs = range(len(memory.inputs))
+    for output in range(len(memory.outputs)):
+        memory.forward(output, *inputs)

@@ -1,0 +1,166 @@
+"""Products of matrices, cut into parts that the threads of an op share.
+
+The cuts depend on the shapes alone, so that the rounding is the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.kernels.blocks.epilogues import Begin, Finish, leave, nothing_follows
+from placesim.ops.kernels.blocks.work_parts import even_parts, shares_within
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.process.intra_op_threads import spread
+
+PART_WORK = 1 << 23
+"""Multiplications in a part, at least: a tenth of a millisecond, many times what it costs to hand a part over."""
+PART_LENGTH = 1 << 10
+"""Rows or columns in a part, at least, where there are more than two: each part reads the whole of the other matrix."""
+MOST_PARTS = 16
+SMALL_PRODUCT = 1_000_000
+"""Multiplications that BLAS does without packing the matrices first."""
+THIN_MATRIX = 10_000
+"""Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+FEW_TERMS = 1 << 5
+"""Terms of a sum so few that a large output is what takes time: BLAS clears it, reads and writes it where it packs matrices."""
+FEW_ROWS = 1 << 5
+"""Rows or columns so few that the large matrix which they meet is what takes time."""
+BROAD_MATRIX = 1 << 16
+"""Elements of the small matrix beside such a large one: it stays in a processor's cache."""
+SUMMED = 0
+"""Stands for the axis that a product sums over, where axes are counted from the end."""
+THIN_OUTPUT = 10_000
+"""Elements of an output which is so small that both matrices are long rows of small products to add up."""
+
+
+def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tensor:
+    """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the axes before.
+
+    What `begin` gives is done to parts that are whole rows, where there are such.
+    """
+    if left.ndim == right.ndim == 2:
+        if left.size * right.shape[1] < 2 * PART_WORK:
+            small: Tensor = left.dot(right)  # for two matrices the same as matmul, with less overhead
+            return small
+        shape: tuple[int, ...] = (len(left), right.shape[1])
+    else:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        shape = (*batch, left.shape[-2], right.shape[-1])
+    output = np.empty(shape, np.result_type(left, right))
+    count, axis = cut_of(shape, left.shape[-1], output.ndim == left.ndim == 2)
+    multiply_into(output, left, right, begin(output) if count > 1 and axis == -output.ndim else leave)
+    return output
+
+
+def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
+    """The same into `output`, which may lie anywhere but over the others; `finish` follows to all rows."""
+    if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
+        found = np.empty((right.shape[1], len(left)), output.dtype)
+        multiply_into(found, right.T, left.T)
+        output[...] = found.T
+        finish(slice(0, len(output)))
+        return
+    count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
+    if count > 1 and axis == -output.ndim:
+        _multiply_parts(output, left, right, count, axis, finish)
+        return
+    if count < 2:
+        multiply_part(output, left, right)
+    elif axis == SUMMED:
+        _add_up(output, left, right, count)
+    else:
+        _multiply_parts(output, left, right, count, axis, leave)
+    finish(slice(0, prod(output.shape[:-1])))
+
+
+def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
+    """(into how many parts a product `[..., rows, columns]` with `depth` terms a sum is cut, along which axis from the end).
+
+    The axis is `SUMMED` for that of the terms.  `is_flat`: the product and its left side are matrices.
+    """
+    elements = prod(shape)
+    count = min(MOST_PARTS, elements * depth // PART_WORK)
+    if count < 2:
+        return 1, SUMMED
+    if is_flat and _is_thin(elements, depth):
+        return shares_within(count), SUMMED
+    # the longest batch axis, if there is one; else rows or columns, of which each part reads the whole other matrix
+    axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
+    if shape[axis] == 1 or axis == -2:
+        axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows rather, which follow one another in memory
+        count = min(count, max(2, shape[axis] // PART_LENGTH))
+    return min(shares_within(count), shape[axis]), axis
+
+
+def _is_turned(left: Tensor, right: Tensor) -> bool:
+    """Whether a few rows meet a large matrix that lies in memory column by column: it is read as it lies, from the left."""
+    return len(left) <= FEW_ROWS < len(right) and left.size <= BROAD_MATRIX < right.size and right.strides[0] < right.strides[1]
+
+
+def _is_thin(elements: int, depth: int) -> bool:
+    return 0 < elements <= THIN_OUTPUT < SMALL_PRODUCT < elements * depth
+
+
+def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
+    """So many parts along one axis of the output; `finish` follows to the rows of each, if that is the first axis."""
+    rows = prod(output.shape[1:-1])
+
+    def multiply(part: slice) -> None:
+        one = left if axis == -1 else _take(left, axis, part)
+        other = right if axis == -2 else _take(right, axis, part)
+        multiply_part(_take(output, axis, part), one, other)
+        finish(slice(part.start * rows, part.stop * rows))
+
+    spread(multiply, list(even_parts(output.shape[axis], count)))
+
+
+def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
+    """So many parts along the axis that is summed over."""
+    sums = np.empty((count, *output.shape), output.dtype)
+    cuts = list(even_parts(len(right), count))
+
+    def multiply(number: int) -> None:
+        multiply_part(sums[number], left[:, cuts[number]], right[cuts[number]])
+
+    spread(multiply, range(count))
+    np.sum(sums, axis=0, dtype=output.dtype, out=output)
+
+
+def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
+    """A part in one thread; long matrices beside a thin one are a row of small products."""
+    if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
+        length = _piece(len(right), SMALL_PRODUCT // output.size)
+        whole = len(right) // length * length
+        pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
+        np.matmul(pieces, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
+        if whole < len(right):
+            output += np.matmul(left[:, whole:], right[whole:])
+        return
+    thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
+    if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
+        length, right = _piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
+        whole = len(left) // length * length
+        np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
+        if whole == len(left):
+            return
+        left, output = left[whole:], output[whole:]
+    np.matmul(left, right, out=output)
+
+
+def _piece(total: int, longest: int) -> int:
+    """The length of equal pieces, at most `longest`; nothing is left over where there is a divisor nearby."""
+    fewest = ceil(total / longest)
+    return next((total // count for count in range(fewest, 2 * fewest) if total % count == 0), longest)
+
+
+def _take(tensor: Tensor, axis: int, part: slice) -> Tensor:
+    """A part along an axis, counted from the end; the whole where the tensor is broadcast along it."""
+    if tensor.ndim < -axis or tensor.shape[axis] == 1:
+        return tensor
+    index: tuple[Any, ...] = (..., part, *(slice(None),) * (-axis - 1))
+    taken: Tensor = tensor[index]
+    return taken

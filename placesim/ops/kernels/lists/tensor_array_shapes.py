@@ -1,0 +1,124 @@
+"""Static shapes around tensor arrays: a handle is two strings to them, and may tell the type and shape of the elements.
+
+Source: TensorFlow's data flow ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placesim.ops.attributes import Shape
+from placesim.ops.kernels.named_resources import check_two_strings
+from placesim.ops.kernels.partial_shapes import is_full
+from placesim.ops.kernels.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    ShapeFunction,
+    concatenate,
+    merge,
+    merge_prefix,
+    subshape,
+    with_rank,
+)
+
+
+def _known_shape(context: ShapeContext) -> tuple[bool, Dims]:
+    handle = context.handles[0]
+    return (handle is not None, handle.shape if handle else None)
+
+
+def infer_array(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayV3: the handle, and a scalar flow."""
+    with_rank(context.shapes[0], 0)
+    shape: Shape = context.attrs["element_shape"]
+    # of other arrays elements may differ, so that nothing is told
+    if is_full(shape.dims) or context.attrs.get("identical_element_shapes", False):
+        context.output_handles[0] = HandleShape(context.attrs["dtype"], shape.dims)
+    return ((2,), ())
+
+
+def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayGradV3: the handle of the gradients, and a scalar flow."""
+    check_two_strings(context)
+    handle = context.handles[0]
+    if handle is not None:
+        prepended: Dims = ()
+        # of the shape to prepend only the rank is read, even where its values are known
+        if len(context.shapes) > 2:
+            prefix = context.shapes[2]
+            prepended = (-1,) * prefix[0] if prefix and prefix[0] >= 0 else None
+        context.output_handles[0] = HandleShape(handle.dtype, concatenate(prepended, handle.shape))
+    return ((2,), ())
+
+
+def infer_write(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayWriteV3: a scalar flow."""
+    check_two_strings(context)
+    with_rank(context.shapes[1], 0)
+    with_rank(context.shapes[3], 0)
+    merge(_known_shape(context)[1], context.shapes[2])
+    return ((),)
+
+
+def infer_read(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayReadV3: an element."""
+    check_two_strings(context)
+    with_rank(context.shapes[1], 0)
+    with_rank(context.shapes[2], 0)
+    return (_known_shape(context)[1],)
+
+
+def infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayGatherV3: some elements along a new first axis."""
+    with_rank(context.shapes[0], 1)
+    indices = with_rank(context.shapes[1], 1)
+    check_two_strings(context)
+    with_rank(context.shapes[2], 0)
+    is_known, shape = _known_shape(context)
+    return (concatenate(indices, shape if is_known else context.attrs["element_shape"].dims),)
+
+
+def infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayGatherV2, which tells nothing."""
+    infer_gather(context)
+    return (None,)
+
+
+def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayScatterV3: a scalar flow."""
+    with_rank(context.shapes[0], 1)
+    indices = with_rank(context.shapes[1], 1)
+    check_two_strings(context)
+    with_rank(context.shapes[3], 0)
+    # the elements' shape is compared only, and not learnt from the value
+    value, _ = merge_prefix(context.shapes[2], indices)
+    is_known, shape = _known_shape(context)
+    if is_known:
+        merge(shape, subshape(value, 1))
+    return ((),)
+
+
+def infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArrayConcatV3: the elements along their first axis, and their lengths."""
+    check_two_strings(context)
+    with_rank(context.shapes[1], 0)
+    return (None, (-1,))
+
+
+def infer_split(context: ShapeContext) -> Sequence[Dims]:
+    """TensorArraySplitV3: a scalar flow."""
+    check_two_strings(context)
+    with_rank(context.shapes[2], 1)
+    with_rank(context.shapes[3], 0)
+    return ((),)
+
+
+def build_infer_first(infer: ShapeFunction) -> ShapeFunction:
+    """The same for the older form of an op, which has the first output only."""
+    return lambda context: infer(context)[:1]
+
+
+def build_infer_unknown(count: int) -> ShapeFunction:
+    """For the oldest form of an op, of which nothing is known."""
+    return lambda context: (None,) * count

@@ -1,0 +1,460 @@
+"""Tensor arrays: write-once arrays of tensors that live for one step, in the three forms that TensorFlow's ops came in.
+
+The forms differ in the handle only: a ref to two strings, two strings, a resource.  Gradients of an array are an array too,
+found by the forward array's name and the name of the gradients call; it adds up what is written to one place.
+Source: TensorFlow's tensor array kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import BOOL, FLOAT, STRING, VARIANT, DataType
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, check_kind
+from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
+from placesim.ops.kernels.lists import tensor_array_shapes as shapes
+from placesim.ops.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule
+from placesim.ops.kernels.named_resources import (
+    STEP_CONTAINER,
+    find_in_step,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+)
+from placesim.ops.kernels.partial_shapes import is_compatible, is_full, show_partial
+from placesim.ops.kernels.shapes import Dims, ShapeFunction, concatenate, format_dims
+from placesim.ops.process.memory_limit import check_elements
+
+FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
+RESOURCE_TYPE = "N10tensorflow11TensorArrayE"
+
+
+# --- the array ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Element:
+    """One place: written with a shape but without a tensor it is zeros that nobody has asked for."""
+
+    tensor: Tensor | None = None
+    shape: tuple[int, ...] = ()
+    written: bool = False
+    read: bool = False
+    cleared: bool = False
+
+
+@dataclass(slots=True)
+class TensorArrayStore:
+    """An array of tensors of one type; `name` is the one in messages.
+
+    `marked_size`: how many a split or unpack wrote, which is what the gradients of an array concatenate; -1 before.
+    """
+
+    name: str
+    dtype: DataType
+    elements: list[Element]
+    element_shape: Dims
+    identical_shapes: bool
+    dynamic_size: bool
+    clear_after_read: bool
+    is_gradient: bool = False
+    marked_size: int = -1
+    closed: bool = False
+    added_up: bool = False
+
+    def size(self) -> int:
+        """The number of places; InvalidArgumentError once the array is closed."""
+        if self.closed:
+            raise InvalidArgumentError(f"TensorArray {self.name} has already been closed.")
+        return len(self.elements)
+
+    def joined_size(self) -> int:
+        """The number of places that pack and concat join; InvalidArgumentError once the array is closed."""
+        size = self.size()
+        # gradients join as many as were split, also where others were written
+        return self.marked_size if self.is_gradient else size
+
+    def mark_size(self, size: int) -> None:
+        """Keep in mind how many a split or unpack writes; InvalidArgumentError once the array is closed."""
+        self.size()
+        if not self.is_gradient:
+            self.marked_size = size
+
+    def check_dtype(self, dtype: DataType, what: str) -> None:
+        """InvalidArgumentError unless an op reads or writes the array's type."""
+        if dtype is not self.dtype:
+            raise InvalidArgumentError(f"TensorArray dtype is {self.dtype.name} but Op {what} dtype {dtype.name}.")
+
+    def write(self, index: int, value: Tensor) -> None:
+        """Put a tensor in a place that has none; gradients add up.
+
+        InvalidArgumentError for a place that is not there, one that was read or written, another shape, a closed array.
+        """
+        size = self.size()
+        if index < 0 or (not self.dynamic_size and index >= size):
+            raise InvalidArgumentError(
+                f"TensorArray {self.name}: Tried to write to index {index} but array is not resizeable and size is: {size}"
+            )
+        check_elements(index + 1 - size)
+        self.elements += [Element() for _ in range(index + 1 - size)]
+        self._check_write(index, np.shape(value))
+        element = self.elements[index]
+        if element.written:
+            self._add(index, value)
+        else:
+            self.elements[index] = Element(value, np.shape(value), written=True)
+
+    def _check_write(self, index: int, shape: tuple[int, ...]) -> None:
+        place = f"TensorArray {self.name}: Could not write to TensorArray index {index} because "
+        if not is_compatible(self.element_shape, shape):
+            raise InvalidArgumentError(
+                f"{place}the value shape is {format_dims(shape)} which is incompatible with the TensorArray's inferred "
+                f"element shape: {show_partial(self.element_shape)} (consider setting infer_shape=False)."
+            )
+        # the first tensor decides for all others
+        if self.identical_shapes and not is_full(self.element_shape):
+            self.element_shape = shape
+        if self.elements[index].read:
+            raise InvalidArgumentError(f"{place}it has already been read.")
+        if not self.is_gradient and self.elements[index].written:
+            raise InvalidArgumentError(f"{place}it has already been written to.")
+
+    def _add(self, index: int, value: Tensor) -> None:
+        element = self.elements[index]
+        if np.shape(value) != element.shape:
+            raise InvalidArgumentError(
+                f"TensorArray {self.name}: Could not aggregate to TensorArray index {index} because the existing shape is "
+                f"{format_dims(element.shape)} but the new input shape is {format_dims(np.shape(value))}."
+            )
+        if element.tensor is None or not np.size(element.tensor):
+            element.tensor = value
+            return
+        if self.dtype in (STRING, BOOL, VARIANT):
+            raise InvalidArgumentError(f"tensor_array::AddToTensor type not supported: {self.dtype.name}")
+        element.tensor = np.asarray(element.tensor + value)
+        self.added_up = True
+
+    def read(self, index: int) -> Tensor:
+        """Take the tensor of a place; zeros of the element shape where nothing was written.
+
+        InvalidArgumentError for a place that is not there or was cleared, an unknown shape of zeros, a closed array.
+        """
+        size = self.size()
+        # what got no gradient has a gradient of zeros, also behind the last place
+        if index < 0 or (not self.is_gradient and index >= size):
+            raise InvalidArgumentError(f"Tried to read from index {index} but array size is: {size}")
+        if index >= size or not self.elements[index].written:
+            self._fill_with_zeros(index)
+        element = self.elements[index]
+        if element.cleared:
+            raise InvalidArgumentError(
+                f"TensorArray {self.name}: Could not read index {index} twice because it was cleared after a previous read "
+                "(perhaps try setting clear_after_read = false?)."
+            )
+        found = self._zeros(element.shape) if element.tensor is None else element.tensor
+        element.tensor, element.cleared = (None, True) if self.clear_after_read else (found, False)
+        element.read = True
+        return found
+
+    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+        # TensorFlow has no zero for a place of strings, unless the place is empty
+        if self.dtype is STRING and 0 not in shape:
+            raise InvalidArgumentError("tensor_array::TensorSetZero type not supported: string")
+        return zeros(shape, self.dtype)
+
+    def _fill_with_zeros(self, index: int) -> None:
+        size = len(self.elements)
+        shape: Dims = self.element_shape
+        if self.is_gradient and index < size and self.elements[index].shape:
+            shape = self.elements[index].shape
+        if shape is None or not is_full(shape):
+            raise InvalidArgumentError(
+                f"TensorArray {self.name}: Could not read from TensorArray index {index}.  Furthermore, the element shape is "
+                f"not fully defined: {show_partial(shape)}.  It is possible you are working with a resizeable TensorArray "
+                "and stop_gradients is not allowing the gradients to be written.  If you set the full element_shape "
+                "property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring "
+                "this error."
+            )
+        check_elements(index + 1 - size)
+        self.elements += [Element(shape=shape, written=True) for _ in range(index + 1 - size)]
+        self.elements[index].shape, self.elements[index].written = shape, True
+
+    def close(self) -> None:
+        """Let go of all tensors."""
+        self.elements, self.closed = [], True
+
+
+def rows_of(tensor: Tensor) -> list[Tensor]:
+    """The rows of a tensor, each an array even where it is a scalar."""
+    return [tensor[index, ...] for index in range(len(tensor))]
+
+
+# --- handles --------------------------------------------------------------------------------------------------------
+
+
+def _make_handle(form: str, container: str, array: TensorArrayStore, context: KernelContext) -> Any:
+    context.step_resources[container + array.name] = array
+    if form == "V3":
+        return ResourceHandle(context.device, STEP_CONTAINER, container + array.name, RESOURCE_TYPE, array.dtype)
+    strings = np.array([container.encode(), array.name.encode()], object)
+    return strings if form == "V2" else VariableResource(array.name, STRING, strings)
+
+
+def _handle_key(handle: Any) -> tuple[str, str]:
+    """The container and the name that a handle of any form stands for; of a resource the name holds both."""
+    if isinstance(handle, ResourceHandle):
+        check_kind(handle, RESOURCE_TYPE)
+        return "", handle.name
+    strings = np.asarray(handle.value if isinstance(handle, VariableResource) else handle)
+    if strings.size != 2:
+        raise InvalidArgumentError(f"Tensor array handle must be 2-element vector, but had shape: {format_dims(strings.shape)}")
+    container, name = (part.decode() for part in strings.reshape(-1))
+    return container, name
+
+
+def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
+    """The tensor array of a handle of any form; NotFoundError where the step has none."""
+    found: TensorArrayStore = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
+    return found
+
+
+# --- making ---------------------------------------------------------------------------------------------------------
+
+
+def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
+    """The handle of a new array of `size` places, and in the newest form a flow, a scalar.
+
+    InvalidArgumentError for a size that is no scalar or negative.
+    """
+    size = np.asarray(inputs[0])
+    if size.ndim:
+        raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
+    if size < 0:
+        raise InvalidArgumentError("Size should be >= 0.")
+    check_elements(int(size))
+    # the number keeps apart the arrays that a node makes in the turns of a loop
+    count = sum(
+        isinstance(resource, TensorArrayStore) and not resource.is_gradient for resource in context.step_resources.values()
+    )
+    array = TensorArrayStore(
+        name=f"{attrs['tensor_array_name'] or context.node}_{count}",
+        dtype=attrs["dtype"],
+        elements=[Element() for _ in range(int(size))],
+        element_shape=attrs["element_shape"].dims,
+        identical_shapes=attrs.get("identical_element_shapes", False),
+        dynamic_size=attrs["dynamic_size"],
+        clear_after_read=attrs["clear_after_read"],
+    )
+    return _with_flow(form, _make_handle(form, FORWARD, array, context))
+
+
+def _with_flow(form: str, handle: Any) -> Sequence[Any]:
+    return (handle, np.zeros((), FLOAT.numpy)) if form == "V3" else (handle,)
+
+
+def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
+    """The handle of the gradients of an array, which ops of one attr `source` share, and in the newest form a flow, a scalar.
+
+    InvalidArgumentError for gradients of gradients, and for an array that is closed or has places that were added up.
+    """
+    container, name = _handle_key(inputs[0])
+    if container and container != FORWARD:
+        raise InvalidArgumentError(f"Input container should be '{FORWARD}',  but received '{container}'")
+    if not container and not name.startswith(FORWARD):
+        raise InvalidArgumentError(f"Wrong input container. {name}")
+    forward = find_array(inputs[0], context)
+    # the gradients have as many places as there are now
+    forward.dynamic_size = False
+    forward.size()
+    if forward.added_up:
+        raise InvalidArgumentError(
+            f"Unable to create a gradients TensorArray for {forward.name}.  Perhaps you used the multiple_writes_aggregate "
+            "flag on a previous write?  Gradient calculation is impossible when multiple writes are performed to the same "
+            "index."
+        )
+    prefix = tuple(map(int, inputs[2])) if len(inputs) > 2 else ()
+    gradient_name = f"{forward.name}@{attrs['source']}"
+    array = context.step_resources.get(GRADIENTS + gradient_name) or _gradients_of(forward, gradient_name, prefix)
+    return _with_flow(form, _make_handle(form, GRADIENTS, array, context))
+
+
+def _gradients_of(forward: TensorArrayStore, name: str, prefix: tuple[int, ...]) -> TensorArrayStore:
+    elements = [
+        Element(shape=prefix + element.shape, written=True) if element.written else Element() for element in forward.elements
+    ]
+    return TensorArrayStore(
+        name=name,
+        dtype=forward.dtype,
+        elements=elements,
+        element_shape=concatenate(prefix, forward.element_shape),
+        identical_shapes=forward.identical_shapes,
+        dynamic_size=False,
+        clear_after_read=True,
+        is_gradient=True,
+        marked_size=forward.marked_size,
+    )
+
+
+# --- one element ----------------------------------------------------------------------------------------------------
+
+
+def indices_of(indices: Any) -> list[int]:
+    """The places that a vector names; InvalidArgumentError for no vector."""
+    if np.ndim(indices) != 1:
+        raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
+    return [int(index) for index in indices]
+
+
+def _scalar_index(index: Any) -> int:
+    if np.ndim(index):
+        raise InvalidArgumentError(f"TensorArray index must be scalar, but had shape: {format_dims(np.shape(index))}")
+    return int(index)
+
+
+def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Write `value` at `index`, a scalar, and give the flow on.
+
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.write`.
+    """
+    handle, index_tensor, value, flow = inputs
+    index = _scalar_index(index_tensor)
+    array = find_array(handle, context)
+    array.check_dtype(attrs["T"], "is trying to write")
+    array.write(index, value)
+    return (flow,)
+
+
+def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The tensor at `index`, a scalar.
+
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.read`.
+    """
+    handle, index_tensor, _ = inputs
+    index = _scalar_index(index_tensor)
+    array = find_array(handle, context)
+    array.check_dtype(attrs["dtype"], "requested")
+    return (array.read(index),)
+
+
+# --- the array as a whole -------------------------------------------------------------------------------------------
+
+
+def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of places; InvalidArgumentError once the array is closed."""
+    return (np.int32(find_array(inputs[0], context).size()),)
+
+
+def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Let go of all tensors; every later use is an error."""
+    find_array(inputs[0], context).close()
+    return ()
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def array_memory(memory: KernelMemory) -> None:
+    """An array keeps its name, two strings, beside its elements; a gradient's array that is there already needs none."""
+    store = memory.store(ITSELF)
+    if _NAME in store.held:
+        memory.temporary(2 * STRING_BYTES)
+    else:
+        store.put([memory.new_buffer(2 * STRING_BYTES, on_host=True)], _NAME)
+        store.clears_after_read = bool(memory.attrs.get("clear_after_read", True))
+
+
+def write_memory(memory: KernelMemory) -> None:
+    """The array holds the value; to a place that is written already, of a gradient, it is added in memory of its own."""
+    store, place = memory.store(0), int(memory.value(1))
+    if place not in store.held:
+        memory.keep(0, [2], place)
+    elif (place, _SUM) not in store.held:
+        store.put([memory.new_buffer(memory.inputs[2].size, kind=memory.inputs[2].kind)], place)
+        store.put([], (place, _SUM))
+    memory.alias(0, 3)
+
+
+def read_memory(memory: KernelMemory) -> None:
+    """The written memory itself, which the array lets go unless it is to be read again; zeros for what was never written."""
+    store, place = memory.store(0), int(memory.value(1))
+    memory.take(0, place, stays=not store.clears_after_read)
+
+
+def close_memory(memory: KernelMemory) -> None:
+    """All elements are let go."""
+    memory.store(0).clear()
+
+
+_NAME = "name"
+"""The key of an array's name."""
+_SUM = "sum"
+"""Beside its place the key that says that an element is a sum in memory of its own."""
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int, memory: MemoryRule | None = None) -> Table:
+    """The rows of an op that takes a handle, from the oldest form, which tells nothing of its `outputs`, to the newest."""
+    oldest, older, newest = ops
+    kernel = Kernel(compute, infer, needs_context=True, memory=memory)
+    return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}
+
+
+TABLE: Table = {
+    "TensorArrayV3": Kernel(partial(_make_array, form="V3"), shapes.infer_array, needs_context=True, memory=array_memory),
+    "TensorArrayV2": Kernel(
+        partial(_make_array, form="V2"), shapes.build_infer_first(shapes.infer_array), needs_context=True, memory=array_memory
+    ),
+    "TensorArray": Kernel(
+        partial(_make_array, form=""), shapes.build_infer_unknown(1), needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradWithShape": Kernel(
+        partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradV3": Kernel(
+        partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradV2": Kernel(
+        partial(_make_gradients, form="V2"),
+        shapes.build_infer_first(shapes.infer_gradients),
+        needs_context=True,
+        memory=array_memory,
+    ),
+    "TensorArrayGrad": Kernel(
+        partial(_make_gradients, form=""), shapes.build_infer_unknown(1), needs_context=True, memory=array_memory
+    ),
+    **three_forms(
+        *("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"),
+        compute=write_element,
+        infer=shapes.infer_write,
+        outputs=1,
+        memory=write_memory,
+    ),
+    **three_forms(
+        *("TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"),
+        compute=read_element,
+        infer=shapes.infer_read,
+        outputs=1,
+        memory=read_memory,
+    ),
+    **three_forms(
+        *("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"),
+        compute=tell_size,
+        infer=infer_scalar_of_two_strings,
+        outputs=1,
+    ),
+    **three_forms(
+        *("TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3"),
+        compute=close_array,
+        infer=infer_takes_two_strings,
+        outputs=0,
+        memory=close_memory,
+    ),
+}

@@ -1,0 +1,162 @@
+"""Static shapes around tensor lists: a list's handle carries the type and the shape of its elements from op to op.
+
+Source: TensorFlow's list ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placesim.ops.kernels.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    ShapeError,
+    concatenate,
+    merge,
+    merge_prefix,
+    subshape,
+    with_rank,
+    with_rank_at_least,
+)
+
+
+def _hold(context: ShapeContext, shape: Dims) -> Sequence[Dims]:
+    """A scalar that is a list of elements of attr `element_dtype` and this shape."""
+    context.output_handles[0] = HandleShape(context.attrs["element_dtype"], shape)
+    return ((),)
+
+
+def _element_shape(context: ShapeContext, text: str) -> Dims:
+    """What is known of the shape of the elements of the list of input 0; `text` says that their type is another."""
+    handle = context.handles[0]
+    if handle is None:
+        return None
+    if handle.dtype is not context.attrs["element_dtype"]:
+        raise ShapeError(text.format(held=handle.dtype.name, given=context.attrs["element_dtype"].name))
+    return handle.shape
+
+
+# TensorFlow's texts: that of a pop speaks of pushing
+_PUSHES = "Trying to push to list with wrong element dtype. List has type {held} but trying to push element with type {given}"
+_POPS = "Trying to read from list with wrong element dtype. List has type {held} but trying to push element with type {given}"
+_READS = "Trying to read from list with wrong element dtype. List has type {held} but expected type {given}"
+_EXPECTS = "Expected list with element dtype {given} but got list with element dtype {held}"
+
+
+def infer_new_list(context: ShapeContext) -> Sequence[Dims]:
+    """EmptyTensorList, TensorListReserve: a list of elements of the shape in input 0."""
+    return _hold(context, context.shape_value(0))
+
+
+def infer_push(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListPushBack."""
+    return _hold(context, _element_shape(context, _PUSHES))
+
+
+def infer_push_batch(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListPushBackBatch: a vector of lists, a row of the tensor for each."""
+    handles = with_rank(context.shapes[0], 1)
+    _, prefix = merge_prefix(with_rank_at_least(context.shapes[1], 1), handles)
+    _hold(context, _element_shape(context, _PUSHES))
+    return (prefix,)
+
+
+def infer_pop(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListPopBack: the list and the element."""
+    shape = _element_shape(context, _POPS)
+    if context.handles[0] is not None:
+        context.output_handles[0] = context.handles[0]
+    return ((), shape)
+
+
+def infer_set_item(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListSetItem."""
+    # the type is not looked at here
+    handle = context.handles[0]
+    if handle is None:
+        return _hold(context, None)
+    merge(context.shapes[2], handle.shape)
+    context.output_handles[0] = handle
+    return ((),)
+
+
+def infer_resize(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListResize."""
+    with_rank(context.shapes[1], 0)
+    if context.handles[0] is not None:
+        context.output_handles[0] = context.handles[0]
+    return ((),)
+
+
+def infer_stack(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListStack: the elements along a new first axis."""
+    shape = merge(_element_shape(context, _READS), context.shape_value(1))
+    return (concatenate((context.attrs["num_elements"],), shape),)
+
+
+def infer_item(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListGetItem: an element."""
+    return (merge(_element_shape(context, _EXPECTS), context.shape_value(2)),)
+
+
+def infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListGather: some elements along a new first axis."""
+    return (concatenate(context.shapes[1], merge(_element_shape(context, _EXPECTS), context.shape_value(2))),)
+
+
+def infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListConcat, TensorListConcatV2: the elements along their first axis, and their lengths."""
+    given = context.shape_value(1) if len(context.shapes) > 1 else context.attrs["element_shape"].dims
+    shape = merge(given, _element_shape(context, _READS))
+    return (concatenate((-1,), subshape(shape, 1)), (-1,))
+
+
+def infer_split(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListSplit."""
+    tensor = with_rank_at_least(context.shapes[0], 1)
+    with_rank(context.shapes[2], 1)
+    shape = context.shape_value(1)
+    merge(concatenate((-1,), subshape(tensor, 1)), shape)
+    return _hold(context, shape)
+
+
+def infer_from_tensor(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListFromTensor."""
+    rows = subshape(context.shapes[0], 1)
+    shape = context.shape_value(1)
+    # what the rows tell beyond the shape is not held
+    merge(rows, shape)
+    return _hold(context, shape)
+
+
+def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListScatter, TensorListScatterV2."""
+    return _hold(context, context.shape_value(2))
+
+
+def infer_scatter_into(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListScatterIntoExistingList."""
+    with_rank_at_least(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    return _hold(context, _element_shape(context, _EXPECTS))
+
+
+def infer_element_shape(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListElementShape: a vector of dimensions."""
+    # an unknown rank is spelled as a scalar, a known one as a vector
+    handle = context.handles[0]
+    return (None if handle is None or handle.shape is None else (len(handle.shape),),)
+
+
+def infer_concat_lists(context: ShapeContext) -> Sequence[Dims]:
+    """TensorListConcatLists."""
+    dims = merge(context.shapes[0], context.shapes[1])
+    dtype = context.attrs["element_dtype"]
+    shape: Dims = None
+    for name, handle in zip(("input_a", "input_b"), context.handles, strict=False):
+        if handle is not None and handle.dtype is not dtype:
+            raise ShapeError(f"{name}.type != element_dtype: {handle.dtype.name} vs. {dtype.name}")
+        shape = merge(shape, handle.shape if handle else None)
+    _hold(context, shape)
+    return (dims,)

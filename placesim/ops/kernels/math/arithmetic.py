@@ -1,0 +1,290 @@
+"""Arithmetic of two tensors that broadcast together: sums, products, the many divisions and moduli, powers, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import VARIANT
+from placesim.core.errors import InternalError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broadcast
+from placesim.ops.kernels.element_selection import choose
+from placesim.ops.kernels.integers import truncated_quotient
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.memory_rules import KernelMemory, forwards
+from placesim.ops.kernels.precision import widened
+from placesim.ops.kernels.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    broadcasted,
+    format_dims,
+    merge_backwards,
+    shape_attr,
+    unchanged,
+)
+
+Division = Callable[[Tensor, Tensor], Any]
+
+
+def _is_integer(x: Tensor) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def _add_numbers(x: Tensor, y: Tensor) -> Any:
+    if x.dtype == object:
+        raise TypeError("strings are joined by the kernel proper")
+    return np.add(x, y)
+
+
+def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError where they do not fit."""
+    x, y = inputs
+    shape = check_broadcast(x, y)
+    if x.dtype != object:
+        return (np.add(x, y),)
+    result = np.empty(shape, object)
+    result[...] = x + y
+    return (result,)
+
+
+# --- division -------------------------------------------------------------------------------------------------------
+
+
+def divide(x: Tensor, y: Tensor) -> Any:
+    """x / y of real or complex numbers, broadcast; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
+    quotient = np.divide(x, y)
+    return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
+
+
+def _floored_quotient(x: Tensor, y: Tensor) -> Any:
+    # the quotient is rounded before its floor is taken, so that it can be one more than the true one
+    return np.floor(np.divide(x, y))
+
+
+def _floored_remainder(x: Tensor, y: Tensor) -> Any:
+    """The remainder with the sign of y; where it is zero, with the sign of x."""
+    # numpy's own remainder gives a zero the sign of y; the kernel adds y only to what is not zero
+    remainder = np.fmod(x, y)
+    return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
+
+
+def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
+    return np.trunc(np.divide(x, y))
+
+
+def _checked(on_integers: Division, on_reals: Division) -> Division:
+    """A division that raises InvalidArgumentError for an integer divisor of zero."""
+
+    def checked(x: Tensor, y: Tensor) -> Any:
+        if not _is_integer(x):
+            return on_reals(x, y)
+        # where there is nothing to divide, a zero divisor is no error
+        if x.size and not np.all(y):
+            raise InvalidArgumentError("Integer division by zero")
+        return on_integers(x, y)
+
+    return checked
+
+
+def _unchecked(on_integers: Division, on_reals: Division) -> Division:
+    """The truncating divisions: InternalError for an integer divisor of zero, for which TensorFlow has no words there."""
+    checked = _checked(on_integers, on_reals)
+
+    def unchecked(x: Tensor, y: Tensor) -> Any:
+        try:
+            return checked(x, y)
+        except InvalidArgumentError:
+            message = "Unexpected error in binary operator (only integer div and mod should have errors)"
+            raise InternalError(message) from None
+
+    return unchecked
+
+
+def divide_or_zero(x: Tensor, y: Tensor) -> Any:
+    """x / y, broadcast, and 0 wherever y is 0."""
+    # NaN divided by zero is zero too
+    return choose(y == 0, np.zeros((), x.dtype), divide(x, y))
+
+
+def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
+    """x * y, broadcast, and 0 wherever y is 0, also for infinite and NaN x."""
+    return choose(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
+
+
+def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
+    """The function of two tensors that broadcast, but 0 wherever x is 0, also for NaN y."""
+
+    def compute(x: Tensor, y: Tensor) -> Any:
+        return choose(x == 0, np.zeros((), x.dtype), function(x, y))
+
+    return compute
+
+
+# --- powers, differences, bounds ------------------------------------------------------------------------------------
+
+
+def _power(x: Tensor, y: Tensor) -> Any:
+    """InvalidArgumentError for an integer to a negative power."""
+    if _is_integer(x) and x.size and np.any(y < 0):
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed")
+    if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
+        return np.exp(y * np.log(x.astype(complex))).astype(x.dtype)
+    if np.any(y == 0.5):  # for one exponent of 0.5 numpy takes the square root, which differs at -0 and -inf
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return np.power(x, np.full(shape or (1,), y)).reshape(shape)
+    return np.power(x, y)
+
+
+def _squared_difference(x: Tensor, y: Tensor) -> Any:
+    # for complex numbers the square of the absolute value
+    difference = x - y
+    return difference * np.conj(difference) if difference.dtype.kind == "c" else difference * difference
+
+
+def _next_after(x: Tensor, y: Tensor) -> Any:
+    """The neighbour of x towards y; from zero the smallest denormal, which arithmetic that flushes denormals would lose."""
+    smallest = np.ones((), f"u{x.dtype.itemsize}").view(x.dtype)
+    start = np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
+    moved = np.where((start == 0) & (y < 0), _negated(smallest), np.where((start == 0) & (y > 0), smallest, start))
+    return np.where((start == 0) & ~np.isnan(y), moved, np.nextafter(x, y))
+
+
+def _negated(x: Tensor) -> Tensor:
+    sign = np.array(1 << (8 * x.dtype.itemsize - 1), f"u{x.dtype.itemsize}")
+    negated: Tensor = (x.view(sign.dtype) | sign).view(x.dtype)
+    return negated
+
+
+def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Bounds are scalars or shaped as the input; InvalidArgumentError for others."""
+    x, low, high = inputs
+    if (low.ndim and low.shape != x.shape) or (high.ndim and high.shape != x.shape):
+        raise InvalidArgumentError(
+            "clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. "
+            f"input shape: {format_dims(x.shape)}clip_value_min shape: {format_dims(low.shape)}"
+            f"clip_value_max shape: {format_dims(high.shape)}"
+        )
+    if x.dtype.kind != "c":
+        return (_bounded(x, low, high),)
+    result = np.empty_like(x)
+    result.real = _bounded(x.real, low.real, high.real)
+    result.imag = _bounded(x.imag, low.imag, high.imag)
+    return (result,)
+
+
+def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
+    """Comparisons rather than minimum and maximum: a NaN bound does not bound, and a NaN stays."""
+    below = choose(high < x, high, x)
+    return choose(below < low, low, below)
+
+
+# --- sums of many ---------------------------------------------------------------------------------------------------
+
+
+def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Tensors of one shape, or tensor lists in variants -> their sum; InvalidArgumentError for shapes that differ."""
+    if attrs["T"] is VARIANT:
+        from placesim.ops.kernels.variants import add_variants  # few sums are of lists
+
+        return (reduce(add_variants, inputs),)
+    first = inputs[0]
+    for index, tensor in enumerate(inputs):
+        if tensor.shape != first.shape:
+            raise InvalidArgumentError(
+                f"Inputs to operation {context.node} of type AddN must have the same size and shape.  "
+                f"Input 0: {format_dims(first.shape)} != input {index}: {format_dims(tensor.shape)}"
+            )
+    return (_total(inputs),)
+
+
+def _accumulate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Tensors of one shape -> their sum; InvalidArgumentError for shapes that differ."""
+    if any(tensor.shape != inputs[0].shape for tensor in inputs):
+        raise InvalidArgumentError("Parameters and update must be the same size")
+    return (_total(inputs),)
+
+
+def _total(inputs: Sequence[Tensor]) -> Tensor:
+    # one input is handed on as it is, not copied
+    if len(inputs) == 1:
+        return inputs[0]
+    # the first two make a new tensor, which the others are added to in place and in order
+    total = np.asarray(inputs[0] + inputs[1])
+    for tensor in inputs[2:]:
+        np.add(total, tensor, out=total)
+    return total
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
+    # of lists the shapes of the elements are merged as well
+    known = [handle for handle in context.handles if handle is not None]
+    if context.attrs["T"] is VARIANT and known:
+        context.output_handles[0] = HandleShape(known[0].dtype, merge_backwards([handle.shape for handle in known]))
+    return (merge_backwards(context.shapes),)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def sum_memory(memory: KernelMemory) -> None:
+    """AddN hands one input on as it is, and adds several up in the first that it may write to.
+
+    The sum of lists is made outside the device's memory; what the list holds is not counted here.
+    """
+    if len(memory.inputs) == 1:
+        memory.alias(0, 0)
+    elif memory.outputs[0].dtype is VARIANT:
+        memory.leave_untracked(0)
+    else:
+        memory.forward(0, *range(len(memory.inputs)))
+
+
+def accumulate_memory(memory: KernelMemory) -> None:
+    """TensorFlow turns this op into a variable that starts as a tensor of zeros, and that every input is added to."""
+    zeros = memory.temporary_like(memory.outputs[0])
+    memory.allocate()
+    memory.release(zeros)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return (len(inputs) - 1) * elements(outputs[0])
+
+
+TABLE: Table = {
+    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory),
+    "AddV2": binary(np.add),
+    "Sub": binary(np.subtract),
+    "Mul": binary(np.multiply),
+    "Div": binary(_checked(truncated_quotient, divide)),
+    "RealDiv": binary(divide),
+    "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient)),
+    "TruncateDiv": binary(_unchecked(truncated_quotient, _truncated_real_quotient)),
+    "DivNoNan": binary(divide_or_zero),
+    "Mod": binary(_checked(np.fmod, np.fmod)),
+    "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder))),
+    "TruncateMod": binary(_unchecked(np.fmod, np.fmod)),
+    "Pow": binary(widened(_power)),
+    "Maximum": binary(np.maximum),
+    "Minimum": binary(np.minimum),
+    "SquaredDifference": binary(_squared_difference),
+    "MulNoNan": binary(multiply_or_zero),
+    "Atan2": binary(widened(np.arctan2)),
+    "Xdivy": binary(zero_where_zero(divide)),
+    "Xlogy": binary(widened(zero_where_zero(lambda x, y: x * np.log(y)))),
+    "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
+    "NextAfter": binary(_next_after),
+    "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0)),
+    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory),
+    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory),
+}

@@ -1,0 +1,124 @@
+"""Cast: from any number type to any other, as C++ on x86-64 converts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+from placesim.core.errors import UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.precision import is_floating, is_narrow
+from placesim.ops.kernels.shapes import unchanged
+
+"""Bits of a float's mantissa, the hidden one included."""
+
+NOT_CASTABLE = ("string", "resource", "variant")
+MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
+MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
+PACKET = 8
+"""How many bfloat16 numbers are converted at once."""
+
+
+def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Any shape; UnimplementedError from or to strings, resources and variants."""
+    source, target = attrs["SrcT"], attrs["DstT"]
+    if source is target:
+        return (inputs[0],)
+    if source.name in NOT_CASTABLE or target.name in NOT_CASTABLE:
+        raise UnimplementedError(f"Cast {source.name} to {target.name} is not supported")
+    x = inputs[0]
+    if attrs["Truncate"] and _can_truncate(x.dtype, target):
+        # from double to complex64 TensorFlow clears the whole mantissa, and the exponent's lowest bit for the hidden one
+        is_cleared = x.dtype == np.float64 and target.numpy == np.complex64
+        x = drop_low_bits(x, 0 if is_cleared else MANTISSA_BITS[target.numpy.name])
+    return (cast(x, target.numpy),)
+
+
+def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    """The tensor, any shape, with another element type; quantized types are their integers.
+
+    Complex numbers lose their imaginary part; floats are cut off towards zero and wrap; to bool, all but zero is true.
+    """
+    if x.dtype == target:
+        return x
+    if x.dtype.kind == "c" and target.kind != "c":
+        x = x.real
+    if target.kind == "b":
+        return np.asarray(x != 0)
+    if _is_small_integer(target):  # numpy has no float of these sizes to go through
+        return np.asarray(cast(x, np.dtype(np.int8))).astype(target)
+    if target.kind in "iu" and is_floating(x.dtype):
+        whole = truncate_to_integer(x, target)
+        return _saturate_packets(x, whole) if x.dtype.name == "bfloat16" and target == np.uint8 else whole
+    if is_floating(target) and target.itemsize <= 2 and x.dtype.itemsize > 2:  # C++ has no shorter way than by float
+        return x.astype(np.float32).astype(target)
+    return x.astype(target)
+
+
+def _is_small_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in ("int4", "uint4", "int2", "uint2")
+
+
+def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    """Floats, any shape, cut off towards zero.
+
+    The processor converts to 32 or 64 signed bits, gives the lowest integer for what does not fit, NaN included; smaller types
+    are the low bits of that.
+    """
+    if is_narrow(x.dtype) or x.dtype.itemsize == 1:
+        x = x.astype(np.float32)
+    via = np.dtype(np.int64 if target.itemsize == 8 or target == np.uint32 else np.int32)
+    limit = 2.0 ** (8 * via.itemsize - 1)
+    # comparisons with NaN are false, so NaN becomes the lowest integer too
+    whole = np.where((x >= -limit) & (x < limit), x, x.dtype.type(-limit)).astype(via)
+    # the upper half of uint64 has no signed counterpart: it is converted less 2**63, which is added again
+    if target != np.uint64:
+        return whole.astype(target)
+    upper = (x >= limit) & (x < 2 * limit)
+    rest = np.where(upper, x - x.dtype.type(limit), x.dtype.type(0)).astype(np.uint64)
+    return np.where(upper, rest + np.uint64(limit), whole.astype(np.uint64))
+
+
+def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
+    """From bfloat16 to uint8 the processor converts full packets at once, and that saturates; what is left over wraps."""
+    packed = x.size // PACKET * PACKET
+    result = np.array(whole).reshape(-1)
+    result[:packed] = np.clip(np.nan_to_num(x.astype(np.float32).reshape(-1)[:packed]), 0, 255).astype(np.uint8)
+    return result.reshape(x.shape)
+
+
+def _can_truncate(source: np.dtype[Any], target: DataType) -> bool:
+    """Where the `Truncate` attr means something: to a float of fewer bits; bfloat16 only from float."""
+    if target.numpy.name == "bfloat16" and source != np.float32:
+        return False
+    return MANTISSA_BITS.get(source.name, 0) > MANTISSA_BITS.get(target.numpy.name, 99)
+
+
+def drop_low_bits(x: Tensor, kept: int) -> Tensor:
+    """The floats, any shape, with a mantissa of `kept` bits, cut off towards zero; NaN stays as it is."""
+    if x.dtype.kind == "c":
+        result = np.empty_like(x)
+        result.real, result.imag = drop_low_bits(x.real, kept), drop_low_bits(x.imag, kept)
+        return result
+    bits = np.dtype(f"u{x.dtype.itemsize}")
+    mask = bits.type(np.iinfo(bits).max - (1 << (MANTISSA_BITS[x.dtype.name] - kept)) + 1)
+    return np.where(np.isnan(x), x, (np.ascontiguousarray(x).reshape(x.shape).view(bits) & mask).view(x.dtype))
+
+
+def cast_memory(memory: KernelMemory) -> None:
+    """A cast to the same type hands its input on; any other allocates, also between types of one size."""
+    if memory.attrs["SrcT"] is memory.attrs["DstT"]:
+        memory.alias(0, 0)
+    else:
+        memory.allocate()
+
+
+TABLE: Table = {
+    "Cast": Kernel(_cast, unchanged, memory=cast_memory),
+    "_HostCast": Kernel(_cast, unchanged, memory=cast_memory),
+}

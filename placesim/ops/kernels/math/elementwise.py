@@ -1,0 +1,178 @@
+"""Functions of one tensor, element by element: roots, exponentials, circular functions, rounding, predicates, complex parts.
+
+And the gradients of such functions, which take the function's output and the gradient of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.broadcasting import check_broadcast, unary
+from placesim.ops.kernels.element_selection import choose
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.memory_rules import forwards
+from placesim.ops.kernels.precision import widened
+from placesim.ops.kernels.shapes import Dims, broadcasted, unchanged
+
+
+def reciprocal_root(x: Tensor) -> Any:
+    """1 over the square root, any shape; rounded twice, as the kernel rounds."""
+    return np.reciprocal(np.sqrt(x))
+
+
+def log1p(x: Tensor) -> Any:
+    """log(1 + x), any shape; the complex kernel multiplies by the logarithm, and so loses the angle of an infinite one."""
+    result = np.log1p(x)
+    return np.where(x == -1, complex(-np.inf, np.nan), result).astype(x.dtype) if x.dtype.kind == "c" else result
+
+
+def sigmoid(x: Tensor) -> Any:
+    """1 / (1 + exp(-x)), any shape."""
+    if x.dtype.kind == "c":
+        return np.reciprocal(1 + np.exp(-x))
+    decay = np.asarray(np.negative(x))
+    np.exp(decay, out=decay)  # where it overflows, what is infinite gives the limit, which is zero
+    decay += 1
+    return np.divide(1, decay, out=decay)
+
+
+def round_to_even(x: Tensor) -> Any:
+    """The nearest whole number, any shape; for integers zero.
+
+    So this release's kernel has it; its Python never calls it for them.
+    """
+    # halves go to the even neighbour, as the processor rounds
+    return np.zeros_like(x) if x.dtype.kind in "iu" else np.rint(x)
+
+
+def count_bits(x: Tensor) -> Any:
+    """The number of set bits, any shape, as uint8; of negative numbers in two's complement."""
+    return np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))
+
+
+# --- complex parts --------------------------------------------------------------------------------------------------
+
+
+def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """InvalidArgumentError where `Tout` is not the type of `T`'s parts."""
+    given = f"{attrs['T'].name}->{attrs['Tout'].name}"
+    expected = {"complex64": "complex64->float", "complex128": "complex128->double"}[attrs["T"].name]
+    if given != expected:
+        raise InvalidArgumentError(f"Signature mismatch, have: {given} expected: {expected}")
+    return (np.abs(inputs[0]),)
+
+
+def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError where they do not."""
+    real, imaginary = inputs
+    result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
+    # numpy would compute real + 1j * imaginary, which turns an infinite part into NaN
+    result.real, result.imag = real, imaginary
+    return (result,)
+
+
+# --- gradients, from a function's output `y` and the gradient `dy` of it --------------------------------------------
+
+
+def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:
+    return dy * (1 - y * y)
+
+
+def _sigmoid_gradient(y: Tensor, dy: Tensor) -> Any:
+    return dy * (1 - y) * y
+
+
+def _root_gradient(y: Tensor, dy: Tensor) -> Any:
+    # a gradient of zero stays zero, also where y is 0 and the quotient NaN
+    return choose(dy == 0, dy, dy / 2 / np.conj(y))
+
+
+def _reciprocal_root_gradient(y: Tensor, dy: Tensor) -> Any:
+    y = np.conj(y)
+    return choose(dy == 0, dy, -(dy * y) / 2 * (y * y))
+
+
+def _reciprocal_gradient(y: Tensor, dy: Tensor) -> Any:
+    y = np.conj(y)
+    return choose(dy == 0, dy, -dy * y * y)
+
+
+def _three_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 3 * one_per_output(inputs, outputs, attrs)
+
+
+_OVER_EITHER = forwards(0, 1)
+
+
+def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
+    """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
+
+    InvalidArgumentError where the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
+    """
+    function = widened(function)
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        y, dy = inputs
+        if y.size != dy.size:
+            sizes = f"{y.size} and {dy.size}"
+            raise InvalidArgumentError(f"The two arguments to a cwise op must have same number of elements, got {sizes}")
+        return (function(y, dy.reshape(y.shape)),)
+
+    return Kernel(compute, unchanged, _three_per_output, memory=_OVER_EITHER)
+
+
+TABLE: Table = {
+    "Abs": unary(np.abs),
+    "Neg": unary(np.negative),
+    "Sign": unary(np.sign),
+    "Square": unary(np.square),
+    "Sqrt": unary(np.sqrt),
+    "Rsqrt": unary(widened(reciprocal_root)),
+    "Exp": unary(widened(np.exp)),
+    "Expm1": unary(in_parts(widened(np.expm1))),
+    "Log": unary(widened(np.log)),
+    "Log1p": unary(in_parts(widened(log1p))),
+    "Sin": unary(widened(np.sin)),
+    "Cos": unary(widened(np.cos)),
+    "Tan": unary(in_parts(widened(np.tan))),
+    "Asin": unary(in_parts(widened(np.arcsin))),
+    "Acos": unary(in_parts(widened(np.arccos))),
+    "Atan": unary(in_parts(widened(np.arctan))),
+    "Sinh": unary(in_parts(widened(np.sinh))),
+    "Cosh": unary(in_parts(widened(np.cosh))),
+    "Tanh": unary(widened(np.tanh)),
+    "Asinh": unary(in_parts(widened(np.arcsinh))),
+    "Acosh": unary(in_parts(widened(np.arccosh))),
+    "Atanh": unary(in_parts(widened(np.arctanh))),
+    "Sigmoid": unary(in_parts(widened(sigmoid))),
+    "Reciprocal": unary(np.reciprocal),
+    "Inv": unary(np.reciprocal),
+    "Ceil": unary(np.ceil),
+    "Floor": unary(np.floor),
+    "Rint": unary(np.rint),
+    "Round": unary(round_to_even),
+    "IsNan": unary(np.isnan),
+    "IsInf": unary(np.isinf),
+    "IsFinite": unary(np.isfinite),
+    "Invert": unary(np.invert),
+    "PopulationCount": unary(count_bits)._replace(memory=None),
+    "LogicalNot": unary(np.logical_not),
+    "Real": unary(np.real),
+    "Imag": unary(np.imag),
+    "Angle": unary(np.angle),
+    "Conj": unary(np.conj),
+    "ComplexAbs": Kernel(_complex_abs, unchanged, one_per_output),
+    "Complex": Kernel(_complex_from_parts, broadcasted),
+    "TanhGrad": gradient(_tanh_gradient),
+    "SigmoidGrad": gradient(_sigmoid_gradient),
+    "SqrtGrad": gradient(_root_gradient),
+    "RsqrtGrad": gradient(_reciprocal_root_gradient),
+    "ReciprocalGrad": gradient(_reciprocal_gradient),
+    "InvGrad": gradient(_reciprocal_gradient),
+}

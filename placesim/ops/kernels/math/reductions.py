@@ -1,0 +1,242 @@
+"""Reductions over some axes, and the index of the largest or smallest element along one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.integers import truncated_quotient
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.ops.kernels.math.casts import cast
+from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule
+from placesim.ops.kernels.precision import highest, is_floating, is_narrow, lowest, wide_dtype
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, unknown_dims, with_rank, with_rank_at_most
+
+Axes = tuple[int, ...]
+Reduce = Callable[[Tensor, Axes, bool], Any]
+MAX_ARG_RANK = 7
+
+
+def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
+    """The axes, a scalar or `[axes]`, as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
+    found: list[int] = []
+    for index in np.reshape(axes, -1).tolist():
+        if not -x.ndim <= index < x.ndim:
+            # the bracket that is never closed is TensorFlow's
+            raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
+        axis = index + x.ndim if index < 0 else index
+        if axis in found:
+            raise InvalidArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {axis}")
+        found.append(axis)
+    return tuple(found)
+
+
+def reduction_memory(memory: KernelMemory) -> None:
+    """A reduction over nothing, or over axes of one element, hands its input on."""
+    groups, reduces_first = _group_axes(memory)
+    if not groups or (groups == 1 and not reduces_first):
+        memory.alias(0, 0)
+    else:
+        _allocate_reduction(memory, groups)
+
+
+def norm_memory(memory: KernelMemory) -> None:
+    """A norm over nothing is an absolute value, and so allocates."""
+    _allocate_reduction(memory, _group_axes(memory)[0])
+
+
+def _allocate_reduction(memory: KernelMemory, groups: int) -> None:
+    memory.allocate()
+    # beyond three groups there is no kernel but that of a matrix's rows, for which the axes must be moved together
+    if groups > 3 and memory.outputs[0].elements:
+        memory.temporary(memory.inputs[0].size, _moved_dims(memory), memory.inputs[0].dtype)
+
+
+def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
+    """In how many groups of axes that are reduced and axes that stay, in turn, a tensor falls; whether the first is reduced.
+
+    An axis of one element belongs to the group before it, and to none where there is no other yet.
+    """
+    groups = _groups(memory)
+    return len(groups), not groups or groups[0][0]
+
+
+def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
+    """Of each group whether it is reduced, and its elements."""
+    dims = memory.inputs[0].dims
+    axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
+    kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
+    return [
+        (is_reduced, elements(tuple(dim for _, dim in group))) for is_reduced, group in itertools.groupby(kept, itemgetter(0))
+    ]
+
+
+def _moved_dims(memory: KernelMemory) -> tuple[int, ...]:
+    """The elements of the groups that stay, then of those that are reduced."""
+    return tuple(size for _, size in sorted(_groups(memory), key=itemgetter(0)))
+
+
+def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
+    """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
+
+    InvalidArgumentError for axes that `reduction_axes` refuses.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        x = inputs[0]
+        return (function(x, reduction_axes(x, inputs[1]), attrs["keep_dims"]),)
+
+    return Kernel(compute, infer_reduction, per_element(0), memory=memory)
+
+
+def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) -> Any:
+    return ufunc.reduce(x, axes, keepdims=keep, **options)
+
+
+def _sum(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
+
+
+def _product(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.multiply, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
+
+
+def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
+    count = elements(tuple(x.shape[axis] for axis in axes))
+    if x.dtype.kind not in "iu":
+        # of nothing it is NaN, but for complex numbers, whose sum of nothing TensorFlow does not divide
+        parts = max(count, 1) if x.dtype.kind == "c" else count
+        return (_fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)) / parts).astype(x.dtype)
+    wide = np.int64 if x.dtype.kind == "i" else np.uint64
+    total = _fold(np.add, x, axes, keep, dtype=wide)
+    if not count:
+        return np.zeros_like(total, x.dtype)
+    # the mean of integers is cut off towards zero, as C++ divides
+    return truncated_quotient(total, np.asarray(count, wide)).astype(x.dtype)
+
+
+def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    # the largest of nothing is minus infinity, of integers the lowest number
+    initial = x.dtype.type(-np.inf) if is_floating(x.dtype) else lowest(x.dtype)
+    return _fold(np.maximum, x, axes, keep, initial=initial)
+
+
+def _smallest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    initial = x.dtype.type(np.inf) if is_floating(x.dtype) else highest(x.dtype)
+    return _fold(np.minimum, x, axes, keep, initial=initial)
+
+
+def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
+    """The root of the sum of squares; of integers, the whole part of it."""
+    if x.dtype.kind in "iu":
+        wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
+        return cast(np.sqrt(_fold(np.add, wide * wide, axes, keep).astype(np.float64)), x.dtype)
+    wide = x.astype(wide_dtype(x.dtype))
+    # of complex numbers the result is real, but keeps the complex type
+    squares = (wide * np.conj(wide)).real
+    return np.sqrt(_fold(np.add, squares, axes, keep)).astype(x.dtype)
+
+
+def _all(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.logical_and, x, axes, keep)
+
+
+def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.logical_or, x, axes, keep)
+
+
+# --- the index of an extreme ----------------------------------------------------------------------------------------
+
+
+def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
+    """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
+
+    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
+    the wrong sign is ever chosen before index 0. InvalidArgumentError for an axis that is no scalar, not there or empty, and
+    for a rank above 7.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        x, axis = inputs[0], _index_axis(inputs[0], inputs[1])
+        if is_floating(x.dtype):
+            start = limit(x.dtype)
+            x = x.astype(np.float32) if is_narrow(x.dtype) else x
+            x = bound(x, x.dtype.type(start))
+        return (np.asarray(find(x, axis)).astype(attrs["output_type"].numpy),)
+
+    return Kernel(compute, _infer_index, per_element(0))
+
+
+def _index_axis(x: Tensor, axis: Tensor) -> int:
+    """InvalidArgumentError in TensorFlow's order: no scalar, not there, empty, more axes than its kernel is compiled for."""
+    if axis.ndim:
+        raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
+    index, rank = int(axis), x.ndim
+    if not -rank <= index < rank:
+        raise InvalidArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {index}")
+    if not x.shape[index]:
+        raise InvalidArgumentError(f"Reduction axis {index} is empty in shape {format_dims(x.shape)}")
+    if rank > MAX_ARG_RANK and x.size:
+        raise InvalidArgumentError(
+            f"Argmax and Argmin only support up to {MAX_ARG_RANK} input dimensions, but got {rank}. "
+            f"Inputs shape: {format_dims(x.shape)}"
+        )
+    return index
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
+    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
+    dims, keep = context.shapes[0], context.attrs["keep_dims"]
+    with_rank_at_most(context.shapes[1], 1)
+    axes = context.value(1)
+    if dims is None or axes is None:
+        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
+    reduced = set()
+    for index in axes.reshape(-1).tolist():
+        if not -len(dims) <= index < len(dims):
+            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
+        # an axis named twice is refused by the kernel only
+        reduced.add(index % len(dims))
+    if keep:
+        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
+    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
+
+
+def _infer_index(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 0)
+    dims = context.shapes[0]
+    # of a vector the result is a scalar whatever the axis is, even one that is not there
+    if dims is None or len(dims) <= 1:
+        return (None if dims is None else (),)
+    axis = context.scalar_value(1)
+    if axis is None:
+        return ((-1,) * (len(dims) - 1),)
+    rank = len(dims)
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is the number of dimensions in the input."
+        )
+    return (dims[: axis % rank] + dims[axis % rank + 1 :],)
+
+
+TABLE: Table = {
+    "Sum": reduction(_sum),
+    "Mean": reduction(_mean),
+    "Prod": reduction(_product),
+    "Max": reduction(_largest),
+    "Min": reduction(_smallest),
+    "EuclideanNorm": reduction(_euclidean_norm, norm_memory),
+    "All": reduction(_all),
+    "Any": reduction(_any),
+    "ArgMax": extreme_index(find=np.argmax, bound=np.fmax, limit=lowest),
+    "ArgMin": extreme_index(find=np.argmin, bound=np.fmin, limit=highest),
+}

@@ -1,0 +1,83 @@
+"""Scans: running sums, products and log-sums of exponentials along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.precision import wide_dtype
+from placesim.ops.kernels.shapes import format_dims, unchanged
+
+
+def scan_axis(x: Tensor, axis: Tensor) -> int:
+    """The axis, a scalar, as a number from 0; InvalidArgumentError where it is no scalar or not there."""
+    if axis.ndim:
+        raise InvalidArgumentError(f"ScanOp: axis must be a scalar, not {format_dims(axis.shape)}")
+    index = int(axis) + (x.ndim if axis < 0 else 0)
+    if not 0 <= index < x.ndim:
+        # the text tells the axis as it is after counting from the back
+        raise InvalidArgumentError(f"ScanOp: Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {index}")
+    return index
+
+
+def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
+    """The row of a function that accumulates along axis 0: any shape -> the same shape.
+
+    `exclusive` leaves out the element itself, so that the first is the identity. InvalidArgumentError for an axis that
+    `scan_axis` refuses.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        x, axis = inputs[0], scan_axis(inputs[0], inputs[1])
+        turned = np.moveaxis(x, axis, 0)
+        turned = turned[::-1] if attrs["reverse"] else turned
+        if attrs["exclusive"] and turned.shape[0]:
+            first = np.full((1, *turned.shape[1:]), identity, x.dtype)
+            turned = np.concatenate([first, accumulate(turned[:-1])])
+        else:
+            turned = accumulate(turned)
+        turned = turned[::-1] if attrs["reverse"] else turned
+        return (np.ascontiguousarray(np.moveaxis(turned, 0, axis)),)
+
+    return Kernel(compute, unchanged, one_per_output)
+
+
+def _running_sum(x: Tensor) -> Tensor:
+    # in the elements' own type, half included: it is rounded, or wraps, at every step
+    return np.add.accumulate(x, 0, dtype=x.dtype)
+
+
+def _running_product(x: Tensor) -> Tensor:
+    return np.multiply.accumulate(x, 0, dtype=x.dtype)
+
+
+def _running_log_sum(x: Tensor) -> Tensor:
+    """The logarithm of the running sum of exponentials."""
+    wide = x.astype(wide_dtype(x.dtype))
+    # NaN and infinity are not less: they take the slow way below
+    if np.all(wide < np.inf):
+        found: Tensor = np.logaddexp.accumulate(wide, 0)
+        return found.astype(x.dtype)
+    result = np.empty_like(wide)
+    running = np.full(wide.shape[1:], -np.inf, wide.dtype)
+    for index, row in enumerate(wide):
+        running = result[index, ...] = _log_sum(running, row)
+    return result.astype(x.dtype)
+
+
+def _log_sum(running: Tensor, x: Tensor) -> Any:
+    """As C++'s min and max order the two: a NaN x counts as equal to what is there; infinity twice is NaN."""
+    low, high = np.where(x < running, x, running), np.where(running < x, x, running)
+    return np.where(high == -np.inf, high, np.log1p(np.exp(low - high)) + high)
+
+
+TABLE: Table = {
+    "Cumsum": scan(_running_sum, identity=0),
+    "Cumprod": scan(_running_product, identity=1),
+    "CumulativeLogsumexp": scan(_running_log_sum, identity=-np.inf),
+}

@@ -1,0 +1,616 @@
+"""What a kernel does with memory: outputs allocated, forwarded, aliased or cut out of an input, and temporaries.
+
+A kernel's row names a rule (`Kernel.memory`), a function that tells a `KernelMemory`, in the kernel's own order, what it
+does.  A row without one allocates its outputs in their order.  The same rules serve a step that runs and one that is only
+walked through.
+Source: the allocate_output, allocate_temp and forward_input calls of TensorFlow's kernels, and recordings of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DataType
+from placesim.machine.memory.buffers import Buffer, BufferSource, OutOfMemory, foreign_buffer
+from placesim.ops.attributes import Attrs
+
+INTRA_OP_THREADS = 1
+"""Of the pool of a simulated CPU: some kernels take memory for each."""
+STRING_BYTES = 24
+"""Of an element of a string tensor; longer texts lie elsewhere, uncounted."""
+RESOURCE_BYTES = 200
+"""Of a resource handle."""
+VARIANT_BYTES = 64
+"""Of a variant, without what it holds."""
+ALIGNMENT = 64
+"""A tensor that a kernel cuts out of another starts at a multiple of so many bytes, or is copied."""
+ITSELF = -1
+"""In place of an input that names a resource: the one that the node itself makes."""
+_OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
+
+
+Kind = tuple[tuple[int, ...], DataType]
+"""Shape and type of a tensor, as TensorFlow's error names them where there is no room for it."""
+
+
+class UnknownValue(Exception):
+    """A rule needs the value of an input that is not known before the step runs."""
+
+
+class TensorMemory:
+    """A tensor as far as memory goes: its shape, type and buffer, and its value where a rule may need it.
+
+    `buffer` is None before the tensor is made, and for one of no elements that is no part of another.
+    `on_host` tells the host's memory from the device's.
+    """
+
+    __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
+
+    def __init__(
+        self,
+        dims: tuple[int, ...],
+        dtype: DataType,
+        buffer: Buffer | None = None,
+        value: np.ndarray[Any, Any] | None = None,
+        is_ref: bool = False,
+        on_host: bool = False,
+    ) -> None:
+        self.dims = dims
+        self.dtype = dtype
+        self.buffer = buffer
+        self.value = value
+        self.is_ref = is_ref
+        self.on_host = on_host
+
+    def shared(self) -> TensorMemory:
+        """The same tensor once more: one more holder of its buffer."""
+        self.hold()
+        return TensorMemory(self.dims, self.dtype, self.buffer, self.value, self.is_ref, self.on_host)
+
+    def hold(self) -> None:
+        """One more holds the tensor's buffer; a reference holds none."""
+        if self.buffer is not None and not self.is_ref:
+            self.buffer.holders += 1
+
+    def release(self) -> None:
+        """One less."""
+        if self.buffer is not None and not self.is_ref:
+            self.buffer.release()
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.dims)
+
+    @property
+    def kind(self) -> Kind:
+        """Its shape and type."""
+        return self.dims, self.dtype
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.dims) * item_size(self.dtype)
+
+
+def item_size(dtype: DataType) -> int:
+    """The bytes of one element, as an allocator sees it."""
+    return dtype.size or _OBJECT_BYTES[dtype]
+
+
+class VariableMemory:
+    """The buffer of a variable; None before it is initialized.
+
+    `copies_on_read`: a sparse update has made it one whose readers get copies.  `kind` is the shape and type of what it holds,
+    where that is known.
+    """
+
+    __slots__ = ("buffer", "copies_on_read", "kind")
+
+    def __init__(self, buffer: Buffer | None = None) -> None:
+        self.buffer = buffer
+        self.copies_on_read = False
+        self.kind: Kind | None = None
+
+
+class StoreMemory:
+    """The buffers that a stack, tensor array, queue or staging area keeps: by key, in the order in which they came.
+
+    An element may have several tensors, one of no elements no buffer.  `clears_after_read`: of a tensor array.
+    """
+
+    __slots__ = ("_count", "clears_after_read", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[Any, list[Buffer | None]] = {}
+        self.clears_after_read = True
+        self._count = 0
+
+    def put(self, buffers: list[Buffer | None], key: Any = None) -> None:
+        """Keep an element's buffers, each held for the store; one of the same key is let go."""
+        if key is None:
+            key, self._count = self._count, self._count + 1
+        self.drop(key)
+        self.held[key] = buffers
+
+    def drop(self, key: Any) -> None:
+        """Let go of an element, if there is one."""
+        for buffer in self.held.pop(key, ()):
+            if buffer is not None:
+                buffer.release()
+
+    def clear(self) -> None:
+        """Let go of everything, as when the resource goes."""
+        for key in list(self.held):
+            self.drop(key)
+
+    def oldest(self) -> Any:
+        """The key of the element that came first, or None."""
+        return next(iter(self.held), None)
+
+    def newest(self) -> Any:
+        """The key of the element that came last, or None."""
+        return next(reversed(self.held), None)
+
+
+class KernelMemory:
+    """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
+
+    `inputs` and `outputs` have known shapes; `variables` and `stores` are by the position of the input that names them, or
+    `ITSELF`.  `source` is the device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything
+    takes (None: all).  Outputs are held once by the kernel when the rule is done.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        inputs: Sequence[TensorMemory],
+        outputs: Sequence[TensorMemory],
+        attrs: Attrs,
+        source: BufferSource,
+        *,
+        host_source: BufferSource | None = None,
+        variables: dict[int, VariableMemory] | None = None,
+        stores: dict[int, StoreMemory] | None = None,
+        counts_temporaries: bool = True,
+        is_read: Sequence[bool] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attrs = attrs
+        self.variables = {} if variables is None else variables
+        self.stores = {} if stores is None else stores
+        self._source = source
+        self._host_source = host_source or source
+        self._counts_temporaries = counts_temporaries
+        self._is_read = is_read
+        self._temporaries: list[Buffer] = []
+        self._forwarded: list[tuple[int, int]] = []
+        self.asked: Kind = ((), VARIANT)
+        """Shape and type of what was asked for last, for the error where there is no room."""
+        self.asked_temporary = False
+        self._is_made = [False] * len(outputs)
+
+    # --- what a rule asks
+
+    def value(self, index: int) -> np.ndarray[Any, Any]:
+        """The value of an input.  UnknownValue where it is not known yet."""
+        value = self.inputs[index].value
+        if value is None:
+            raise UnknownValue
+        return np.asarray(value)
+
+    def is_read(self, output: int) -> bool:
+        """Whether anything takes this output; a few kernels do not even allocate one that nothing does."""
+        return self._is_read is None or self._is_read[output]
+
+    def is_made(self, output: int) -> bool:
+        """Whether the rule has said already where an output comes from."""
+        return self._is_made[output]
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose, and which differs at times."""
+        return not self._counts_temporaries
+
+    # --- what a rule tells
+
+    def allocate(self, output: int = 0) -> None:
+        """A new buffer for an output; one of no elements gets none."""
+        tensor = self.outputs[output]
+        self._is_made[output] = True
+        if tensor.size:
+            self.asked, self.asked_temporary = tensor.kind, False
+            tensor.buffer = (self._host_source if tensor.on_host else self._source).allocate(tensor.size, self.owner)
+
+    def forward(self, output: int, *inputs: int) -> bool:
+        """The buffer of the first of these inputs that may be written to becomes the output; else a new one.
+
+        It may be where the input is no reference, has the output's type, number of elements and kind of memory, and nobody else
+        holds its buffer.  Whether one was found.
+        """
+        found = self.find_forwardable(output, *inputs)
+        if found is None:
+            self.allocate(output)
+            return False
+        self._is_made[output] = True
+        self._forwarded.append((output, found))
+        tensor = self.inputs[found]
+        self.outputs[output].buffer, tensor.buffer = tensor.buffer, None
+        return True
+
+    def find_forwardable(self, output: int, *inputs: int) -> int | None:
+        """The first of these inputs whose buffer may become the output, or None."""
+        return self.find_reusable(self.outputs[output], *inputs)
+
+    def find_reusable(self, wanted: TensorMemory, *inputs: int) -> int | None:
+        """The first of these inputs whose buffer may become that of such a tensor, an output or a temporary; or None."""
+        for index in inputs:
+            tensor = self.inputs[index]
+            if (
+                tensor.buffer is not None
+                and tensor.buffer.is_sole
+                and not tensor.is_ref
+                and tensor.dtype is wanted.dtype
+                and tensor.on_host == wanted.on_host
+                and tensor.elements == wanted.elements
+            ):
+                return index
+        return None
+
+    def alias(self, output: int, source: int) -> None:
+        """The output shares the input's buffer, whoever else does."""
+        self._is_made[output] = True
+        buffer = self.inputs[source].buffer
+        if buffer is not None and not self.outputs[output].is_ref:
+            self.outputs[output].buffer = buffer.hold()
+
+    def view(self, output: int, source: int) -> None:
+        """The output is a part of the input's buffer, all of which it keeps, even where the part has no elements."""
+        self._is_made[output] = True
+        buffer = self.inputs[source].buffer
+        if buffer is not None:
+            self.outputs[output].buffer = buffer.view(self.outputs[output].size)
+
+    def leave_out(self, output: int) -> None:
+        """The kernel does not make an output, as nothing reads it."""
+        self._is_made[output] = True
+
+    def leave_untracked(self, output: int) -> None:
+        """The output lies in memory that the device's allocator does not know."""
+        self._is_made[output] = True
+        size = self.outputs[output].size
+        self.outputs[output].buffer = foreign_buffer(size) if size else None
+
+    def leave_dead(self, output: int) -> None:
+        """The output is dead: it has no memory."""
+        self._is_made[output] = True
+
+    def share_variable(self, output: int, source: int) -> None:
+        """The output shares the buffer of the variable that an input names."""
+        self._is_made[output] = True
+        buffer = self.variable(source).buffer
+        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+
+    def hand_on(self, output: int, buffer: Buffer) -> None:
+        """The output is a tensor that the kernel got from elsewhere, such as a function's result."""
+        self._is_made[output] = True
+        self.outputs[output].buffer = buffer.hold()
+
+    def variable(self, source: int) -> VariableMemory:
+        """The variable that an input names; with `ITSELF` what the node keeps itself."""
+        return self.variables.setdefault(source, VariableMemory())
+
+    def store(self, source: int) -> StoreMemory:
+        """The stack, queue or the like that an input names, or with `ITSELF` the node."""
+        return self.stores.setdefault(source, StoreMemory())
+
+    def keep(self, source: int, inputs: Sequence[int], key: Any = None) -> None:
+        """A store takes an element: it holds the inputs' buffers."""
+        buffers = [self.inputs[index].buffer for index in inputs]
+        self.store(source).put([None if buffer is None else buffer.hold() for buffer in buffers], key)
+
+    def take(self, source: int, key: Any, stays: bool = False) -> None:
+        """The outputs are an element's tensors, which the store then lets go; new memory for an element that it has not."""
+        store = self.store(source)
+        if key not in store.held:
+            return
+        for output, buffer in enumerate(store.held[key]):
+            self._is_made[output] = True
+            self.outputs[output].buffer = None if buffer is None else buffer.hold()
+        if not stays:
+            store.drop(key)
+
+    def elements_of(self, source: int) -> list[Buffer | None]:
+        """The tensors of the tensor list that is an input."""
+        buffer = self.inputs[source].buffer
+        return [] if buffer is None else buffer.contents or []
+
+    def make_list(self, output: int = 0) -> list[Buffer | None]:
+        """A new tensor list as an output: its tensors, none yet."""
+        self.allocate(output)
+        elements: list[Buffer | None] = []
+        if (buffer := self.outputs[output].buffer) is not None:
+            buffer.contents = elements
+        return elements
+
+    def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
+        """A tensor list to be changed: the input's own where nobody else has it, else a new one of its tensors."""
+        if self.find_forwardable(output, source) is not None:
+            self.forward(output, source)
+            buffer = self.outputs[output].buffer
+            assert buffer is not None  # it was found to be forwardable
+            if buffer.contents is None:
+                buffer.contents = []
+            return buffer.contents
+        found = [None if element is None else element.hold() for element in self.elements_of(source)]
+        elements = self.make_list(output)
+        elements += found
+        return elements
+
+    def give_element(self, output: int, source: int, place: int) -> None:
+        """An output is an element of the list that an input is; new memory for one that was never set."""
+        elements = self.elements_of(source)
+        buffer = elements[place] if -len(elements) <= place < len(elements) else None
+        if buffer is None:
+            self.allocate(output)
+        else:
+            self._is_made[output] = True
+            self.outputs[output].buffer = buffer.hold()
+
+    def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
+        """New memory for a variable, of its own shape and type or another; its old one goes then, unless it is still read."""
+        variable = self.variable(source)
+        kind = variable.kind if kind is None else kind
+        old, variable.buffer = variable.buffer, self.new_buffer(size, kind=kind)
+        variable.kind = kind
+        if old is not None:
+            old.release()
+
+    def share_with_variable(self, source: int, value: int) -> None:
+        """A variable takes an input's buffer over, whoever else has it; its old one is given back."""
+        variable, buffer = self.variable(source), self.inputs[value].buffer
+        old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
+        variable.kind = self.inputs[value].kind
+        if old is not None:
+            old.release()
+
+    def write_variable(self, source: int) -> None:
+        """Before a resource variable is changed in place: a copy, if its readers may still have its buffer."""
+        variable = self.variable(source)
+        if variable.buffer is not None and (variable.copies_on_read or variable.buffer.is_shared):
+            self.renew_variable(source, variable.buffer.size)
+
+    def touch_rows(self, source: int) -> None:
+        """Before rows of a resource variable are read or written: from then on its readers get copies and it stays in place."""
+        variable = self.variable(source)
+        if variable.buffer is not None and not variable.copies_on_read and variable.buffer.is_shared:
+            self.renew_variable(source, variable.buffer.size)
+        variable.copies_on_read = True
+
+    def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
+        """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
+
+        `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
+
+        None where nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
+        """
+        if not size or not self._counts_temporaries:
+            return None
+        self.asked = _vector_of_floats(size) if dims is None else (dims, dtype)
+        self.asked_temporary = True
+        buffer = self._source.allocate(size, self.owner)
+        self._temporaries.append(buffer)
+        return buffer
+
+    def temporary_like(self, tensor: TensorMemory, dtype: DataType | None = None) -> Buffer | None:
+        """A temporary of a tensor's shape and type, or of another type."""
+        dtype = dtype or tensor.dtype
+        return self.temporary(tensor.elements * item_size(dtype), tensor.dims, dtype)
+
+    def give(self, output: int, temporary: Buffer | None) -> None:
+        """A temporary becomes an output."""
+        if temporary is None:
+            self.allocate(output)
+            return
+        self._is_made[output] = True
+        self._temporaries.remove(temporary)
+        self.outputs[output].buffer = temporary
+
+    def forward_temporary(self, *inputs: int) -> None:
+        """A temporary that lies in the first of these inputs that may be written to; else a new one of the first one's size."""
+        for index in inputs:
+            buffer = self.inputs[index].buffer
+            if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:
+                # held until the kernel ends, so that no output is forwarded from there
+                self._temporaries.append(buffer.hold())
+                return
+        self.temporary_like(self.inputs[inputs[0]])
+
+    def release(self, temporary: Buffer | None) -> None:
+        """Give a temporary back before the kernel ends."""
+        if temporary is not None:
+            self._temporaries.remove(temporary)
+            temporary.release()
+
+    def new_buffer(self, size: int, on_host: bool = False, kind: Kind | None = None) -> Buffer | None:
+        """Memory that stays, for a variable or the like; None where nothing is asked.
+
+        `kind` is the tensor's, for the error where there is no room; without it it is a vector of floats.
+        """
+        if not size:
+            return None
+        self.asked, self.asked_temporary = _vector_of_floats(size) if kind is None else kind, False
+        return (self._host_source if on_host else self._source).allocate(size, self.owner)
+
+    # --- running a rule
+
+    def run(self, rule: MemoryRule | None) -> None:
+        """Do what a kernel's rule says, then allocate the outputs that it did not speak of, and free the temporaries.
+
+        An output that is a reference is the variable's own memory: none is allocated for it.
+
+        Raises OutOfMemory; what was made before is given back then.
+        """
+        try:
+            if rule is not None:
+                rule(self)
+            for output, is_made in enumerate(self._is_made):
+                if not is_made and not self.outputs[output].is_ref:
+                    self.allocate(output)
+        except (OutOfMemory, UnknownValue):
+            self._undo()
+            raise
+        finally:
+            # as C++ destroys the variables of a function
+            for buffer in reversed(self._temporaries):
+                buffer.release()
+            self._temporaries.clear()
+
+    def _undo(self) -> None:
+        for output, source in self._forwarded:
+            self.inputs[source].buffer, self.outputs[output].buffer = self.outputs[output].buffer, None
+        for tensor in self.outputs:
+            if tensor.buffer is not None and not tensor.is_ref:
+                tensor.buffer.release()
+                tensor.buffer = None
+        self._forwarded.clear()
+
+
+def _vector_of_floats(size: int) -> Kind:
+    return (size // FLOAT.size,), FLOAT
+
+
+MemoryRule = Callable[[KernelMemory], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingRule:
+    """The rule of an op that writes its output over the first of these inputs that it may write to."""
+
+    inputs: tuple[int, ...]
+    output: int = 0
+
+    def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
+        """The inputs that are tried, in their order."""
+        return self.inputs
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.forward(self.output, *self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastForwardingRule:
+    """The rule of an op of two inputs that broadcast: never over a scalar that the other is no scalar beside.
+
+    Such a scalar is not even tried where the other has one element too.
+    """
+
+    def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
+        """The inputs that are tried, in their order."""
+        x, y = inputs[0].dims, inputs[1].dims
+        if x == y or (x and y):
+            return (0, 1)
+        return (0,) if x else (1,)
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.forward(0, *self.candidates(memory.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRule:
+    """The rule of an op whose output is its input's buffer."""
+
+    source: int = 0
+    output: int = 0
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.alias(self.output, self.source)
+
+
+def forwards(*inputs: int, output: int = 0) -> MemoryRule:
+    """An op that writes its output over the first of these inputs that it may write to."""
+    return ForwardingRule(inputs, output)
+
+
+def aliases(source: int = 0, output: int = 0) -> MemoryRule:
+    """An op whose output is its input's buffer."""
+    return AliasRule(source, output)
+
+
+def alias_same_shape(memory: KernelMemory) -> None:
+    """Of an op that changes a tensor's shape: where there is nothing to change, the output is the first input's buffer."""
+    if memory.outputs[0].dims == memory.inputs[0].dims:
+        memory.alias(0, 0)
+
+
+def leaves_untracked(*outputs: int) -> MemoryRule:
+    """An op that makes these outputs without asking the device's allocator."""
+
+    def rule(memory: KernelMemory) -> None:
+        for output in outputs:
+            memory.leave_untracked(output)
+
+    return rule
+
+
+def writes_variables(count: int) -> MemoryRule:
+    """An op that changes the resource variables named by its first `count` inputs."""
+
+    def rule(memory: KernelMemory) -> None:
+        for source in range(count):
+            memory.write_variable(source)
+
+    return rule
+
+
+def allocates(*order: int) -> MemoryRule:
+    """An op that allocates its outputs in an order of its own."""
+
+    def rule(memory: KernelMemory) -> None:
+        for output in order:
+            memory.allocate(output)
+
+    return rule
+
+
+def touches_rows(count: int = 1) -> MemoryRule:
+    """An op that reads or changes rows of the resource variables named by its first `count` inputs."""
+
+    def rule(memory: KernelMemory) -> None:
+        for source in range(count):
+            memory.touch_rows(source)
+
+    return rule
+
+
+def has_aligned_rows(tensor: TensorMemory) -> bool:
+    """Whether each of a tensor's rows, all that is behind axis 0, starts where a tensor may start."""
+    return bool(tensor.dims and tensor.dims[0]) and tensor.size // tensor.dims[0] % ALIGNMENT == 0
+
+
+def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
+    """Whether rows between these may stay where they are; of a vector, whose rows are elements, the bounds decide."""
+    if len(tensor.dims) > 1:
+        return has_aligned_rows(tensor)
+    size = item_size(tensor.dtype)
+    return not any(bound * size % ALIGNMENT for bound in bounds)
+
+
+def share_rows(memory: KernelMemory, output: int, source: int) -> None:
+    """Make an output out of consecutive rows of an input, without copying them."""
+    if memory.outputs[output].elements == memory.inputs[source].elements:
+        memory.alias(output, source)
+    else:
+        memory.view(output, source)
+
+
+def alias_each(memory: KernelMemory) -> None:
+    """Of an op that hands each input on as the output of the same position."""
+    for output in range(len(memory.outputs)):
+        memory.alias(output, output)

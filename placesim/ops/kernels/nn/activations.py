@@ -1,0 +1,178 @@
+"""Activation functions and their gradients, elementwise; half precision is computed in float32 and rounded once.
+
+An activation takes a tensor of any shape and gives one of that shape; a gradient takes two tensors of one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.element_selection import choose
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.ops.kernels.memory_rules import forwards
+from placesim.ops.kernels.precision import widened
+from placesim.ops.kernels.shapes import format_dims, merged, unchanged
+
+SELU_SCALE = 1.0507009873554804934193349852946
+SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+"""Klambauer et al., Self-Normalizing Neural Networks, 2017: lambda, and lambda times alpha."""
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def relu(features: Tensor, out: Tensor | None = None) -> Any:
+    """max(x, 0), into `out` where there is one; NaN stays NaN."""
+    return np.maximum(features, features.dtype.type(0), out=out)
+
+
+def relu6(features: Tensor, out: Tensor | None = None) -> Any:
+    """min(max(x, 0), 6), into `out` where there is one."""
+    zero, six = features.dtype.type(0), features.dtype.type(6)
+    return np.clip(features, zero, six, out=out)
+
+
+def leaky_relu(features: Tensor, alpha: float) -> Any:
+    """x, and `alpha` times x below 0."""
+    return choose(features > 0, features, features * features.dtype.type(alpha))
+
+
+def elu(features: Tensor) -> Any:
+    """x, and exp(x) - 1 below 0 (Clevert et al. 2015)."""
+    # NaN is not below 0, and stays
+    return choose(features < 0, np.expm1(features), features)
+
+
+def selu(features: Tensor) -> Any:
+    """The ELU scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017)."""
+    scale, scale_alpha = features.dtype.type(SELU_SCALE), features.dtype.type(SELU_SCALE_ALPHA)
+    return choose(features < 0, scale_alpha * np.expm1(features), scale * features)
+
+
+def softplus(features: Tensor) -> Any:
+    """log(1 + exp(x)), as max(x, 0) and the logarithm of 1 + exp(-|x|)."""
+    power = np.asarray(np.abs(features))
+    np.exp(np.negative(power, out=power), out=power)
+    # numpy's log1p goes element by element: so log(1 + p), with what the sum has lost of p
+    total = power + power.dtype.type(1)
+    power -= total - power.dtype.type(1)
+    power /= total
+    power += np.log(total)
+    power += np.maximum(features, features.dtype.type(0))
+    return power
+
+
+def softsign(features: Tensor) -> Any:
+    """x / (1 + |x|)."""
+    return features / (np.abs(features) + features.dtype.type(1))
+
+
+def relu_grad(grads: Tensor, features: Tensor) -> Any:
+    """The gradient where the feature is positive."""
+    # a product, as in TensorFlow: a gradient that is not finite gives NaN where the feature is not positive
+    return grads * (features > 0)
+
+
+def relu6_grad(grads: Tensor, features: Tensor) -> Any:
+    """The gradient where the feature lies between 0 and 6."""
+    return grads * ((features > 0) & (features < 6))
+
+
+def leaky_relu_grad(grads: Tensor, features: Tensor, alpha: float) -> Any:
+    """The gradient, and `alpha` times it where the feature is not positive."""
+    return choose(features > 0, grads, grads * grads.dtype.type(alpha))
+
+
+def elu_grad(grads: Tensor, outputs: Tensor) -> Any:
+    """The gradient by the outputs: exp(x) is the output plus 1."""
+    # by the output's sign, which is the feature's
+    return choose(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
+
+
+def selu_grad(grads: Tensor, outputs: Tensor) -> Any:
+    """The gradient by the outputs: scale * alpha * exp(x) is the output plus scale * alpha."""
+    scale, scale_alpha = grads.dtype.type(SELU_SCALE), grads.dtype.type(SELU_SCALE_ALPHA)
+    return choose(outputs < 0, grads * (outputs + scale_alpha), grads * scale)
+
+
+def softplus_grad(grads: Tensor, features: Tensor) -> Any:
+    """The gradient times the logistic function of the features."""
+    return grads / (np.exp(-features) + grads.dtype.type(1))
+
+
+def softsign_grad(grads: Tensor, features: Tensor) -> Any:
+    """The gradient over (1 + |x|) squared."""
+    return grads / np.square(grads.dtype.type(1) + np.abs(features))
+
+
+def apply(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[..., Any]) -> Sequence[Tensor]:
+    """An activation of one tensor of any shape, with the attr `alpha` where it has one."""
+    return (widened(_with_alpha(function, attrs))(inputs[0]),)
+
+
+def apply_back(
+    inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext, op: str, function: Callable[..., Any]
+) -> Sequence[Tensor]:
+    """A gradient from (gradients of the outputs, features or outputs); InvalidArgumentError where their shapes differ."""
+    grads, features = inputs
+    if grads.shape != features.shape:
+        raise InvalidArgumentError(
+            f"Inputs to operation {context.node} of type {op} must have the same size and shape.  "
+            f"Input 0: {format_dims(grads.shape)} != input 1: {format_dims(features.shape)}"
+        )
+    return (widened(_with_alpha(function, attrs))(grads, features),)
+
+
+def _with_alpha(function: Callable[..., Any], attrs: Attrs) -> Callable[..., Any]:
+    return partial(function, alpha=attrs["alpha"]) if "alpha" in attrs else function
+
+
+def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient by itself; where the shapes differ it fails, and the kernel finds the words for it."""
+    computed = widened(function)
+
+    def applied(grads: Tensor, features: Tensor) -> Any:
+        if grads.shape != features.shape:
+            raise ValueError("shapes differ")
+        return computed(grads, features)
+
+    return applied
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+    direct = None if needs_attrs else widened(function)
+    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0))
+
+
+def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+    direct = None if needs_attrs else _apply_same_shapes(function)
+    compute = partial(apply_back, op=op, function=function)
+    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=forwards(0, 1))
+
+
+TABLE: Table = {
+    "Relu": _build_activation(relu),
+    "Relu6": _build_activation(relu6),
+    "LeakyRelu": _build_activation(in_parts(leaky_relu), needs_attrs=True),
+    "Elu": _build_activation(in_parts(elu)),
+    "Selu": _build_activation(in_parts(selu)),
+    "Softplus": _build_activation(in_parts(softplus)),
+    "Softsign": _build_activation(in_parts(softsign)),
+    "ReluGrad": _build_gradient("ReluGrad", relu_grad),
+    "Relu6Grad": _build_gradient("Relu6Grad", relu6_grad),
+    "LeakyReluGrad": _build_gradient("LeakyReluGrad", leaky_relu_grad, needs_attrs=True),
+    "EluGrad": _build_gradient("EluGrad", elu_grad),
+    "SeluGrad": _build_gradient("SeluGrad", selu_grad),
+    "SoftplusGrad": _build_gradient("SoftplusGrad", softplus_grad),
+    "SoftsignGrad": _build_gradient("SoftsignGrad", softsign_grad),
+}

@@ -1,0 +1,332 @@
+"""Conv, Conv2D and Conv3D: TensorFlow's checks, static shapes and costs around `correlation`.
+
+On the CPU TensorFlow convolves channels-last tensors only; grouped convolutions go forward but have no gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.epilogues import taken
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.nn.correlation import correlate
+from placesim.ops.kernels.nn.windows import (
+    UNSTRIDED,
+    SpatialWindow,
+    TensorLayout,
+    arrange,
+    check_entries,
+    check_padding,
+    check_static_padding,
+    explicit_pairs,
+    layout_of,
+    static_windows,
+    windows_of,
+)
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
+
+UNDILATED = "Current implementation does not yet support dilations in the batch and depth dimensions."
+
+
+UNDILATED_3D = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
+
+
+EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be non-zero)"
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[Tensor]:
+    """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`.
+
+    Gives `[batch, windows..., outputs]`.  InvalidArgumentError where attrs, ranks or channels do not fit; what no CPU kernel
+    does (strides or dilations of batch or channels, channels first) is an UnimplementedError in two dimensions only.
+    """
+    tensor, filters = inputs
+    layout = layout_of(attrs["data_format"], spatial)
+    if spatial == 2:
+        _check_forward_attrs(attrs, layout)
+        _check_ranks_2d(tensor, filters, layout)
+    else:
+        _check_attrs_3d(attrs, layout)
+        _check_ranks_3d(tensor, filters, layout)
+    windows = _forward_windows(tensor, filters, attrs, layout)
+    shape = arrange(len(tensor), [window.outputs for window in windows], filters.shape[-1], layout) or ()
+    # an output without elements is given before the kernel looks at what it can't compute
+    if 0 in shape or (tensor.size == 0 and spatial == 2):
+        return (np.zeros(shape, tensor.dtype),)
+    if spatial == 2:
+        _check_launch_2d(attrs["data_format"], tensor, filters)
+    else:
+        _check_launch_3d(tensor, filters, attrs, layout)
+    return (correlate(tensor, filters, windows, taken()),)
+
+
+def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Conv: `[batch..., spatial..., channels]` with two or three spatial axes and attr `batch_dims` batch axes.
+
+    The filter is `[taps..., channels, outputs]`.  InvalidArgumentError where attrs, ranks or channels do not fit;
+    UnimplementedError for groups and, with two spatial axes, for channels first.
+    """
+    tensor, filters = inputs
+    batch_axes = attrs["batch_dims"]
+    spatial = tensor.ndim - batch_axes - 1
+    if attrs["groups"] != 1:
+        raise UnimplementedError("Grouped/Depthwise Convolutions are not supported yet.")
+    if spatial not in (2, 3):
+        raise InvalidArgumentError(f"The input must have 2 or 3 spatial dimensions but got {spatial}")
+    if filters.ndim not in (4, 5):
+        raise InvalidArgumentError(f"The filter must be rank 4 or 5 but got {filters.ndim}")
+    batch = tensor.shape[:batch_axes]
+    data_format = ("NHWC", "NDHWC")[spatial - 2] if attrs["data_format"] == "CHANNELS_LAST" else ("NCHW", "NCDHW")[spatial - 2]
+    flat = tensor.reshape(prod(batch), *tensor.shape[batch_axes:])
+    # no dilations at all stand for those of 1
+    named = {**attrs, "data_format": data_format, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
+    _check_any(flat, filters, named, layout_of(data_format, spatial))
+    (output,) = convolve((flat, filters), named, spatial)
+    return (output.reshape(*batch, *output.shape[1:]),)
+
+
+def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
+    strides, rates = attrs["strides"], attrs["dilations"]
+    unsupported = "Current implementation does not support {} in the batch and depth dimensions."
+    check_entries(strides, "strides", layout.rank)
+    if outer_entries(strides, layout) != (1, 1):
+        raise InvalidArgumentError(unsupported.format("strides"))
+    if min(layout.pick(strides)) <= 0:
+        raise InvalidArgumentError("Spatial strides should be larger than 0.")
+    if len(rates) != layout.rank:
+        # TensorFlow's text has no blanks around the number
+        raise InvalidArgumentError(f"Dilation rates field must specify{layout.rank}dimensions")
+    if outer_entries(rates, layout) != (1, 1):
+        raise InvalidArgumentError(unsupported.format("dilation rates"))
+    if min(layout.pick(rates)) <= 0:
+        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+    check_padding(attrs, layout)
+    if filters.size == 0:
+        raise InvalidArgumentError(EMPTY_FILTER)
+    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    if depth != part:
+        raise InvalidArgumentError(f"Input depth must be equal to filter depth: {depth} vs {part}")
+
+
+def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
+    return windows_of(
+        layout.pick(tensor.shape),
+        filters.shape[:-2],
+        layout.pick(attrs["strides"]),
+        layout.pick(attrs["dilations"]),
+        attrs["padding"],
+        explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
+    )
+
+
+def outer_entries(values: Sequence[int], layout: TensorLayout) -> tuple[int, int]:
+    """The batch's and the channels' entry of an attr with one for each axis."""
+    return values[0], values[layout.channel]
+
+
+def _check_forward_attrs(attrs: Attrs, layout: TensorLayout) -> None:
+    for name in ("strides", "dilations"):
+        if len(attrs[name]) != layout.rank:
+            raise InvalidArgumentError(f"Sliding window {name} field must specify {layout.rank} dimensions")
+    if outer_entries(attrs["strides"], layout) != (1, 1):
+        raise UnimplementedError(UNSTRIDED)
+    if min(layout.pick(attrs["strides"])) <= 0:
+        raise InvalidArgumentError("Row and column strides should be larger than 0.")
+    if outer_entries(attrs["dilations"], layout) != (1, 1):
+        raise UnimplementedError(UNDILATED)
+    if min(layout.pick(attrs["dilations"])) <= 0:
+        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+    check_padding(attrs, layout)
+
+
+def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"convolution input must be 4-dimensional: {format_dims(tensor.shape)}")
+    if filters.ndim != 4:
+        raise InvalidArgumentError(f"convolution filter must be 4-dimensional: {format_dims(filters.shape)}")
+    depth, part = tensor.shape[layout.channel], filters.shape[2]
+    if part <= 0:
+        raise InvalidArgumentError(f"filter depth must be stricly positive, got {part}")  # TensorFlow's spelling
+    if depth % part != 0:
+        raise InvalidArgumentError(f"input depth must be evenly divisible by filter depth: {depth} vs {part}")
+
+
+def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
+    if data_format != "NHWC":
+        raise UnimplementedError(
+            "The Conv2D op currently only supports the NHWC tensor format on the CPU. "
+            f"The op was given the format: {data_format}"
+        )
+    depth, (part, outputs) = tensor.shape[-1], filters.shape[-2:]
+    if filters.size == 0:
+        raise InvalidArgumentError(EMPTY_FILTER)
+    groups = depth // part
+    if outputs % groups != 0 or outputs < groups:
+        raise InvalidArgumentError(f"output depth must be evenly divisible by number of groups: {outputs} vs {groups}")
+
+
+def _check_attrs_3d(attrs: Attrs, layout: TensorLayout) -> None:
+    check_entries(attrs["strides"], "strides", 5)
+    if outer_entries(attrs["strides"], layout) != (1, 1):
+        raise InvalidArgumentError(UNSTRIDED)
+    if min(layout.pick(attrs["strides"])) <= 0:
+        raise InvalidArgumentError("Spatial strides should be larger than 0.")
+    if len(attrs["dilations"]) != 5:
+        raise InvalidArgumentError("Dilation rates field must specify 5 dimensions")
+    if outer_entries(attrs["dilations"], layout) != (1, 1):
+        raise InvalidArgumentError(UNDILATED_3D)
+    if min(layout.pick(attrs["dilations"])) <= 0:
+        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+
+
+def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
+    if tensor.ndim != 5:
+        raise InvalidArgumentError("input must be 5-dimensional")
+    if filters.ndim != 5:
+        raise InvalidArgumentError("filter must be 5-dimensional")
+    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    if part <= 0:
+        raise InvalidArgumentError("filter_depth must be non-zero")
+    if depth % part != 0:
+        raise InvalidArgumentError(f"Input depth must be evenly divisible by filter depth: {depth} vs {part}")
+    if filters.size == 0:
+        raise InvalidArgumentError(EMPTY_FILTER)
+
+
+def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
+    if layout.channel == 1:
+        raise InvalidArgumentError("CPU implementation of Conv3D currently only supports the NHWC tensor format.")
+    if any(rate != 1 for rate in attrs["dilations"]):
+        raise InvalidArgumentError("CPU implementation of Conv3D currently only supports dilated rates of 1.")
+    depth, part = tensor.shape[-1], filters.shape[-2]
+    if depth != part:
+        raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
+    """Conv2D, Conv3D: the batch, the windows and the filter's outputs, in the order of attr `data_format`."""
+    attrs = context.attrs
+    layout, op = layout_of(attrs["data_format"], spatial), f"Conv{spatial}D"
+    dims, filters = (with_rank(shape, layout.rank) for shape in context.shapes)
+    on_format = f" on data format {attrs['data_format']}" if spatial == 2 else ""
+    _check_count(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
+    _check_count(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
+    _check_static_groups(dims[layout.channel], filters[-2], filters[-1])
+    rates = layout.pick(attrs["dilations"])
+    # for volumes TensorFlow takes the rates of rows and of columns for each other
+    if spatial == 3:
+        rates = (rates[0], rates[2], rates[1])
+    return (_infer_layers(dims, filters, attrs, layout, rates),)
+
+
+def _check_count(values: Sequence[int], count: int, demand: str) -> None:
+    if len(values) != count:
+        raise ShapeError(f"{demand} contain {count} values, but got: {len(values)}")
+
+
+def _infer_layers(
+    dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout, rates: Sequence[int]
+) -> tuple[int, ...]:
+    check_static_padding(attrs, layout)
+    outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(attrs["strides"]), rates, attrs, layout)
+    return arrange(dims[0], outputs, filters[-1], layout) or ()
+
+
+def _check_static_groups(depth: int, part: int, outputs: int) -> None:
+    groups = _static_groups(depth, part)
+    if groups == 0:
+        raise ShapeError("Number of groups must not be 0")
+    if groups > 0 and outputs >= 0 and outputs % groups:
+        raise ShapeError(f"Depth of output ({outputs}) is not a multiple of the number of groups ({groups})")
+
+
+def _static_groups(depth: int, part: int) -> int:
+    """How many groups of channels there are, -1 where it is not known."""
+    if depth < 0 or part < 0:
+        return -1
+    if part == 0:
+        raise ShapeError("Depth of filter must not be 0")
+    if depth % part:
+        raise ShapeError(f"Depth of input ({depth}) is not a multiple of input depth of filter ({part})")
+    return depth // part
+
+
+def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
+    """Conv: the rank of the input or of the filter tells how many spatial axes there are; ShapeError where they do not fit."""
+    attrs, (dims, filters) = context.attrs, context.shapes
+    batch_axes = attrs["batch_dims"]
+    if batch_axes < 0:
+        raise ShapeError("Batch dims must be non-negative.")
+    if filters is None and dims is None:
+        return (None,)
+    rank = len(filters or ()) if dims is None else len(dims) - batch_axes + 1
+    if dims is not None and rank not in (4, 5):
+        raise ShapeError(f"Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: {rank}")
+    if filters is not None and len(filters) not in (4, 5):
+        # TensorFlow tells the rank that the input asks for, not the filter's
+        raise ShapeError(f"Filter tensor must be rank 4 or 5, but got: {rank}")
+    if filters is not None and len(filters) != rank:
+        raise ShapeError("Input tensor rank must be the same as filter rank.")
+    layout = layout_of(attrs["data_format"], rank - 2)
+    whole, taps = with_rank(dims, rank + batch_axes - 1), with_rank(filters, rank)
+    inner, rates = (-1, *whole[batch_axes:]), attrs["dilations"] or (1,) * rank
+    _check_count(rates, rank, "Conv requires the dilation attribute to")
+    _check_count(attrs["strides"], rank, "Stride attribute should")
+    _check_named_groups(inner[layout.channel], taps, attrs["groups"])
+    return ((*whole[:batch_axes], *_infer_layers(inner, taps, attrs, layout, layout.pick(rates))[1:]),)
+
+
+def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None:
+    """The channels are as many groups as attr `groups` says."""
+    if groups < 1:
+        raise ShapeError("Groups attribute should be a positive integer")
+    for which, count in (("input", depth), ("output", filters[-1])):
+        if count >= 0 and count % groups:
+            raise ShapeError(f"Number of groups should divide {which} depth")
+    if _static_groups(depth, filters[-2]) not in (groups, -1):
+        raise ShapeError(f"Input depth divided by filter input depth does not match with groups parameter ({groups})")
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """A multiplication and an addition for each output and each cell of a filter."""
+    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:-1])
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def convolution_memory(memory: KernelMemory) -> None:
+    """A CPU transposes all three tensors of a grouped convolution; Eigen's own packing is not seen by the allocator."""
+    memory.allocate(0)
+    images, filters, output = memory.inputs[0], memory.inputs[1], memory.outputs[0]
+    if memory.is_on_gpu or not output.elements:
+        return
+    if images.dims[-1] != filters.dims[-2]:
+        groups = images.dims[-1] // filters.dims[-2]
+        for tensor in (images, filters, output):
+            memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
+
+
+TABLE: Table = {
+    "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
+    "Conv2D": Kernel(
+        partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops, memory=convolution_memory
+    ),
+    "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops),
+}

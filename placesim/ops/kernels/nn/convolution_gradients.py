@@ -1,0 +1,341 @@
+"""Gradients of convolutions, in two and three dimensions, by their input and by their filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, item_size
+from placesim.ops.kernels.nn.convolution import UNDILATED, UNDILATED_3D, outer_entries
+from placesim.ops.kernels.nn.correlation import correlate_back, correlate_filter
+from placesim.ops.kernels.nn.windows import (
+    UNSTRIDED,
+    SpatialWindow,
+    TensorLayout,
+    arrange,
+    check_entries,
+    check_padding,
+    explicit_pairs,
+    layout_of,
+    window_of,
+)
+from placesim.ops.kernels.shape_operands import shape_of_values, shape_of_vector
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, ShapeFunction, merge_dim, with_rank
+
+# --- gradients ------------------------------------------------------------------------------------------------------
+
+
+def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
+    """The gradient of the input `[batch, spatial..., channels]`, from (its shape or the input itself, filter, gradients).
+
+    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError where attrs or shapes do not fit, for
+    dilations and for groups; UnimplementedError in two dimensions for strides or dilations of batch or channels.
+    """
+    sizes, filters, grads = inputs
+    layout = _check_back_attrs(attrs, spatial, "Input")
+    shape = _input_shape(sizes, filters, grads, layout) if takes_sizes else sizes.shape
+    windows = _back_windows("Input", shape, filters.shape, grads.shape, attrs, layout)
+    if shape[-1] != filters.shape[-2]:
+        raise InvalidArgumentError(
+            "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
+            f"issue. Computed input depth {shape[-1]} doesn't match filter input depth {filters.shape[-2]}"
+        )
+    return (correlate_back(grads, filters, windows),)
+
+
+def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
+    """The gradient of the filter `[taps..., channels, outputs]`, from (the input, its shape or the filter itself, gradients).
+
+    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError where attrs or shapes do not fit, and
+    for dilations and groups.
+    """
+    tensor, sizes, grads = inputs
+    layout = _check_back_attrs(attrs, spatial, "Filter")
+    shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
+    windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
+    # TensorFlow refuses groups here by the number of the filter's elements
+    requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
+    if requested != count:
+        raise InvalidArgumentError(f"filter_size does not have enough elements, requested {requested}, got {count}")
+    return (correlate_filter(tensor, grads, windows),)
+
+
+def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
+    if spatial == 3:
+        return _check_back_attrs_3d(attrs, of)
+    layout = layout_of(attrs["data_format"])
+    if layout.channel == 1:
+        raise InvalidArgumentError(f"Conv2DCustomBackprop{of}Op only supports NHWC.")
+    # the gradient of the input says Unimplemented where that of the filter says InvalidArgument
+    refusal = UnimplementedError if of == "Input" else InvalidArgumentError
+    check_entries(attrs["strides"], "strides", 4)
+    if outer_entries(attrs["strides"], layout) != (1, 1):
+        raise refusal(UNSTRIDED)
+    if min(layout.pick(attrs["strides"])) <= 0:
+        raise InvalidArgumentError("Row and column strides should be larger than 0.")
+    check_entries(attrs["dilations"], "dilations", 4)
+    if outer_entries(attrs["dilations"], layout) != (1, 1):
+        raise refusal(UNDILATED)
+    # the gradient of the filter looks at the padding before the dilations, that of the input after them
+    if of == "Filter":
+        check_padding(attrs, layout)
+    if any(rate != 1 for rate in attrs["dilations"]):
+        raise InvalidArgumentError("Current CPU implementations do not yet support dilation rates larger than 1.")
+    check_padding(attrs, layout)
+    return layout
+
+
+def _check_back_attrs_3d(attrs: Attrs, of: str) -> TensorLayout:
+    # the ops' first versions have neither a data format nor dilations
+    layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
+    if layout.channel == 1:
+        raise InvalidArgumentError(f"Conv3DBackprop{of}OpV2 only supports NDHWC on the CPU.")
+    rates = attrs.get("dilations", (1,) * 5)
+    if len(rates) != 5:
+        raise InvalidArgumentError("Dilation rates field must specify 5 dimensions")
+    if outer_entries(rates, layout) != (1, 1):
+        raise InvalidArgumentError(UNDILATED_3D)
+    if any(rate != 1 for rate in rates):
+        raise InvalidArgumentError("Current CPU implementation does not yet support dilation rates larger than 1.")
+    check_entries(attrs["strides"], "strides", 5)
+    if outer_entries(attrs["strides"], layout) != (1, 1):
+        raise InvalidArgumentError(UNSTRIDED)
+    return layout
+
+
+def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: TensorLayout) -> tuple[int, ...]:
+    """The input's shape from `input_sizes`: all of it, or of a two-dimensional convolution rows and columns only."""
+    if layout.rank == 5:
+        return shape_of_vector(sizes)
+    if grads.ndim != 4:
+        raise InvalidArgumentError(f"input_sizes must be 4-dimensional, got: {grads.ndim}")
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
+    count = len(sizes)
+    if count not in (2, 4):
+        raise InvalidArgumentError(
+            f"Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: {count}"
+        )
+    shape = shape_of_values(sizes)
+    if count == 4:
+        return shape
+    # with rows and columns alone, the batch is that of the gradients, the channels are those of the filter
+    if filters.ndim != 4:
+        raise InvalidArgumentError("Conv2DCustomBackpropInput: filter must be 4-dimensional")
+    return (len(grads), *shape, filters.shape[2])
+
+
+def _filter_shape(sizes: Tensor, spatial: int) -> tuple[int, ...]:
+    if spatial == 3 and sizes.ndim != 1:
+        raise InvalidArgumentError(f"filter_sizes shape must be rank 1 but is rank {sizes.ndim}")
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DCustomBackpropFilter: filter_sizes input must be 1-dim, not {sizes.ndim}")
+    return shape_of_values(sizes)
+
+
+def _back_windows(
+    of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
+) -> tuple[SpatialWindow, ...]:
+    """The windows of a gradient whose three shapes agree."""
+    label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
+    # volumes are checked once by their own kernel, and once more by what both kernels share
+    if layout.rank == 5:
+        _check_back_shapes_3d(inputs, filters, grads)
+    for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
+        if len(shape) != layout.rank:
+            raise InvalidArgumentError(f"{label}: {name} must be {layout.rank}-dimensional")
+    if inputs[0] != grads[0]:
+        raise InvalidArgumentError(
+            f"{label}: input and out_backprop must have the same batch size. "
+            f"Input batch: {inputs[0]}, outbackprop batch: {grads[0]}, batch_dim: 0"
+        )
+    if filters[-2] <= 0:
+        raise InvalidArgumentError(f"{label}: filter depth must be strictly greated than zero")  # TensorFlow's spelling
+    if inputs[-1] % filters[-2] != 0:
+        raise InvalidArgumentError(f"{label}: input depth must be evenly divisible by filter depth")
+    if filters[-1] != grads[-1]:
+        raise InvalidArgumentError(f"{label}: filter and out_backprop must have the same out_depth")
+    strides, padding = layout.pick(attrs["strides"]), attrs["padding"]
+    pairs = ("explicit_paddings" in attrs and explicit_pairs(attrs, layout)) or [(0, 0)] * len(strides)
+    windows = []
+    for axis, taps, stride, pair in zip(layout.spatial, filters, strides, pairs, strict=False):
+        window = window_of(inputs[axis], taps, stride, 1, padding, pair)
+        if grads[axis] != window.outputs:
+            raise InvalidArgumentError(
+                f"{label}: Size of out_backprop doesn't match computed: actual = {grads[axis]}, computed = {window.outputs} "
+                f"spatial_dim: {axis} input: {window.input} filter: {taps} output: {grads[axis]} stride: {stride} dilation: 1"
+            )
+        windows.append(window)
+    return tuple(windows)
+
+
+def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int]) -> None:
+    for name, shape in (("input", inputs), ("filter_sizes", filters), ("out_backprop", grads)):
+        if len(shape) != 5:
+            raise InvalidArgumentError(f"{name} tensor must have 5 dimensions")
+    for name, given, wanted in (("input", inputs[-1], filters[-2]), ("out_backprop", grads[-1], filters[-1])):
+        if given != wanted:
+            raise InvalidArgumentError(
+                f"{name} and filter_sizes must have the same number of channels. "
+                f"Got {given} for {name} and {wanted} for filter_sizes"
+            )
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
+    """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch.
+
+    ShapeError where the shapes do not fit, and for another number of sizes.
+    """
+    layout = layout_of(context.attrs["data_format"])
+    grads, filters = with_rank(context.shapes[2], 4), with_rank(context.shapes[1], 4)
+    batch = grads[0]
+    merge_dim(grads[layout.channel], filters[3])
+    with_rank(context.shapes[0], 1)
+    sizes = context.shape_value(0)
+    sizes = (-1,) * 4 if sizes is None else sizes
+    if len(sizes) == 4:
+        merge_dim(sizes[0], batch)
+        return (arrange(batch, layout.pick(sizes), sizes[layout.channel], layout),)
+    if len(sizes) == 2:
+        return (arrange(batch, sizes, filters[2], layout),)
+    raise ShapeError(f"Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: {len(sizes)}")
+
+
+def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
+    """A gradient whose shape is the value of an input."""
+    with_rank(context.shapes[index], 1)
+    return (with_rank(context.shape_value(index), rank),)
+
+
+def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
+    """A gradient that is shaped as the input that it belongs to."""
+    return (with_rank(context.shapes[index], rank),)
+
+
+def _build_infer_from_sizes(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_from_sizes, index=index, rank=rank)
+
+
+def _build_infer_as_input(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_as_input, index=index, rank=rank)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """As many as forward: each gradient times a whole filter."""
+    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:-1])
+
+
+def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """As many again: each gradient times the whole patch under it."""
+    return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+_IMAGES_BYTES = 30 << 20
+"""What the unrolled images of one matrix product of a 2-d gradient should fill, a third cache of TensorFlow's time."""
+_IMAGE_BYTES = 256 << 10
+"""From so much for one image on, its product is shared among the threads, one image after the other."""
+_CACHE_BYTES = 480 << 20
+"""The third cache of the machine that is simulated; a 3-d gradient asks the processor for its size."""
+_MOST_OVERHEAD = 25
+"""How many times all of a 3-d gradient's tensors the unrolled images may be; else Eigen does without them."""
+
+
+def filter_gradient_memory(memory: KernelMemory) -> None:
+    """Unrolled images for one product; their number does not depend on the batch, so that a small gradient takes 20 MB."""
+    memory.allocate(0)
+    gradient, filters = memory.inputs[2], memory.outputs[0]
+    if memory.inputs[0].elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        products.take(memory, products.at_once(_IMAGES_BYTES))
+
+
+def input_gradient_memory(memory: KernelMemory) -> None:
+    """As for the filter; one image where there is only one, or where one is large.  The threads are taken to be one."""
+    memory.allocate(0)
+    filters, gradient = memory.inputs[1], memory.inputs[2]
+    if memory.outputs[0].elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        is_shared = gradient.dims[0] == 1 or products.work >= _IMAGE_BYTES // products.item
+        products.take(memory, 1 if is_shared else products.at_once(_IMAGES_BYTES))
+
+
+def filter_gradient_memory_3d(memory: KernelMemory) -> None:
+    """As in two dimensions, unless it is too much for the tensors at hand."""
+    memory.allocate(0)
+    _unroll_volumes(memory, memory.inputs[0], memory.outputs[0], is_shared=False)
+
+
+def input_gradient_memory_3d(memory: KernelMemory) -> None:
+    """As in two dimensions, unless it is too much for the tensors at hand; how large one image is does not count."""
+    memory.allocate(0)
+    _unroll_volumes(memory, memory.outputs[0], memory.inputs[1], is_shared=memory.inputs[2].dims[0] == 1)
+
+
+def _unroll_volumes(memory: KernelMemory, volumes: TensorMemory, filters: TensorMemory, is_shared: bool) -> None:
+    gradient = memory.inputs[2]
+    if volumes.elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        count = 1 if is_shared else products.at_once(_CACHE_BYTES)
+        if count * products.unrolled // (volumes.elements + filters.elements + gradient.elements) <= _MOST_OVERHEAD:
+            products.take(memory, count)
+
+
+class _Products:
+    """One image's part in a gradient that is a matrix product: the elements unrolled, and of all its matrices."""
+
+    def __init__(self, gradient: TensorMemory, filters: TensorMemory) -> None:
+        self.places = places = prod(gradient.dims[1:-1])
+        self.window = window = prod(filters.dims[:-1])
+        channels = gradient.dims[-1]
+        self.unrolled = places * window
+        self.work = self.unrolled + places * channels + window * channels
+        self.dtype = gradient.dtype
+        self.item = item_size(gradient.dtype)
+
+    def at_once(self, target: int) -> int:
+        """The images that are unrolled together, so that their products fill `target` bytes."""
+        return -(-(target // self.item) // self.work)
+
+    def take(self, memory: KernelMemory, count: int) -> None:
+        """Memory for so many unrolled images."""
+        memory.temporary(count * self.unrolled * self.item, (count, self.places, self.window), self.dtype)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    compute = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
+    memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
+    return Kernel(compute, infer, input_gradient_flops, memory=memory)
+
+
+def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    compute = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
+    memory: MemoryRule = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
+    return Kernel(compute, infer, filter_gradient_flops, memory=memory)
+
+
+TABLE: Table = {
+    "Conv2DBackpropInput": _build_input_gradient(2, infer_input_gradient_2d, takes_sizes=True),
+    "Conv2DBackpropFilter": _build_filter_gradient(2, _build_infer_from_sizes(1, 4), takes_sizes=True),
+    "Conv2DBackpropInputV2": _build_input_gradient(2, _build_infer_as_input(0, 4), takes_sizes=False),
+    "Conv2DBackpropFilterV2": _build_filter_gradient(2, _build_infer_as_input(1, 4), takes_sizes=False),
+    "Conv3DBackpropInputV2": _build_input_gradient(3, _build_infer_from_sizes(0, 5), takes_sizes=True),
+    "Conv3DBackpropFilterV2": _build_filter_gradient(3, _build_infer_from_sizes(1, 5), takes_sizes=True),
+    "Conv3DBackpropInput": _build_input_gradient(3, _build_infer_as_input(0, 5), takes_sizes=False),
+    "Conv3DBackpropFilter": _build_filter_gradient(3, _build_infer_as_input(1, 5), takes_sizes=False),
+}

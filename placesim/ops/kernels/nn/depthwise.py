@@ -1,0 +1,448 @@
+"""DepthwiseConv2dNative and its gradients: every channel convolved by itself, into `multiplier` channels of the output.
+
+Each tap of the filter is one pass over the cells under it, which adds products to sums.  Without a stride a tap's cells for a
+whole row of windows are neighbours.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+from math import ceil
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows, taken
+from placesim.ops.kernels.blocks.work_parts import shares
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, item_size
+from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
+from placesim.ops.kernels.nn.patches import WindowBlock, padded_region, whole
+from placesim.ops.kernels.nn.windows import (
+    UNSTRIDED,
+    SpatialWindow,
+    TensorLayout,
+    arrange,
+    check_entries,
+    check_filter,
+    check_image,
+    check_padding,
+    check_static_padding,
+    explicit_pairs,
+    layout_of,
+    static_windows,
+    tap_slices,
+    windows_of,
+)
+from placesim.ops.kernels.precision import is_narrow, packet_size
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
+from placesim.ops.process.intra_op_threads import spread
+
+BLOCK_BYTES = 1 << 20
+"""Of the cells under a block's windows: they and the sums stay in a core's own cache from tap to tap."""
+
+
+def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], itemsize: int) -> list[WindowBlock]:
+    """Blocks of all windows over images `[batch, rows, columns, channels]`, each of about as many bytes as a core caches."""
+    vertical, horizontal = windows
+    size = shape[0] * vertical.outputs * vertical.stride * horizontal.extent * shape[-1] * itemsize
+    return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
+
+
+def _taps_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock) -> Tensor:
+    """The cells under each tap of a block's windows, `[taps, taps, images, rows, runs, run]`: a view of padded cells.
+
+    A run is what lies side by side in both the cells and the output: a row of windows, of a stride one window's channels.
+    """
+    vertical, horizontal = windows
+    region = padded_region(tensor[block.images], windows, block.rows)
+    if not region[0, 0].flags.c_contiguous:  # of a transposed tensor
+        region = np.ascontiguousarray(region)
+    image, down, *_ = region.strides
+    # an axis of one element may have any stride
+    item, across = region.itemsize, region.itemsize * region.shape[-1]
+    runs, run = _runs_of(horizontal, tensor.shape[-1])
+    shape = (vertical.kernel, horizontal.kernel, len(region), block.rows.stop - block.rows.start, runs, run)
+    return as_strided(region, shape, (down, across, image, down * vertical.stride, across * horizontal.stride, item))
+
+
+def _runs_of(window: SpatialWindow, channels: int) -> tuple[int, int]:
+    """(runs in a row of windows, the length of each)."""
+    return (1, window.outputs * channels) if window.stride == 1 else (window.outputs, channels)
+
+
+def correlate_channels(
+    tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
+) -> Tensor:
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`.
+
+    What follows is done to each block.
+    """
+    vertical, horizontal = windows
+    channels = tensor.shape[-1]
+    output = np.empty((len(tensor), vertical.outputs, horizontal.outputs, channels), tensor.dtype)
+    finish = begin(output)
+    runs, run = _runs_of(horizontal, channels)
+    tiled = np.tile(filters, run // channels)
+
+    def fill(block: WindowBlock) -> None:
+        total = output[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
+        # einsum adds each product to the sum as it goes: one pass over a tap's cells, and no array of products
+        np.einsum("ijnrwc,ijc->nrwc", _taps_of(tensor, windows, block), tiled, out=total)
+        finish(block.flat(output.shape))
+
+    spread(fill, blocks_of(tensor.shape, windows, tensor.itemsize))
+    return output
+
+
+def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels.
+
+    Cells of the input that lie a stride apart meet the same taps, in the opposite order as their windows come: the gradient
+    of such cells is a correlation of its own.
+    """
+    output = np.zeros((len(grads), windows[0].input, windows[1].input, grads.shape[-1]), grads.dtype)
+    for phases in itertools.product(*(range(min(window.stride, window.kernel)) for window in windows)):
+        cells, taps, own = zip(*map(_seen_from_cells, windows, phases), strict=True)
+        if all(window.outputs for window in own):
+            turned = filters[taps][::-1, ::-1]
+            output[(slice(None), *cells)] = correlate_channels(grads, turned, own)
+    return output
+
+
+def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, SpatialWindow]:
+    """(cells of the input a stride apart, the taps that they meet, the windows of these cells over the outputs)."""
+    cells, ranks = window.phase(phase)
+    taps = slice(phase, None, window.stride)
+    kernel = len(range(phase, window.kernel, window.stride))
+    own = SpatialWindow(window.outputs, kernel, 1, 1, ranks.stop - ranks.start, kernel - 1 - ranks.start)
+    return cells, taps, own
+
+
+def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
+    vertical, horizontal = windows
+    channels = tensor.shape[-1]
+    blocks = blocks_of(tensor.shape, windows, tensor.itemsize)
+    runs, run = _runs_of(horizontal, channels)
+    sums: Tensor = np.empty((len(blocks), vertical.kernel, horizontal.kernel, run), tensor.dtype)
+
+    def fill(number: int) -> None:
+        block = blocks[number]
+        given = grads[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
+        np.einsum("ijnrwc,nrwc->ijc", _taps_of(tensor, windows, block), given, out=sums[number])
+
+    spread(fill, range(len(blocks)))
+    found: Tensor = sums.sum(axis=0).reshape(*sums.shape[1:3], -1, channels).sum(axis=2)
+    return found
+
+
+# --- half precision: each product is added and the sum rounded, in TensorFlow's order -------------------------------
+
+
+def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """`total + left * right` in half precision, of one shape or broadcast, rounded once."""
+    wide = left.astype(np.float32) * right.astype(np.float32)
+    return (total.astype(np.float32) + wide).astype(total.dtype)
+
+
+def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """As `correlate_channels`, with its shapes: tap after tap."""
+    output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
+    taps = filters.reshape(-1, filters.shape[-1])
+    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
+        place = (slice(None), *outputs)
+        output[place] = add_rounded(output[place], tensor[(slice(None), *cells)], weights)
+    return output
+
+
+def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """As `correlate_channels_back`, with its shapes: tap after tap."""
+    output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
+    taps = filters.reshape(-1, filters.shape[-1])
+    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
+        place = (slice(None), *cells)
+        output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
+    return output
+
+
+def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """As `correlate_channels_filter`, with its shapes: window after window of each image, then image after image."""
+    vertical, horizontal = windows
+    images, channels = len(tensor), tensor.shape[-1]
+    padded = np.zeros((images, vertical.extent, horizontal.extent, channels), tensor.dtype)
+    inside = tuple(slice(window.before, min(window.before + window.input, window.extent)) for window in windows)
+    cells = padded[(slice(None), *inside)]
+    cells[...] = tensor[tuple(map(slice, cells.shape))]
+    total = np.zeros((images, vertical.kernel, horizontal.kernel, channels), tensor.dtype)
+    for row, column in itertools.product(range(vertical.outputs), range(horizontal.outputs)):
+        top, left = row * vertical.stride, column * horizontal.stride
+        patch = padded[:, top : top + vertical.kernel, left : left + horizontal.kernel]
+        total = add_rounded(total, patch, grads[:, row, column][:, None, None])
+    return add_one_by_one(np.moveaxis(total, 0, -1))
+
+
+def add_one_by_one(tensor: Tensor) -> Tensor:
+    """The sum over the last axis of `[..., terms]`, rounded after each addition where the type is of half precision."""
+    if not is_narrow(tensor.dtype):
+        found: Tensor = tensor.sum(axis=-1)
+        return found
+    total = tensor[..., 0]
+    for number in range(1, tensor.shape[-1]):
+        total = total + tensor[..., number]
+    return total
+
+
+def _add_multiplied(tensor: Tensor) -> Tensor:
+    """The sum over the last axis, the channel's multiples: whole packets first, each summed in float, then one by one."""
+    multiplier = tensor.shape[-1]
+    if not is_narrow(tensor.dtype) or multiplier < packet_size(tensor.dtype):
+        return add_one_by_one(tensor)
+    whole = multiplier - multiplier % packet_size(tensor.dtype)
+    packets = tensor[..., :whole].reshape(*tensor.shape[:-1], -1, packet_size(tensor.dtype))
+    # Eigen adds the halves of a packet to each other until one number is left
+    sums = packets.astype(np.float32)
+    while sums.shape[-1] > 1:
+        half = sums.shape[-1] // 2
+        sums = sums[..., :half] + sums[..., half:]
+    return add_one_by_one(np.concatenate((sums[..., 0].astype(tensor.dtype), tensor[..., whole:]), axis=-1))
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]` -> `[..., channels * multiplier]`.
+
+    InvalidArgumentError where attrs, ranks or channels do not fit; UnimplementedError for dilations and channels first.
+    """
+    tensor, filters = inputs
+    layout = _check_attrs(attrs)
+    if any(rate != 1 for rate in attrs["dilations"]):
+        rates = " ".join(map(str, attrs["dilations"]))
+        raise UnimplementedError(f"Current kernel implementation does not support dilations, received [{rates}]")
+    check_image(tensor)
+    depth = tensor.shape[layout.channel]
+    check_filter(filters, 4, depth)
+    windows = _windows(tensor.shape, filters.shape, attrs, layout)
+    shape = arrange(len(tensor), [window.outputs for window in windows], depth * filters.shape[3], layout) or ()
+    # an output without elements is given before the kernel looks at the data format
+    if 0 in shape or 0 in filters.shape:
+        return (np.zeros(shape, tensor.dtype),)
+    if layout.channel == 1:
+        raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
+    spread_out = _spread(tensor, filters.shape[3]), _flat(filters), windows
+    if is_narrow(tensor.dtype):
+        return (correlate_halves(*spread_out),)
+    return (correlate_channels(*spread_out, taken()),)
+
+
+def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of the input `[batch, rows, columns, channels]`, from (its shape, the filter, the gradient of the output).
+
+    InvalidArgumentError where attrs or shapes do not fit; UnimplementedError for channels first.
+    """
+    sizes, filters, grads = inputs
+    layout = _check_attrs(attrs)
+    shape = _shape_of_sizes(sizes, "Input")
+    windows = _back_windows("DepthwiseConv2DBackpropInput", shape, filters.shape, grads.shape, attrs, layout)
+    if 0 in (*shape, *filters.shape, *grads.shape):
+        return (np.zeros(shape, grads.dtype),)
+    _check_launch_back(layout)
+    compute = correlate_halves_back if is_narrow(grads.dtype) else correlate_channels_back
+    spread = compute(np.ascontiguousarray(grads), _flat(filters), windows)
+    return (_add_multiplied(spread.reshape(*shape, -1)),)
+
+
+def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of the filter `[taps, taps, channels, multiplier]`, from (the input, the filter's shape, gradients).
+
+    InvalidArgumentError where attrs or shapes do not fit; UnimplementedError for channels first.
+    """
+    tensor, sizes, grads = inputs
+    layout = _check_attrs(attrs)
+    shape = _shape_of_sizes(sizes, "Filter")
+    windows = _back_windows("DepthwiseConv2DBackpropFilter", tensor.shape, shape, grads.shape, attrs, layout)
+    if 0 in (*shape, *tensor.shape, *grads.shape):
+        return (np.zeros(shape, tensor.dtype),)
+    _check_launch_back(layout)
+    compute = correlate_halves_filter if is_narrow(grads.dtype) else correlate_channels_filter
+    return (compute(_spread(tensor, shape[3]), np.ascontiguousarray(grads), windows).reshape(shape),)
+
+
+def _shape_of_sizes(sizes: Tensor, of: str) -> tuple[int, ...]:
+    # here TensorFlow's texts name the gradients of Conv2D
+    name = f"{of.lower()}_sizes"
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackprop{of}: {name} input must be 1-dim, not {sizes.ndim}")
+    for number, size in enumerate(sizes):
+        if size < 0:
+            raise InvalidArgumentError(f"Dimension {number} of {name} must be >= 0")
+    return tuple(map(int, sizes))
+
+
+def _spread(tensor: Tensor, multiplier: int) -> Tensor:
+    """Every channel as often as the output has it."""
+    return np.repeat(tensor, multiplier, axis=-1) if multiplier > 1 else tensor
+
+
+def _flat(filters: Tensor) -> Tensor:
+    """`[taps, taps, channels, multiplier]` -> `[taps, taps, output channels]`."""
+    return filters.reshape(*filters.shape[:2], -1)
+
+
+def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
+    strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
+    # the kernel refuses dilations, its gradients ignore them
+    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)
+
+
+def _check_attrs(attrs: Attrs) -> TensorLayout:
+    layout, strides = layout_of(attrs["data_format"]), attrs["strides"]
+    check_entries(strides, "strides", 4)
+    height, width = layout.pick(strides)
+    if height != width:
+        raise InvalidArgumentError(
+            "Current implementation only supports equal length strides in the row and column dimensions."
+        )
+    if not strides[0] == strides[layout.channel] == 1:
+        raise InvalidArgumentError(UNSTRIDED)
+    check_padding(attrs, layout)
+    return layout
+
+
+def _check_launch_back(layout: TensorLayout) -> None:
+    if layout.channel == 1:
+        raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
+
+
+def _back_windows(
+    label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
+) -> tuple[SpatialWindow, ...]:
+    """The windows of a gradient whose three shapes agree."""
+    for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
+        if len(shape) != 4:
+            raise InvalidArgumentError(f"{label}: {name} must be 4-dimensional")
+    if inputs[0] != grads[0]:
+        raise InvalidArgumentError(f"{label}: input and out_backprop must have the same batch size")
+    depth, outputs = inputs[layout.channel], grads[layout.channel]
+    if depth != filters[2]:
+        raise InvalidArgumentError(f"{label}: input and filter must have the same in_depth")
+    if depth * filters[3] != outputs:
+        raise InvalidArgumentError(f"{label}: depth_multiplier * in_depth not equal to out_depth")
+    windows = _windows(inputs, filters, attrs, layout)
+    for name, axis, window in zip(("rows", "cols"), layout.spatial, windows, strict=True):
+        if grads[axis] != window.outputs:
+            raise InvalidArgumentError(
+                f"{label}: Number of {name} of out_backprop doesn't match computed: "
+                f"actual = {grads[axis]}, computed = {window.outputs}"
+            )
+    return windows
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
+    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
+    attrs = context.attrs
+    layout = layout_of(attrs["data_format"])
+    dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)
+    for what, name in (("stride", "strides"), ("dilations", "dilations")):
+        if len(attrs[name]) != 4:
+            raise ShapeError(f"DepthwiseConv2D requires the {what} attribute to contain 4 values, but got: {len(attrs[name])}")
+    depth = merge_dim(dims[layout.channel], filters[2])
+    check_static_padding(attrs, layout)
+    strides, dilations = layout.pick(attrs["strides"]), layout.pick(attrs["dilations"])
+    outputs = static_windows(layout.pick(dims), filters[:2], strides, dilations, attrs, layout)
+    return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """A multiplication and an addition for each output and each tap."""
+    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
+
+
+def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """A multiplication and an addition for each gradient and each tap."""
+    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
+
+
+def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """The same, with the taps of the output."""
+    return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def depthwise_memory(memory: KernelMemory) -> None:
+    """The filter with its channels padded to Eigen's packets, then one window's inputs; the threads are taken to be one."""
+    memory.allocate(0)
+    if memory.outputs[0].elements:
+        filters = memory.inputs[1]
+        place, window, is_padded = _padded_bytes(filters, filters.dims)
+        for _ in range(1 + is_padded):
+            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
+
+
+def depthwise_input_gradient_memory(memory: KernelMemory) -> None:
+    """The padded filter, one window's gradients, and one place's inputs."""
+    memory.allocate(0)
+    if memory.outputs[0].elements:
+        filters = memory.inputs[1]
+        place, window, is_padded = _padded_bytes(filters, filters.dims)
+        for _ in range(1 + is_padded):
+            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
+        memory.temporary(place, (place // item_size(filters.dtype),), filters.dtype)
+
+
+def depthwise_filter_gradient_memory(memory: KernelMemory) -> None:
+    """The padded gradient of each image, which are summed up at last, and one window's inputs."""
+    memory.allocate(0)
+    if memory.outputs[0].elements and memory.inputs[0].elements:
+        filters, batch = memory.outputs[0], memory.inputs[0].dims[0]
+        place, window, _ = _padded_bytes(filters, filters.dims)
+        dims = _window_dims(filters, place, window)
+        memory.temporary(batch * window, (batch, *dims), filters.dtype)
+        memory.temporary(window, dims, filters.dtype)
+
+
+def _window_dims(filters: TensorMemory, place: int, window: int) -> tuple[int, int]:
+    """A filter's places, and its channels padded, in elements."""
+    return window // place, place // item_size(filters.dtype)
+
+
+def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, int, bool]:
+    """The bytes of one place's channels and of one window's, the channels padded, and whether they had to be."""
+    rows, columns, depth, multiplier = filters
+    packet = packet_size(tensor.dtype.numpy)
+    place = -(-depth * multiplier // packet) * packet * item_size(tensor.dtype)
+    return place, rows * columns * place, depth * multiplier % packet != 0
+
+
+TABLE: Table = {
+    "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops, memory=depthwise_memory),
+    "DepthwiseConv2dNativeBackpropInput": Kernel(
+        convolve_depthwise_back,
+        partial(infer_from_sizes, index=0, rank=4),
+        input_gradient_flops,
+        memory=depthwise_input_gradient_memory,
+    ),
+    "DepthwiseConv2dNativeBackpropFilter": Kernel(
+        convolve_depthwise_filter,
+        partial(infer_from_sizes, index=1, rank=4),
+        filter_gradient_flops,
+        memory=depthwise_filter_gradient_memory,
+    ),
+}

@@ -1,0 +1,162 @@
+"""Dilation2D, the largest sum of input and filter in each window (grey-scale morphology), and its gradients.
+
+Tensors are `[batch, rows, columns, channels]`, filters `[taps, taps, channels]`.  A gradient goes to the first of equal sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.nn.windows import SpatialWindow, check_entries, check_filter, check_image, tap_slices, window_of
+from placesim.ops.kernels.precision import lowest
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Dilation2D -> `[batch, windows, windows, channels]`.
+
+    InvalidArgumentError where attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
+    """
+    tensor, filters = inputs
+    return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)
+
+
+def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, Tensor]:
+    """(the largest sum of each window `[batch, windows, windows, channels]`, the number of its tap, of the same shape).
+
+    The lowest value and -1 where no sum is larger than that, as where all are NaN or the whole window is padding.
+    """
+    shape = (len(tensor), *(window.outputs for window in windows), tensor.shape[-1])
+    sums, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
+    for number, (weights, place, cells) in enumerate(_taps(filters, windows)):
+        found = tensor[cells] + weights
+        # a NaN is larger than nothing, so that a window passes it over
+        is_larger = found > sums[place]
+        np.copyto(sums[place], found, where=is_larger)
+        np.copyto(taps[place], np.int32(number), where=is_larger)
+    return sums, taps
+
+
+def _taps(filters: Tensor, windows: Sequence[SpatialWindow]) -> Iterator[tuple[Tensor, tuple[slice, ...], tuple[slice, ...]]]:
+    """For each tap: (its weights, the windows where it lies on the input, the cells there)."""
+    flat = filters.reshape(-1, filters.shape[-1])
+    for weights, (outputs, cells) in zip(flat, tap_slices(windows), strict=True):
+        yield weights, (slice(None), *outputs), (slice(None), *cells)
+
+
+def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Dilation2DBackpropInput, shaped as the input; a gradient goes to the largest sum's cell, or if none is to the first.
+
+    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    """
+    tensor, filters, grads = inputs
+    windows = _back_windows(tensor, filters, grads, attrs)
+    output = np.zeros(tensor.shape, tensor.dtype)
+    _, taps = largest_sums(tensor, filters, windows)
+    zero = tensor.dtype.type(0)
+    for number, (_, place, cells) in enumerate(_taps(filters, windows)):
+        output[cells] += np.where(taps[place] == number, grads[place], zero)
+    # TensorFlow starts its search at the window's first cell on the input, and keeps that where no sum is larger
+    starts = [np.maximum(np.arange(window.outputs) * window.stride - window.before, 0) for window in windows]
+    is_inside = (starts[0][:, None, None] < tensor.shape[1]) & (starts[1][:, None] < tensor.shape[2])
+    image, row, column, channel = np.nonzero((taps < 0) & is_inside)
+    np.add.at(output, (image, starts[0][row], starts[1][column], channel), grads[image, row, column, channel])
+    return (output,)
+
+
+def dilate_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Dilation2DBackpropFilter, shaped as the filter; a gradient goes to the largest sum's tap, or if none is to the first.
+
+    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    """
+    tensor, filters, grads = inputs
+    windows = _back_windows(tensor, filters, grads, attrs)
+    _, taps = largest_sums(tensor, filters, windows)
+    output = np.zeros(filters.shape, filters.dtype)
+    columns = filters.shape[1]
+    if output.size:
+        number = np.maximum(taps, 0)
+        np.add.at(output, (number // columns, number % columns, np.arange(filters.shape[2])), grads)
+    return (output,)
+
+
+def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[SpatialWindow, ...]:
+    strides, rates = attrs["strides"], attrs["rates"]
+    check_entries(strides, "stride", 4)
+    if not strides[0] == strides[3] == 1:
+        raise UnimplementedError("Stride is only supported across spatial dimensions.")
+    if len(rates) != 4:
+        raise InvalidArgumentError("Input stride (atrous rate) field must specify 4 dimensions")
+    if not rates[0] == rates[3] == 1:
+        raise UnimplementedError("Rate is only supported across spatial dimensions.")
+    check_image(tensor)
+    check_filter(filters, 3, tensor.shape[3])
+    return tuple(_window(tensor.shape[a], filters.shape[a - 1], strides[a], rates[a], attrs["padding"]) for a in (1, 2))
+
+
+def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> SpatialWindow:
+    """The windows along one axis; a rate may be 0 here, where all taps lie on one cell."""
+    # SAME pads for the window with its holes, as if it were a dense one
+    effective = taps + (taps - 1) * (rate - 1)
+    return window_of(size, effective, stride, 1, padding)._replace(kernel=taps, dilation=rate)
+
+
+def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) -> tuple[SpatialWindow, ...]:
+    windows = _windows(tensor, filters, attrs)
+    if grads.ndim != 4:
+        raise InvalidArgumentError(f"out_backprop must be 4-dimensional{format_dims(grads.shape)}")
+    shape = (len(tensor), *(window.outputs for window in windows), tensor.shape[3])
+    if grads.shape != shape:
+        raise InvalidArgumentError("out_backprop has incompatible size.")
+    return windows
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
+    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
+    attrs = context.attrs
+    dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)
+    for what, name in (("stride", "strides"), ("rates", "rates")):
+        if len(attrs[name]) != 4:
+            raise ShapeError(f"Dilation2D requires the {what} attribute to contain 4 values, but got: {len(attrs[name])}")
+    depth = merge_dim(dims[3], filters[2])
+    if min(*dims[1:3], *filters[:2]) < 0:
+        return ((dims[0], -1, -1, depth),)
+    rows = zip(dims[1:3], filters[:2], attrs["strides"][1:3], attrs["rates"][1:3], strict=True)
+    try:
+        windows = [_window(*row, attrs["padding"]) for row in rows]
+    except InvalidArgumentError as error:
+        raise ShapeError(error.message) from None
+    return ((dims[0], *(window.outputs for window in windows), depth),)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """An addition and a comparison for each output and each tap."""
+    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
+
+
+def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """As many for each gradient and each tap."""
+    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
+
+
+TABLE: Table = {
+    "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),
+    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, gradient_flops),
+}

@@ -1,0 +1,148 @@
+"""Patches: the cells under each window as one row of a matrix, so that a convolution is a product of matrices.
+
+A matrix of all patches would be many times the input, and far larger than a cache; so it is made in blocks, which the
+threads of an op share, in buffers that are used again for every block.  Tensors are `[batch, spatial..., channels]`, a patch is
+`[taps..., channels]` laid flat.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import ceil, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from placesim.ops.kernels.blocks.scratch_buffers import padded_scratch, scratch
+from placesim.ops.kernels.blocks.work_parts import even_parts, shares
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.nn.windows import SpatialWindow
+
+
+class WindowBlock(NamedTuple):
+    """Some rows of windows (of the first spatial axis) of some images."""
+
+    images: slice
+    rows: slice
+
+    def cut(self, count: int) -> list[WindowBlock]:
+        """At least so many blocks, of whole images or of some rows of one image."""
+        images, rows = self.images.stop - self.images.start, self.rows.stop - self.rows.start
+        image_parts = even_parts(images, min(images, count), self.images.start)
+        row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))
+        return [WindowBlock(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
+
+    def flat(self, shape: Sequence[int]) -> slice:
+        """The same windows of an output `[batch, outputs..., channels]` as rows of a matrix; of one image, or whole ones."""
+        row = prod(shape[2:-1])
+        image = shape[1] * row
+        return slice(self.images.start * image + self.rows.start * row, (self.images.stop - 1) * image + self.rows.stop * row)
+
+
+def whole(windows: Sequence[SpatialWindow], images: int) -> WindowBlock:
+    """All windows of so many images."""
+    return WindowBlock(slice(0, images), slice(0, windows[0].outputs))
+
+
+def rows_of(windows: Sequence[SpatialWindow], rows: slice) -> tuple[SpatialWindow, ...]:
+    """The windows of some rows (of the first spatial axis) alone, as if these were all."""
+    return (windows[0]._replace(outputs=rows.stop - rows.start), *windows[1:])
+
+
+def is_pointwise(windows: Sequence[SpatialWindow]) -> bool:
+    """Whether a patch is one cell of the input."""
+    return all(window.kernel == 1 and window.before == 0 and window.after <= 0 for window in windows)
+
+
+def strided(tensor: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+    """The cells `[batch, windows..., channels]` where windows start: all that a pointwise convolution reads."""
+    steps = (slice(0, window.extent, window.stride) for window in windows)
+    return tensor[(slice(None), *steps)]
+
+
+def patches_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock, matrix: Tensor | None = None) -> Tensor:
+    """The patches of a block `[windows, taps * channels]`; without a `matrix` to fill, in a `scratch` buffer."""
+    part = rows_of(windows, block.rows)
+    region = padded_region(tensor[block.images], windows, block.rows)
+    length = prod(window.kernel for window in windows) * tensor.shape[-1]
+    shape = (len(region), *(window.outputs for window in part), length)
+    target = scratch("patches", shape, tensor.dtype) if matrix is None else matrix.reshape(shape)
+    _copy_patches(region, part, target)
+    return target.reshape(-1, length)
+
+
+def padded_region(tensor: Tensor, windows: Sequence[SpatialWindow], rows: slice) -> Tensor:
+    """The cells `[batch, spatial..., channels]` that some rows of windows reach, with zeros for padding: a view without any."""
+    cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
+    for axis, window in enumerate(windows):
+        start, size = -window.before, window.extent
+        if axis == 0:
+            start, size = start + rows.start * window.stride, window.reach(rows.stop - rows.start)
+        first = min(max(start, 0), window.input)
+        last = max(min(start + size, window.input), first)
+        cells.append(slice(first, last))
+        inside.append(slice(max(first - start, 0), max(last - start, 0)))
+        sizes.append(size)
+    reached = tensor[tuple(cells)]
+    if reached.shape[:-1] == tuple(sizes):
+        return reached
+    region = padded_scratch((*sizes, tensor.shape[-1]), inside, tensor.dtype)
+    region[tuple(inside)] = reached
+    return region
+
+
+def _copy_patches(region: Tensor, windows: Sequence[SpatialWindow], matrix: Tensor) -> None:
+    """Copies each patch out of a padded region, in runs of cells that lie side by side in both."""
+    steps = region.strides[1:-1]
+    outputs = [window.outputs for window in windows]
+    taps = [window.kernel for window in windows]
+    tap_steps = [step * window.dilation for step, window in zip(steps, windows, strict=True)]
+    run = region.shape[-1]
+    # without dilation a row of taps lies side by side
+    if tap_steps[-1] == run * region.itemsize:
+        run *= taps.pop()
+        tap_steps.pop()
+    window_steps = [step * window.stride for step, window in zip(steps, windows, strict=True)]
+    source = as_strided(
+        region, (len(region), *outputs, *taps, run), (region.strides[0], *window_steps, *tap_steps, region.itemsize)
+    )
+    # A run is copied as one opaque element, which numpy does twice as fast as a short row of floats.
+    opaque = np.dtype((np.void, run * region.itemsize))
+    np.copyto(matrix.view(opaque).reshape(source.shape[:-1]), source.view(opaque)[..., 0])
+
+
+def add_patches(matrix: Tensor, windows: Sequence[SpatialWindow], region: Tensor) -> None:
+    """Adds each patch of `[images, outputs..., taps * channels]` to the cells of the region that it came from."""
+    *leading, last = windows
+    channels = region.shape[-1]
+    patches = matrix.reshape(*matrix.shape[:-1], *(window.kernel for window in windows), channels)
+    outputs = (slice(None),) * (1 + len(windows))
+    for taps in itertools.product(*(range(window.kernel) for window in leading)):
+        places = tuple(window.cells(tap) for tap, window in zip(taps, leading, strict=True))
+        index: tuple[Any, ...] = (*outputs, *taps)
+        _add_rows(patches[index], last, region[(slice(None), *places)])
+
+
+def _add_rows(patches: Tensor, window: SpatialWindow, cells: Tensor) -> None:
+    """Adds rows of taps `[images, outputs..., taps, channels]` to `[images, outputs..., cells, channels]`.
+
+    Neighbouring windows overlap, so every n-th window is added at once, where n is the smallest number at which they do not.
+    """
+    channels = cells.shape[-1]
+    if window.dilation == 1 and cells.strides[-2] == channels * cells.itemsize:
+        span, offsets = window.kernel, [0]
+    else:
+        span, offsets = 1, [tap * window.dilation for tap in range(window.kernel)]
+    apart = ceil(span / window.stride)
+    for tap, offset in enumerate(offsets):
+        for first in range(min(apart, window.outputs)):
+            count = len(range(first, window.outputs, apart))
+            added = patches[..., first::apart, tap : tap + span, :].reshape(*patches.shape[:-3], count, span * channels)
+            target = as_strided(
+                cells[..., offset + first * window.stride :, :],
+                (*cells.shape[:-2], count, span * channels),
+                (*cells.strides[:-2], cells.strides[-2] * window.stride * apart, cells.itemsize),
+            )
+            target += added

@@ -1,0 +1,294 @@
+"""Gradients of AvgPool and MaxPool, over two or three spatial axes, and the gradients of those: checks around `pools`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from placesim.core.dtypes import INT64
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, forwards
+from placesim.ops.kernels.nn.convolution_gradients import infer_as_input, infer_from_sizes
+from placesim.ops.kernels.nn.pooling import (
+    check_3d,
+    check_batch,
+    check_layout,
+    check_no_depth,
+    check_window_sizes,
+    infer_pool,
+    infer_sized_pool,
+    pool_2d,
+    pool_3d,
+    take_sizes,
+    window_flops,
+)
+from placesim.ops.kernels.nn.pools import PoolWindows, spread_max, spread_max_to_equals, spread_mean, take_at_max
+from placesim.ops.kernels.nn.windows import SpatialWindow, check_padding, layout_of
+from placesim.ops.kernels.precision import wide_dtype
+from placesim.ops.kernels.shapes import Dims, format_dims
+
+# --- of means -------------------------------------------------------------------------------------------------------
+
+
+def average_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """AvgPoolGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, rows, columns, channels]`.
+
+    InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling of batch or channels.
+    """
+    sizes, grads = inputs
+    check_layout(attrs, 2, "AvgPoolingGradOp")
+    check_window_sizes(attrs, 2, "strides")
+    check_batch(attrs)
+    # TensorFlow's text names the other input
+    if sizes.shape != (4,):
+        raise InvalidArgumentError("out_backprop must be 1-dimensional and 4 elements")
+    if grads.ndim != 4:
+        raise InvalidArgumentError("out_backprop must be 4-dimensional")
+    shape = _size_values(sizes)
+    if prod(shape) == 0:
+        return (np.zeros(shape, grads.dtype),)
+    if attrs["ksize"][3] != 1:
+        raise UnimplementedError("Non-spatial pooling is not yet supported. Volunteers? :)")
+    pool = pool_2d(shape, attrs)
+    # TensorFlow does not compare the gradients' shape with that of the output
+    if grads.shape == pool.shape(shape):
+        return (spread_mean(grads, pool),)
+    return (_spread_mean_of_any(grads, pool, shape),)
+
+
+def _size_values(sizes: Tensor) -> tuple[int, ...]:
+    for size in sizes.tolist():
+        if size < 0:
+            raise InvalidArgumentError(f"Expected a non-negative size, got {size}")
+    return tuple(sizes.tolist())
+
+
+def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) -> Tensor:
+    """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
+    # a window's number in the gradients, not in the output, says where it lies: there may be more or fewer of them
+    output = np.zeros(prod(shape), wide_dtype(grads.dtype))
+    covered = [
+        [_covered_cells(window, index) for index in range(count)]
+        for window, count in zip(pool.windows, grads.shape[1:3], strict=True)
+    ]
+    cells = np.arange(len(grads) * prod(shape[1:3]) * grads.shape[3]).reshape(len(grads), *shape[1:3], grads.shape[3])
+    for row, rows in enumerate(covered[0]):
+        for column, columns in enumerate(covered[1]):
+            places = cells[:, rows.start : rows.stop, columns.start : columns.stop]
+            last = places.max(initial=-1)
+            if last >= output.size:
+                raise InvalidArgumentError(
+                    f"Output only has {output.size} elements but computation requested would use element with index={last}"
+                )
+            output[places] += (grads[:, row, column] / max(len(rows) * len(columns), 1))[:, None, None]
+    return output.reshape(shape).astype(grads.dtype)
+
+
+def _covered_cells(window: SpatialWindow, index: int) -> range:
+    """The cells of the input that lie in a window, which may be one too many."""
+    if index * window.stride > window.input:
+        raise InvalidArgumentError("index * stride must be less than or equal to input size")
+    start = index * window.stride - window.before
+    return range(max(start, 0), max(min(start + window.kernel, window.input), start, 0))
+
+
+def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """AvgPool3DGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, planes, ..., channels]`.
+
+    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    """
+    sizes, grads = inputs
+    check_3d(attrs, "AvgPooling3dGradOp")
+    if sizes.shape != (5,):
+        raise InvalidArgumentError("tensor_in must be 1-dimensional and 5 elements")
+    if grads.ndim != 5:
+        raise InvalidArgumentError("out_backprop must be 5-dimensional")
+    shape = _size_values(sizes)
+    for which, axis in (("first", 0), ("last", 4)):
+        if shape[axis] != grads.shape[axis]:
+            raise InvalidArgumentError(
+                f"Expected {which} dimension of tensor_in_shape and out_backprop to match, "
+                f"got {shape[axis]} and {grads.shape[axis]}"
+            )
+    pool = pool_3d(shape, attrs)
+    expected = pool.shape(shape)
+    if grads.shape != expected:
+        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(expected)}, but got {format_dims(grads.shape)}")
+    return (spread_mean(grads, pool),)
+
+
+# --- of maxima ------------------------------------------------------------------------------------------------------
+
+
+def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input, shaped as it.
+
+    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    """
+    (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
+    _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradOp", "MaxPoolingGrad", "out_backprop"))
+    pool = pool_2d(tensor.shape, sized)
+    _check_shapes(pool, tensor.shape, output.shape, grads.shape)
+    # TensorFlow looks for the maxima again: of the output that is given only the shape counts
+    return (spread_max(tensor, grads, pool),)
+
+
+def _check_shapes(pool: PoolWindows, inputs: Sequence[int], output: Sequence[int], grads: Sequence[int]) -> None:
+    expected = pool.shape(inputs)
+    for name, shape in (("orig_output", output), ("grad", grads)):
+        if shape != expected:
+            raise InvalidArgumentError(
+                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(tuple(shape))}"
+            )
+
+
+def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient.
+
+    The gradients that are given are shaped as the input, those that are found as the output.  InvalidArgumentError and
+    UnimplementedError as of `maximum_back`.
+    """
+    (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
+    _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))
+    pool = pool_2d(tensor.shape, sized)
+    expected = pool.shape(tensor.shape)
+    if output.shape != expected:
+        raise InvalidArgumentError(
+            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
+        )
+    if grads.shape != tensor.shape:
+        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(tensor.shape)}, but got {format_dims(grads.shape)}")
+    return (take_at_max(tensor, output, grads, pool),)
+
+
+def _check_gradient(
+    tensor: Tensor, output: Tensor, grads: Tensor, attrs: Attrs, sized: Attrs, names: tuple[str, str, str]
+) -> None:
+    """The attrs, then the ranks of the inputs; sizes that are inputs come last."""
+    kernel, op, grads_name = names
+    check_layout(attrs, 2, kernel)
+    if sized is attrs:
+        _check_gradient_sizes(sized, op)
+        check_padding(attrs, layout_of("NHWC"))
+    for name, given in (("tensor_in", tensor), ("tensor_out", output), (grads_name, grads)):
+        if given.ndim != 4:
+            raise InvalidArgumentError(f"{name} must be 4-dimensional")
+    if sized is not attrs:
+        _check_gradient_sizes(sized, "MaxPoolingGrad")
+
+
+def _check_gradient_sizes(sized: Attrs, op: str) -> None:
+    check_window_sizes(sized, 2, "strides")
+    check_batch(sized)
+    check_no_depth(sized, f"{op} is not yet supported on the depth dimension.")
+
+
+def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> Sequence[Tensor]:
+    """MaxPool3DGrad, MaxPool3DGradGrad: (input, output, gradients) -> gradients of the input, or of the output's gradient.
+
+    The gradients are shaped as the output and give one shaped as the input, or the reverse.  InvalidArgumentError for attrs or
+    shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    """
+    tensor, output, grads = inputs
+    check_3d(attrs, "MaxPooling3dGradGradOp" if is_second else "MaxPooling3dGradOp")
+    names = ("tensor_in", "tensor_out", "out_grad_backprop" if is_second else "out_backprop")
+    for name, given in zip(names, inputs, strict=True):
+        if given.ndim != 5:
+            raise InvalidArgumentError(f"{name} must be 5-dimensional")
+    pool = pool_3d(tensor.shape, attrs)
+    expected = pool.shape(tensor.shape)
+    if output.shape != expected:
+        raise InvalidArgumentError(
+            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
+        )
+    wanted = tensor.shape if is_second else expected
+    if grads.shape != wanted:
+        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(wanted)}, but got {format_dims(grads.shape)}")
+    return ((take_at_max if is_second else spread_max_to_equals)(tensor, output, grads, pool),)
+
+
+def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """MaxPoolGradWithArgmax: (input, gradients of the output, where the maxima lie) -> gradients of the input, shaped as it.
+
+    InvalidArgumentError for attrs or shapes that do not fit, and for a place outside of the input; UnimplementedError for
+    pooling of the batch.
+    """
+    tensor, grads, places = inputs
+    check_window_sizes(attrs, 2)
+    check_batch(attrs)
+    expected = pool_2d(tensor.shape, attrs).shape(tensor.shape)
+    for name, given in (("grad", grads), ("argmax", places)):
+        if given.shape != expected:
+            raise InvalidArgumentError(
+                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(given.shape)}"
+            )
+    flat = places.astype(np.int64)
+    if not attrs["include_batch_in_index"]:
+        flat = flat + np.arange(len(tensor)).reshape(-1, 1, 1, 1) * prod(tensor.shape[1:])
+    if flat.size and (flat.min() < 0 or flat.max() >= tensor.size):
+        # TensorFlow prints the smallest place also where it is the largest that is wrong
+        raise InvalidArgumentError(f"Invalid input_backprop_index: {flat.min()}, {tensor.size}")
+    output = np.zeros(tensor.size, tensor.dtype)
+    np.add.at(output, flat.reshape(-1), grads.reshape(-1))
+    return (output.reshape(tensor.shape),)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, index: int) -> int:
+    """One operation for each gradient and each cell of a window."""
+    return elements(inputs[index]) * prod(attrs.get("ksize", ()))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def max_pool_gradient_memory(memory: KernelMemory) -> None:
+    """A CPU does the forward pass again, over its own result where it may, to learn where each maximum came from."""
+    if memory.is_on_gpu:
+        return
+    memory.forward_temporary(1)
+    memory.temporary_like(memory.inputs[1], INT64)
+    memory.forward(0, 0)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
+    """The row of a gradient that is shaped as one of its inputs."""
+    infer = partial(infer_as_input, index=index, rank=rank)
+    return Kernel(compute, infer, partial(gradient_flops, index=grads), memory=memory)
+
+
+def _build_sized_by(compute: Compute, rank: int) -> Kernel:
+    """The row of a gradient whose shape is the value of its first input."""
+    return Kernel(compute, partial(infer_from_sizes, index=0, rank=rank), partial(gradient_flops, index=1))
+
+
+TABLE: Table = {
+    "AvgPoolGrad": _build_sized_by(average_back, 4),
+    "AvgPool3DGrad": _build_sized_by(average_back_3d, 5),
+    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1, memory=forwards(0)),
+    "MaxPoolGradGrad": Kernel(
+        maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops, memory=forwards(2)
+    ),
+    "MaxPoolGradGradV2": Kernel(
+        maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops, memory=forwards(2)
+    ),
+    "MaxPool3DGrad": _build_shaped_as(partial(maximum_back_3d, is_second=False), 0, 5),
+    "MaxPool3DGradGrad": Kernel(
+        partial(maximum_back_3d, is_second=True),
+        partial(infer_pool, op="MaxPool", spatial=3, is_second=True),
+        window_flops,
+        memory=forwards(2),
+    ),
+}

@@ -1,0 +1,270 @@
+"""Sliding windows: from sizes, strides, dilations and a padding to how many windows there are and where they lie.
+
+The kernels' side raises InvalidArgumentError, the shape functions' side ShapeError, both in TensorFlow's words.
+SAME puts the smaller half of an odd padding first (top, left).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.shapes import Dims, ShapeError, add_dims, divide_dim, format_dims, multiply_dims, subtract_dims
+
+UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
+
+
+class TensorLayout(NamedTuple):
+    """Where a tensor of `rank` axes has its channels and its spatial axes; `vector`: the size of an innermost channel axis."""
+
+    rank: int
+    channel: int
+    spatial: tuple[int, ...]
+    vector: int = 1
+
+    def pick(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The spatial entries of an attr or a shape that has one entry for each axis."""
+        return tuple(values[axis] for axis in self.spatial)
+
+
+def layout_of(data_format: str, spatial: int = 2) -> TensorLayout:
+    """The layout that a `data_format` attr names, with so many spatial axes; channels last for a name that is not known."""
+    axes = tuple(range(spatial))
+    # of bytes: channels in fours, each four an innermost vector
+    if data_format == "NCHW_VECT_C":
+        return TensorLayout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
+    if data_format in ("NCHW", "NCDHW", "CHANNELS_FIRST"):
+        return TensorLayout(spatial + 2, 1, tuple(axis + 2 for axis in axes))
+    return TensorLayout(spatial + 2, spatial + 1, tuple(axis + 1 for axis in axes))
+
+
+class SpatialWindow(NamedTuple):
+    """The windows along one spatial axis: `outputs` of them, over `input` cells with `before` and `after` cells of padding.
+
+    `after` counts only what the last window needs, and may be negative where no window reaches the end of the input.
+    """
+
+    input: int
+    kernel: int
+    stride: int
+    dilation: int
+    outputs: int
+    before: int
+
+    @property
+    def extent(self) -> int:
+        """The cells from the start of the first window to the end of the last."""
+        return self.reach(self.outputs)
+
+    @property
+    def after(self) -> int:
+        """The cells of padding behind the input; negative where windows leave out its last cells."""
+        return self.extent - self.before - self.input
+
+    def reach(self, outputs: int) -> int:
+        """The cells that so many neighbouring windows cover together."""
+        return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 if outputs else 0
+
+    def cells(self, tap: int) -> slice:
+        """The cells that number `tap` of every window lies on, counted from the start of the first window."""
+        first = tap * self.dilation
+        return slice(first, first + (self.outputs - 1) * self.stride + 1, self.stride)
+
+    def covered(self, tap: int) -> slice:
+        """The windows whose cell number `tap` lies on the input, not on padding."""
+        offset = tap * self.dilation - self.before
+        first = max(0, -(offset // self.stride))
+        last = min(self.outputs, (self.input - 1 - offset) // self.stride + 1)
+        return slice(first, max(first, last))
+
+    def inputs(self, tap: int) -> slice:
+        """The cells of the input on which number `tap` of the covered windows lies."""
+        covered = self.covered(tap)
+        start = covered.start * self.stride + tap * self.dilation - self.before
+        count = covered.stop - covered.start
+        return slice(start, start + (count - 1) * self.stride + 1, self.stride) if count else slice(0, 0)
+
+    def covered_taps(self) -> range:
+        """The numbers of the taps that lie on the input in any window: of a kernel much larger than the input a few."""
+        first = -(((self.outputs - 1) * self.stride - self.before) // self.dilation)
+        last = (self.before + self.input - 1) // self.dilation
+        return range(max(0, first), min(self.kernel, last + 1)) if self.outputs else range(0)
+
+    def phase(self, number: int) -> tuple[slice, slice]:
+        """(the cells of the input whose place with padding is `number` modulo the stride, their rank among all such)."""
+        first = (number - self.before) % self.stride
+        cells = slice(first, min(self.input, self.extent - self.before), self.stride)
+        start = (first + self.before) // self.stride
+        return cells, slice(start, start + len(range(first, cells.stop, self.stride)))
+
+
+def tap_slices(windows: Sequence[SpatialWindow]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """For each tap in order: (the windows where it lies on the input, the cells where it lies), without batch and channels."""
+    for taps in itertools.product(*(range(window.kernel) for window in windows)):
+        pairs = list(zip(windows, taps, strict=True))
+        yield tuple(window.covered(tap) for window, tap in pairs), tuple(window.inputs(tap) for window, tap in pairs)
+
+
+def covered_tap_slices(
+    windows: Sequence[SpatialWindow],
+) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
+    """The same with each tap's number before it, without taps that lie on the input nowhere."""
+    for taps in itertools.product(*(window.covered_taps() for window in windows)):
+        number = 0
+        for window, tap in zip(windows, taps, strict=True):
+            number = number * window.kernel + tap
+        pairs = list(zip(windows, taps, strict=True))
+        yield number, tuple(window.covered(tap) for window, tap in pairs), tuple(window.inputs(tap) for window, tap in pairs)
+
+
+def window_of(
+    input_size: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)
+) -> SpatialWindow:
+    """The windows along one axis.
+
+    InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or more.
+    """
+    if stride <= 0:
+        raise InvalidArgumentError(f"Stride must be > 0, but got {stride}")
+    if dilation < 1:
+        raise InvalidArgumentError(f"Dilation rate must be >= 1, but got {dilation}")
+    effective = (kernel - 1) * dilation + 1
+    if padding == "SAME":
+        outputs = (input_size + stride - 1) // stride
+        before = max((outputs - 1) * stride + effective - input_size, 0) // 2
+    else:
+        before, after = explicit if padding == "EXPLICIT" else (0, 0)
+        outputs = _truncated(input_size + before + after - effective + stride, stride)
+    if outputs < 0:
+        raise InvalidArgumentError(
+            f"Computed output size would be negative: {outputs} [input_size: {input_size}, "
+            f"effective_filter_size: {effective}, stride: {stride}]"
+        )
+    return SpatialWindow(input_size, kernel, stride, dilation, outputs, before)
+
+
+def _truncated(value: int, divisor: int) -> int:
+    """Division as C does it: towards zero, so that a window a little too large gives none instead of an error."""
+    return -(-value // divisor) if value < 0 else value // divisor
+
+
+def windows_of(
+    sizes: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: str,
+    explicit: Sequence[tuple[int, int]] = (),
+) -> tuple[SpatialWindow, ...]:
+    """The windows along every spatial axis, from the shape's, the filter's and the attrs' entries; raises as `window_of`."""
+    pairs = explicit or [(0, 0)] * len(sizes)
+    rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
+    return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)
+
+
+def explicit_pairs(attrs: Attrs, layout: TensorLayout) -> tuple[tuple[int, int], ...]:
+    """(before, after) for each spatial axis from the `explicit_paddings` attr; nothing where the padding is another."""
+    if attrs["padding"] != "EXPLICIT":
+        return ()
+    paddings = attrs["explicit_paddings"]
+    return tuple((paddings[2 * axis], paddings[2 * axis + 1]) for axis in layout.spatial)
+
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+
+def check_entries(values: Sequence[int], field: str, axes: int) -> None:
+    """InvalidArgumentError unless an attr of windows has an entry for each axis; messages do not all use the attr's name."""
+    if len(values) != axes:
+        raise InvalidArgumentError(f"Sliding window {field} field must specify {axes} dimensions")
+
+
+def check_image(tensor: Tensor) -> None:
+    """InvalidArgumentError unless the tensor is `[batch, rows, columns, channels]`, or has these axes in another order."""
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+
+
+def check_filter(filters: Tensor, rank: int, depth: int) -> None:
+    """InvalidArgumentError unless the filter is `[taps, taps, depth, ...]`, of this rank."""
+    if filters.ndim != rank:
+        raise InvalidArgumentError(f"filter must be {rank}-dimensional: {format_dims(filters.shape)}")
+    if depth != filters.shape[2]:
+        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+
+
+def check_padding(attrs: Attrs, layout: TensorLayout) -> None:
+    """InvalidArgumentError where the attrs `padding` and `explicit_paddings` make no sense."""
+    problem = _padding_problem(attrs, layout)
+    if problem:
+        raise InvalidArgumentError(problem)
+
+
+def _padding_problem(attrs: Attrs, layout: TensorLayout) -> str | None:
+    # not every op has the second attr
+    paddings: Sequence[int] = attrs.get("explicit_paddings", ())
+    if attrs["padding"] != "EXPLICIT":
+        return "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT" if paddings else None
+    axes = len(layout.spatial) + 2
+    if len(paddings) != 2 * axes:
+        return f"explicit_paddings attribute must contain {2 * axes} values, but got: {len(paddings)}"
+    if any(padding < 0 for padding in paddings):
+        return "All elements of explicit_paddings must be nonnegative"
+    if any(paddings[2 * axis + side] for axis in (0, layout.channel) for side in (0, 1)):
+        return "Nonzero explicit padding in the batch or depth dimensions is not supported"
+    return None
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
+    """ShapeError where the padding attrs make no sense."""
+    problem = _padding_problem(attrs, layout)
+    if problem:
+        raise ShapeError(problem)
+
+
+def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
+    """The number of windows along an axis of which the size or the kernel may be unknown (-1).
+
+    ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
+    """
+    if stride <= 0:
+        raise ShapeError(f"Stride must be > 0, but got {stride}")
+    if dilation < 1:
+        raise ShapeError(f"Dilation rate must be >= 1, but got {dilation}")
+    # SAME counts by the stride alone, whatever the window
+    if padding == "SAME":
+        return divide_dim(add_dims(dim, stride - 1), stride, evenly=False)
+    padded = add_dims(dim, sum(explicit)) if padding == "EXPLICIT" else dim
+    effective = kernel
+    if dilation > 1:
+        effective = add_dims(multiply_dims(subtract_dims(kernel, 1), dilation), 1)
+    return divide_dim(add_dims(subtract_dims(padded, effective), stride), stride, evenly=False)
+
+
+def static_windows(
+    dims: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    attrs: Attrs,
+    layout: TensorLayout,
+) -> tuple[int, ...]:
+    """The number of windows along every spatial axis, with the attrs' padding; ShapeError as `static_outputs`."""
+    pairs = explicit_pairs(attrs, layout) or [(0, 0)] * len(dims)
+    rows = zip(dims, kernels, strides, dilations, pairs, strict=True)
+    return tuple(static_outputs(dim, kernel, stride, rate, attrs["padding"], pair) for dim, kernel, stride, rate, pair in rows)
+
+
+def arrange(batch: int, spatial: Sequence[int], channels: int, layout: TensorLayout) -> Dims:
+    """A static shape in the layout's order of axes; `channels` counts those of an innermost vector axis too."""
+    if layout.channel == 1:
+        inner = (layout.vector,) if layout.vector > 1 else ()
+        return (batch, channels if channels < 0 else channels // layout.vector, *spatial, *inner)
+    return (batch, *spatial, channels)

@@ -1,0 +1,259 @@
+"""Convolutions of 3 by 3 and 5 by 5 taps at stride 1 in tiles: half the multiplications, or fewer.
+
+Winograd's algorithm for small filters (Lavin and Gray 2015): tiles of the input, which overlap, and the filter are transformed,
+multiplied element by element and summed over the channels (a product of matrices for each element), and the sums transformed to
+tiles of outputs.  The usual points of interpolation beyond 0, 1, -1 and infinity (2, 1/2) round ten times as much as plain sums
+do; the complex ones in their place cost a multiplication more and round to a few times it.  Along an axis, 2 outputs of 3 taps
+take 4 multiplications, 4 of them 7, and 4 outputs of 5 taps 11 in the place of 20.  The gradient of the filter is the same
+algorithm backwards.
+
+Tensors are `[batch, rows, columns, channels]`, float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import ceil, prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
+from placesim.ops.kernels.blocks.scratch_buffers import scratch
+from placesim.ops.kernels.blocks.work_parts import parts, shares
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.linalg.products import product
+from placesim.ops.kernels.nn.patches import WindowBlock, padded_region
+from placesim.ops.kernels.nn.windows import SpatialWindow
+from placesim.ops.process.intra_op_threads import spread
+
+TILES = (2, 4)
+"""Rows and columns of outputs in a tile."""
+TAPS = (3, 5)
+"""Rows and columns of a filter."""
+LEAST_OUTPUTS = 1 << 10
+"""Rows times columns of all images: with fewer, the transformed filter is more to read and write than the products save."""
+LEAST_CHANNELS = 32
+"""With fewer, of inputs or outputs, the transforms of tiles are."""
+BLOCK_BYTES = 1 << 23
+"""Of a block's transformed tiles and their sums."""
+SHARED_BYTES = 1 << 26
+"""Of the transformed tiles of inputs and gradients that are there at the same time, for the gradient of a filter."""
+
+
+class Transforms(NamedTuple):
+    """Along one axis, as matrices: from cells, from taps, and to the outputs of a tile, by way of the factors multiplied."""
+
+    of_input: Tensor
+    of_filter: Tensor
+    of_output: Tensor
+
+    @property
+    def tile(self) -> int:
+        """Outputs of a tile."""
+        return len(self.of_output)
+
+    @property
+    def factors(self) -> int:
+        """How many multiplications a tile takes."""
+        return len(self.of_input)
+
+
+def _residues(count: int, cells: int) -> Tensor:
+    """What a polynomial of so many coefficients leaves by each modulus, `[factors, count]`; see `transforms`."""
+    ones = np.eye(count)
+    real, imaginary = np.resize((1, 0, -1, 0), count), np.resize((0, 1, 0, -1), count)
+    rows = [np.ones(count), np.resize((1, -1), count), ones[0], ones[-1]]
+    if cells > 4:
+        rows += [real, imaginary, real + imaginary]
+    if cells > 6:
+        rows += [ones[1], ones[0] + ones[1], ones[-2], ones[-1] + ones[-2]]
+    return np.array(rows)
+
+
+@cache
+def transforms(tile: int, taps: int) -> Transforms:
+    """Those of tiles of so many outputs of filters of so many taps; `tile + taps` is 5, 7 or 9.
+
+    The product of two polynomials follows from its residues modulo x - 1, x + 1, x and 1/x (the last coefficient); for larger
+    ones also modulo x^2 + 1, and x^2 and 1/x^2 in the place of x and 1/x.  A residue of two coefficients is three products
+    (Karatsuba).  What gives the coefficients of the product, transposed, is the transform of the cells under a tile.
+    """
+    cells = tile + taps - 1
+    ours, theirs = _residues(tile, cells), _residues(taps, cells)
+    places = np.add.outer(np.arange(tile), np.arange(taps)).reshape(-1)
+    products = np.einsum("fi,fj->ijf", ours, theirs).reshape(len(places), -1)
+    back = np.linalg.lstsq(products, np.eye(cells)[places], rcond=None)[0]
+    # quarters, which are exact
+    found = (np.round(4 * back) / 4, theirs, ours.T)
+    return Transforms(*(np.ascontiguousarray(matrix, np.float32) for matrix in found))
+
+
+def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
+    """Whether this way is possible for such a convolution, and the faster one."""
+    return (
+        len(windows) == 2
+        and dtype == np.float32
+        and windows[0].kernel == windows[1].kernel
+        and windows[0].kernel in TAPS
+        and all(window.stride == window.dilation == 1 and 0 <= window.before < window.kernel for window in windows)
+        and min(depth, channels) >= LEAST_CHANNELS
+        and batch * prod(window.outputs for window in windows) >= LEAST_OUTPUTS
+    )
+
+
+def chosen_transforms(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int) -> Transforms:
+    """The ones with the fewest numbers in transformed tiles and filters, which take time as their products do."""
+    filter_size = depth * channels / (depth + channels)
+
+    def size(found: Transforms) -> float:
+        tiles = batch * prod(ceil(window.outputs / found.tile) for window in windows)
+        return found.factors**2 * (tiles + filter_size)
+
+    return min((transforms(tile, windows[0].kernel) for tile in TILES), key=size)
+
+
+def correlate_tiles(
+    tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
+) -> tuple[Tensor, bool]:
+    """(the convolution, whether it is finite): a tile with a number that is not has it in more outputs than it belongs to."""
+    depth, channels = filters.shape[-2:]
+    outputs = [window.outputs for window in windows]
+    output = np.empty((len(tensor), *outputs, channels), tensor.dtype)
+    finish = begin(output)
+    chosen = chosen_transforms(windows, len(tensor), depth, channels)
+    tile = chosen.tile
+    both_axes = np.kron(chosen.of_filter, chosen.of_filter)
+    matrices = product(both_axes, filters.reshape(both_axes.shape[1], -1)).reshape(len(both_axes), depth, channels)
+    tiled = _tiled(windows, tile)
+    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * len(both_axes))
+    finite = [False] * len(blocks)
+
+    def fill(number: int) -> None:
+        block = blocks[number]
+        tiles = _input_tiles(tensor, tiled, block, chosen)
+        sums = scratch("sums", (len(matrices), prod(tiles.shape[2:-1]), channels), tensor.dtype)
+        np.matmul(tiles.reshape(len(matrices), -1, depth), matrices, out=sums)
+        part = output[block.images, block.rows.start * tile : block.rows.stop * tile]
+        found = _outputs(sums, tiles.shape[2:-1], chosen)
+        part[...] = found[:, : part.shape[1], : part.shape[2]]
+        finite[number] = _is_finite(found)
+        if finite[number]:
+            first = block.rows.start * tile
+            finish(WindowBlock(block.images, slice(first, first + part.shape[1])).flat(output.shape))
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread(fill, range(len(blocks)))
+    return output, all(finite)
+
+
+def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, bool]:
+    """(the gradient of the filter `[taps, taps, inputs, outputs]`, whether it is finite), from input and output gradient."""
+    depth, channels = tensor.shape[-1], grads.shape[-1]
+    chosen = chosen_transforms(windows, len(tensor), depth, channels)
+    tile, factors = chosen.tile, chosen.factors**2
+    tiled = _tiled(windows, tile)
+    rows, columns = (window.outputs // tile for window in tiled)
+    sums = np.zeros((factors, depth, channels), tensor.dtype)
+    # the gradients as windows of one tile each, with zeros behind the last
+    own = [
+        SpatialWindow(window.outputs, tile, tile, 1, count, 0) for window, count in zip(windows, (rows, columns), strict=True)
+    ]
+    image_bytes = factors * rows * columns * (depth + channels) * tensor.itemsize
+
+    def fill(block: WindowBlock) -> None:
+        place = (
+            slice(None),
+            slice(None),
+            slice(block.images.start - images.start, block.images.stop - images.start),
+            block.rows,
+        )
+        _input_tiles(tensor, tiled, block, chosen, cells[place])
+        region = padded_region(grads[block.images], own, block.rows)
+        _transform(region, chosen.of_output.T, tile, columns, changes[place])
+
+    def multiply(factor: int) -> None:
+        left, right = cells.reshape(factors, -1, depth), changes.reshape(factors, -1, channels)
+        sums[factor] += left[factor].T @ right[factor]
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        for images in parts(len(tensor), image_bytes, SHARED_BYTES):
+            shape = (chosen.factors, chosen.factors, images.stop - images.start, rows, columns)
+            cells = scratch("shared cells", (*shape, depth), tensor.dtype)
+            changes = scratch("shared changes", (*shape, channels), tensor.dtype)
+            blocks = blocks_of_tiles(images.stop - images.start, tiled, tile, factors * (depth + channels), images.start)
+            spread(fill, blocks)
+            spread(multiply, range(factors))
+        both_axes = np.kron(chosen.of_filter, chosen.of_filter).T
+        found = product(np.ascontiguousarray(both_axes), sums.reshape(factors, -1))
+        is_finite = _is_finite(found)
+    return found.reshape(*(window.kernel for window in windows), depth, channels), is_finite
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Whether all elements are; numbers whose squares are not are taken for such that are not."""
+    flat = tensor.reshape(-1)
+    return bool(np.isfinite(flat.dot(flat)))
+
+
+def _tiled(windows: Sequence[SpatialWindow], tile: int) -> list[SpatialWindow]:
+    """The windows with those that fill the last tile."""
+    return [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
+
+
+def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size: int, start: int = 0) -> list[WindowBlock]:
+    """Blocks of tiles with so many floats each: where there are many, two at least for threads to share."""
+    rows, columns = (window.outputs // tile for window in tiled)
+    tiles = images * rows * columns
+    count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))
+    return WindowBlock(slice(start, start + images), slice(0, rows)).cut(shares(count))
+
+
+def _input_tiles(
+    tensor: Tensor, tiled: Sequence[SpatialWindow], block: WindowBlock, chosen: Transforms, found: Tensor | None = None
+) -> Tensor:
+    """The transformed tiles of a block, `[factors, factors, images, rows, columns, channels]`; else in a buffer."""
+    tile, columns = chosen.tile, tiled[1].outputs // chosen.tile
+    region = padded_region(tensor[block.images], tiled, slice(block.rows.start * tile, block.rows.stop * tile))
+    if found is None:
+        rows = block.rows.stop - block.rows.start
+        shape = (chosen.factors, chosen.factors, len(region), rows, columns, region.shape[-1])
+        found = scratch("tiles", shape, region.dtype)
+    _transform(region, chosen.of_input, tile, columns, found)
+    return found
+
+
+def _transform(region: Tensor, matrix: Tensor, tile: int, columns: int, found: Tensor) -> None:
+    """Fill `[factors, factors, images, rows, columns, channels]` from cells `[images, cells, cells, channels]`.
+
+    `matrix` is applied along both axes to the cells under each tile, `[factors, cells]`; the next tile starts `tile` cells on.
+    """
+    factors, cells = matrix.shape
+    images, rows, channels = found.shape[2], found.shape[3], region.shape[-1]
+    width, itemsize = region.shape[2] * channels, region.itemsize
+    first, down, *_ = region.strides
+    # a row of cells is one long row of a matrix: its cells lie side by side
+    bands = as_strided(region, (images, rows, cells, width), (first, down * tile, down, itemsize))
+    halfway = scratch("bands", (images, rows, factors, width), region.dtype)
+    np.matmul(matrix, bands, out=halfway)
+    first, down, tall, _ = halfway.strides
+    across = channels * itemsize
+    tiles = as_strided(
+        halfway, (images, rows, factors, columns, cells, channels), (first, down, tall, across * tile, across, itemsize)
+    )
+    np.matmul(matrix, tiles, out=found.transpose(2, 3, 0, 4, 1, 5))
+
+
+def _outputs(sums: Tensor, tiles: Sequence[int], chosen: Transforms) -> Tensor:
+    """Sums `[factors ** 2, tiles, channels]` -> `[images, tile * rows, tile * columns, channels]`, in a buffer."""
+    images, rows, columns = tiles
+    tile, factors, channels = chosen.tile, chosen.factors, sums.shape[-1]
+    # for each tile a product of its own, so small that BLAS does not pack it
+    halfway = scratch("halfway", (images, rows, columns, factors, tile, channels), sums.dtype)
+    by_tile = sums.reshape(factors, factors, images, rows, columns, channels)
+    np.matmul(chosen.of_output, by_tile.transpose(2, 3, 4, 1, 0, 5), out=halfway)
+    found = scratch("outputs", (images, rows, tile, columns, tile, channels), sums.dtype)
+    np.matmul(chosen.of_output, halfway.transpose(0, 1, 4, 2, 3, 5), out=found)
+    return found.reshape(images, rows * tile, columns * tile, channels)

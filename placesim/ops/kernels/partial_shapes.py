@@ -1,0 +1,73 @@
+"""Partly known shapes at run time, as tensor arrays and tensor lists keep of their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Shape
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.shapes import Dims
+
+
+def show_partial(dims: Dims) -> str:
+    """`[?,3]`; `<unknown>` where the rank is unknown."""
+    return str(Shape(dims))
+
+
+def is_full(dims: Dims) -> bool:
+    """Whether every dimension is known."""
+    return dims is not None and all(dim >= 0 for dim in dims)
+
+
+def is_compatible(one: Dims, two: Dims) -> bool:
+    """Whether one shape may be both."""
+    if one is None or two is None:
+        return True
+    return len(one) == len(two) and all(a == b or a < 0 or b < 0 for a, b in zip(one, two, strict=True))
+
+
+def merge_partial(one: Dims, two: Dims) -> Dims:
+    """The shape that both are; InvalidArgumentError where there is none."""
+    if one is None or two is None:
+        return two if one is None else one
+    if len(one) != len(two):
+        raise InvalidArgumentError(f"PartialTensorShape: Incompatible ranks during merge: {len(one)} vs. {len(two)}")
+    if not is_compatible(one, two):
+        raise InvalidArgumentError(
+            f"PartialTensorShape: Incompatible shapes during merge: {show_partial(one)} vs. {show_partial(two)}"
+        )
+    return tuple(b if a < 0 else a for a, b in zip(one, two, strict=True))
+
+
+def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
+    """The shape that `dims` and all the tensors have; None among these is no tensor.
+
+    InvalidArgumentError where there is none.
+    """
+    for tensor in tensors:
+        if tensor is not None:
+            dims = merge_partial(dims, np.shape(tensor))
+    return dims
+
+
+def partial_shape_of(tensor: Tensor) -> Dims:
+    """The shape that a tensor spells: `[rank]` of dimensions, -1 for unknown ones, or the scalar -1 for unknown rank.
+
+    InvalidArgumentError for another scalar, a rank above 1, and a dimension below -1.
+    """
+    tensor = np.asarray(tensor)
+    if not tensor.ndim:
+        # the only shape that a scalar spells
+        if int(tensor) == -1:
+            return None
+        raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")
+    if tensor.ndim > 1:
+        raise InvalidArgumentError(f"Shape must be at most rank 1 but is rank {tensor.ndim}")
+    dims = tuple(map(int, tensor))
+    for dim in dims:
+        if dim < -1:
+            raise InvalidArgumentError(f"Dimension {dim} must be >= -1")
+    return dims

@@ -1,0 +1,66 @@
+"""Narrow floats: functions of half and bfloat16 tensors are computed in float32 and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.kernels.kernel import Tensor
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether the type is half or bfloat16 (which numpy knows as a void type)."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether the type is a real float, bfloat16 included."""
+    return dtype.kind in "fV"
+
+
+def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that sums of this type are kept in: float32 for half and bfloat16, else the type itself."""
+    return np.dtype(np.float32) if is_narrow(dtype) else dtype
+
+
+def packet_size(dtype: np.dtype[Any]) -> int:
+    """How many floats of a type Eigen takes at once with AVX: 32 bytes, but no more than 8."""
+    return min(32 // dtype.itemsize, 8)
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """The lowest finite value of a real type, as a scalar of that type."""
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).min)
+    return dtype.type(False) if dtype.kind == "b" else dtype.type(_finite_limits(dtype).min)
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    """The highest finite value of a real type, as a scalar of that type."""
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).max)
+    return dtype.type(True) if dtype.kind == "b" else dtype.type(_finite_limits(dtype).max)
+
+
+def _finite_limits(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+def widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, any shapes, with half and bfloat16 inputs as float32 and its result rounded back to their type."""
+
+    @wraps(function)
+    def compute(*inputs: Tensor) -> Any:
+        dtype = inputs[0].dtype
+        if not is_narrow(dtype):
+            return function(*inputs)
+        return function(*(x.astype(np.float32) for x in inputs)).astype(dtype)
+
+    return compute

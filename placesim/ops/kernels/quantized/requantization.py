@@ -1,0 +1,121 @@
+"""Quantized integers brought to another range: one that is given, or the one that they really use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.core.dtypes import QINT32, QUINT8, DataType
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.quantized.ranges import dequantize, dequantize_in_floats, limits_of, quantize_in_floats, read_bound
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+
+_Range = tuple[np.float32, np.float32]
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(steps, low, high, new low, new high) -> steps of the new range, shaped as those that are given, and that range.
+
+    InvalidArgumentError for an end that is no scalar, a new range that begins above zero, or one whose ends are out of order.
+    """
+    value, *bounds = inputs
+    names = ("input_min", "input_max", "requested_output_min", "requested_output_max")
+    low, high, new_low, new_high = map(read_bound, bounds, names)
+    # asked so that NaN is refused too
+    if not new_low <= 0:
+        raise InvalidArgumentError(f"requested_output_min must be <= 0, but got {new_low:g}")
+    if not new_high >= new_low:
+        raise InvalidArgumentError(
+            f"requested_output_max must be >= requested_output_min, but got {new_high:g} and {new_low:g}"
+        )
+    output = _change_range(value, (low, high), (new_low, new_high), attrs["Tinput"], attrs["out_type"])
+    return output, np.asarray(new_low), np.asarray(new_high)
+
+
+def _change_range(value: Tensor, old: _Range, new: _Range, source: DataType, target: DataType) -> Tensor:
+    # TensorFlow has a faster way for this pair, with other roundings
+    if source is QINT32 and target is QUINT8:
+        return _change_range_in_fixed_point(value, old, new)
+    return quantize_in_floats(dequantize_in_floats(value, *old, source), *new, target)
+
+
+def _change_range_in_fixed_point(value: Tensor, old: _Range, new: _Range) -> Tensor:
+    """32 bits to 8 with 16 binary digits behind the point."""
+    one = 1 << 16
+    size, new_size = old[1] - old[0], new[1] - new[0]
+    if new_size == 0:
+        return np.zeros(value.shape, np.uint8)
+    scale = _as_int64(255.0 * one * np.float64(size) / np.float64(new_size))
+    middle = np.float32(np.float64(old[0] + old[1]) / 2.0)
+    shift = _as_int64(np.float64(middle * np.float32(255.0 / np.float64(new_size)) * np.float32(one)))
+    start = _as_int64(one * (np.float64(new[0]) * 255.0) / np.float64(new_size))
+    fixed = (value.astype(np.int64) * scale >> 32) + (shift - start + np.int64(one // 2))
+    clamped: Tensor = np.clip(fixed >> 16, 0, 255)
+    return clamped.astype(np.uint8)
+
+
+def _as_int64(value: np.float64) -> np.int64:
+    """As a processor rounds to an integer: what is none, or has no place in 64 bits, becomes the least one."""
+    return np.int64(value) if abs(value) < 2.0**63 else np.int64(-(2**63))
+
+
+def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(steps, low, high) -> the ends, scalars, of the range that the steps really use; the lower is at most zero.
+
+    InvalidArgumentError for an end without elements; of several the first counts.
+    """
+    value, low, high = inputs
+    if low.size == 0:
+        raise InvalidArgumentError("Input min must not be empty.")
+    if high.size == 0:
+        raise InvalidArgumentError("Input max must not be empty.")
+    used = _used_range(value, low.reshape(-1)[0], high.reshape(-1)[0], attrs["Tinput"])
+    return np.asarray(used[0]), np.asarray(used[1])
+
+
+def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(steps, low, high) -> the steps in the range that they really use, in a smaller type, and that range's ends.
+
+    InvalidArgumentError for an end that is no scalar.
+    """
+    value, low, high = inputs
+    old = read_bound(low, "input_min"), read_bound(high, "input_max")
+    used = _used_range(value, *old, attrs["Tinput"])
+    output = _change_range(value, old, used, attrs["Tinput"], attrs["out_type"])
+    return output, np.asarray(used[0]), np.asarray(used[1])
+
+
+def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> _Range:
+    lowest, highest = limits_of(dtype)
+    # no steps at all leave the limits crossed, and so a range from its upper to its lower end
+    ends = np.array([value.min(initial=highest), value.max(initial=lowest)])
+    first, last = dequantize(ends, low, high, dtype)
+    return min(np.float32(0), first), last
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_requantize(context: ShapeContext) -> Sequence[Dims]:
+    for dims in context.shapes[1:]:
+        with_rank(dims, 0)
+    return context.shapes[0], (), ()
+
+
+def _infer_find_range(context: ShapeContext) -> Sequence[Dims]:
+    for dims in context.shapes[1:]:
+        with_rank(dims, 0)
+    return (), ()
+
+
+TABLE: Table = {
+    "QuantizeDownAndShrinkRange": Kernel(shrink_range, _infer_requantize, one_per_output),
+    "RequantizationRange": Kernel(find_range, _infer_find_range),
+    "Requantize": Kernel(requantize, _infer_requantize, one_per_output),
+}

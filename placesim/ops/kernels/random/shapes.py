@@ -1,0 +1,157 @@
+"""What random ops ask of their inputs, when they run and before: the requested shape, seeds, keys and bounds.
+
+Run-time checks raise InvalidArgumentError, shape functions ShapeError, each in TensorFlow's words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.philox import Philox, scrambled_philox
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import (
+    ShapeContext,
+    ShapeError,
+    ShapeFunction,
+    concatenate,
+    format_dims,
+    vector_shape_value,
+    with_rank,
+    with_value,
+)
+
+PHILOX, THREEFRY, AUTOMATIC = 1, 2, 3
+"""The numbers of TensorFlow's generator algorithms."""
+KEY_SIZE, COUNTER_SIZE = 1, 2
+MAX_INT64 = (1 << 63) - 1
+
+
+# --- run time -------------------------------------------------------------------------------------------------------
+
+
+def requested_shape(tensor: Tensor) -> tuple[int, ...]:
+    """The shape that an integer vector `[rank]` asks for.
+
+    InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
+    """
+    if np.ndim(tensor) != 1 or np.asarray(tensor).dtype.kind not in "iu":
+        raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape {shape_text(tensor)}")
+    count = 1
+    for dim in tensor.tolist():
+        if dim < 0:
+            raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+        # the product so far is told as well, which `shape_of_vector` of other ops does not do
+        if count * dim > MAX_INT64:
+            raise InvalidArgumentError(f"Encountered overflow when multiplying {count} with {dim}, result: -1")
+        count *= dim
+    return tuple(tensor.tolist())
+
+
+def check_shape_vector(tensor: Tensor) -> None:
+    """InvalidArgumentError where a requested shape is no vector, in the words of the samplers that look at it first."""
+    if np.ndim(tensor) != 1:
+        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
+
+
+def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
+    """A requested shape without its parameters' shape; InvalidArgumentError where it does not end with that."""
+    before = len(shape) - len(tail)
+    if before < 0 or shape[before:] != tail:
+        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
+    return shape[:before]
+
+
+def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
+    """The two scalars `minval` and `maxval`; InvalidArgumentError for others, and unless the first is less."""
+    for name, bound in (("minval", low), ("maxval", high)):
+        if np.ndim(bound):
+            raise InvalidArgumentError(f"{name} must be 0-D, got shape {shape_text(bound)}")
+    if low >= high:
+        raise InvalidArgumentError(f"Need minval < maxval, got {low} >= {high}")
+    return int(low), int(high)
+
+
+def check_seed_pair(seed: Tensor) -> None:
+    """InvalidArgumentError unless the seed is `[2]`: stateless ops take two."""
+    if np.shape(seed) != (2,):
+        raise InvalidArgumentError(f"seed must have shape [2], not {shape_text(seed)}")
+
+
+def philox_of_seeds(seed: Tensor) -> Philox:
+    """The generator of a seed pair `[2]`; InvalidArgumentError for unsigned seeds, which the op declares but does not take."""
+    if seed.dtype not in (np.int32, np.int64):
+        raise InvalidArgumentError(f"Invalid seed type: {seed.dtype}")
+    return scrambled_philox(int(seed[0]), int(seed[1]))
+
+
+def algorithm_of(tensor: Tensor, index: int) -> int:
+    """The scalar that names an algorithm, input `index` of its op; InvalidArgumentError for another shape."""
+    if np.ndim(tensor):
+        raise InvalidArgumentError(f"input {index} (0-based) must have shape [], not {shape_text(tensor)}")
+    return int(tensor)
+
+
+def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
+    """The algorithm of a key `[1]` and a counter, inputs 1 to 3 of their op; InvalidArgumentError for other shapes."""
+    number = algorithm_of(algorithm, 3)
+    number = PHILOX if number == AUTOMATIC else number
+    if np.shape(key) != (KEY_SIZE,):
+        raise InvalidArgumentError(
+            f"key must have shape [{KEY_SIZE}], not {shape_text(key)}. (Note that batched keys are not supported yet.)"
+        )
+    # TensorFlow passes the algorithm's number where the least length of the counter is meant
+    if np.ndim(counter) != 1 or len(counter) < number:
+        raise InvalidArgumentError(
+            f"counter must be a vector with length at least {number}; got shape: {shape_text(counter)}. "
+            "(Note that batched counters are not supported yet.)"
+        )
+    return number
+
+
+def check_philox(algorithm: int) -> None:
+    """InvalidArgumentError for another algorithm: the CPU has no other generator."""
+    if algorithm != PHILOX:
+        raise InvalidArgumentError(f"Unsupported algorithm id: {algorithm}")
+
+
+def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
+    """The generator of a uint64 key `[1]` and counter `[2]`, the lower half first."""
+    # a counter of one word is the lower half
+    low, high = (*counter.tolist()[:2], 0)[:2]
+    return Philox(int(key[0]), high << 64 | low)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def build_infer_spelled(index: int) -> ShapeFunction:
+    """The shape function of one output, of the shape that an input spells."""
+    return lambda context: (vector_shape_value(context, index),)
+
+
+def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
+    """The shape function of one output: the shape that one input spells, followed by the shape of another."""
+    return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
+
+
+def check_seed_dims(context: ShapeContext, index: int = 1) -> None:
+    """ShapeError where an input is not a vector of two numbers."""
+    (size,) = with_rank(context.shapes[index], 1)
+    with_value(size, 2)
+
+
+def check_key_dims(context: ShapeContext) -> None:
+    """ShapeError unless inputs 1 to 3 are a key `[1]`, a counter vector and a scalar algorithm."""
+    (size,) = with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    with_rank(context.shapes[3], 0)
+    with_value(size, KEY_SIZE)
+
+
+def check_bounds_dims(context: ShapeContext, index: int) -> None:
+    """ShapeError unless inputs `index` and `index + 1` are scalars, `minval` and `maxval`."""
+    for name, dims in zip(("minval", "maxval"), context.shapes[index : index + 2], strict=True):
+        if dims:
+            raise ShapeError(f"{name} must be a scalar; got a tensor of shape {format_dims(dims)}")

@@ -1,0 +1,65 @@
+"""Points of the Sobol sequence: evenly spread, not random.
+
+Source: Joe and Kuo, "Constructing Sobol sequences with better two-dimensional projections" (2008), whose table scipy carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+
+BITS = 31
+MAX_DIMS = 21201
+"""The dimensions of the published table."""
+MAX_INT32 = (1 << 31) - 1
+
+
+def check_sobol(dims: int, count: int, skip: int) -> None:
+    """InvalidArgumentError for a sequence that is none: no or too many dimensions, no points, or more than an int32 counts."""
+    if dims < 1:
+        raise InvalidArgumentError("dim must be at least one")
+    if dims > MAX_DIMS:
+        raise InvalidArgumentError(f"dim must be at most {MAX_DIMS}")
+    if count < 1:
+        raise InvalidArgumentError("num_results must be at least one")
+    if skip < 0:
+        raise InvalidArgumentError("skip must be non-negative")
+    if count >= MAX_INT32 - skip:
+        raise InvalidArgumentError(f"num_results+skip must be less than {MAX_INT32}")
+
+
+def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Three scalars -> points `[count, dims]` in [0, 1), from the one after the `skip`-th on; the origin is not among them.
+
+    InvalidArgumentError for inputs that are no scalars, and as of `check_sobol`.
+    """
+    from scipy.stats import qmc
+
+    for name, value in zip(("dim", "num_results", "skip"), inputs, strict=True):
+        if np.ndim(value) != 0:
+            raise InvalidArgumentError(f"{name} must be a scalar")
+    dims, count, skip = map(int, inputs)
+    check_sobol(dims, count, skip)
+    # the first point of the sequence is the origin, which TensorFlow leaves out
+    points = qmc.Sobol(dims, scramble=False, bits=BITS).fast_forward(skip + 1).random(count)
+    return (points.astype(attrs["dtype"].numpy),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:
+    for shape in context.shapes:
+        with_rank(shape, 0)
+    dims, count = (-1 if value is None else int(value) for value in map(context.value, (0, 1)))
+    return ((count, dims),)
+
+
+TABLE: Table = {"SobolSample": Kernel(sobol_sample, _infer_sobol, one_per_output)}

@@ -1,0 +1,367 @@
+"""Stateless random ops: the same seeds, or the same key and counter, always give the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
+from placesim.ops.kernels.random.distributions import (
+    Distribution,
+    full_integers,
+    normal,
+    truncated_normal,
+    uniform,
+    uniform_values,
+)
+from placesim.ops.kernels.random.numbers import (
+    check_multinomial,
+    draw_classes,
+    infer_multinomial,
+    integers_within,
+    multinomial_memory,
+    shuffle_memory,
+    shuffled_rows,
+)
+from placesim.ops.kernels.random.shapes import (
+    COUNTER_SIZE,
+    KEY_SIZE,
+    PHILOX,
+    algorithm_of_key,
+    check_bounds_dims,
+    check_key_dims,
+    check_philox,
+    check_seed_dims,
+    check_seed_pair,
+    philox_of_key,
+    philox_of_seeds,
+    requested_shape,
+)
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    scalar,
+    unchanged,
+    vector_shape_value,
+    with_rank_at_least,
+    with_rank_at_most,
+)
+
+Chooser = Callable[[Sequence[Any]], Distribution]
+"""The inputs behind shape and generator -> the distribution they ask for."""
+
+
+def _fixed(distribution: Distribution) -> Chooser:
+    return lambda parameters: distribution
+
+
+# --- seed pairs -----------------------------------------------------------------------------------------------------
+
+
+def seeded(choose: Chooser) -> Compute:
+    """The kernel `(shape, seed, parameters...)` -> the requested shape.
+
+    Seeds and parameters do not matter where that is empty. InvalidArgumentError for a shape that is none, a seed that is not
+    `[2]`, and parameters that are not allowed.
+    """
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        shape = requested_shape(inputs[0])
+        check_seed_pair(inputs[1])
+        dtype, count = attrs["dtype"], elements(shape)
+        if not count:
+            return (np.empty(shape, dtype.numpy),)
+        generator = philox_of_seeds(inputs[1])
+        return (choose(inputs[2:])(generator, count, dtype).reshape(shape),)
+
+    return compute
+
+
+def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`, and for seeds."""
+    logits, samples, seed = inputs
+    check_seed_pair(seed)
+    generator = philox_of_seeds(seed)
+    _, _, count = check_multinomial(logits, samples)
+    return (draw_classes(logits, count, generator).astype(attrs["output_dtype"].numpy),)
+
+
+# --- keys and counters ----------------------------------------------------------------------------------------------
+
+
+def keyed(choose: Chooser) -> Compute:
+    """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
+
+    InvalidArgumentError for a shape that is none, a key, counter or algorithm of another shape, an unknown algorithm, and
+    parameters that are not allowed.
+    """
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        algorithm = algorithm_of_key(*inputs[1:4])
+        shape = requested_shape(inputs[0])
+        dtype, count = attrs["dtype"], elements(shape)
+        if not count:
+            return (np.empty(shape, dtype.numpy),)
+        # an empty shape is given back before parameters are looked at, and before an algorithm is refused
+        distribution = choose(inputs[4:])
+        check_philox(algorithm)
+        return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
+
+    return compute
+
+
+def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds; InvalidArgumentError for another shape or type."""
+    check_seed_pair(inputs[0])
+    generator = philox_of_seeds(inputs[0])
+    counter = (generator.counter & MASK_64, generator.counter >> 64)
+    return np.array([generator.key], np.uint64), np.array(counter, np.uint64)
+
+
+def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The key `[1]`, the counter `[2]` and the number of the algorithm, a scalar; errors as of `key_and_counter`."""
+    return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
+
+
+def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """An int32 scalar: the number of the algorithm that the CPU prefers, which is Philox."""
+    return (np.array(PHILOX, np.int32),)
+
+
+def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The input `[rows, ...]` with its rows in random order; errors as of `keyed`."""
+    check_philox(algorithm_of_key(*inputs[1:4]))
+    value = inputs[0]
+    if np.size(value) <= 1 or len(value) <= 1:
+        return (value,)
+    return (shuffled_rows(value, philox_of_key(*inputs[1:3])),)
+
+
+def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Each number, any shape, rounded up or down, with odds by how near it is; saturates, and NaN gives 0.
+
+    InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
+    """
+    check_philox(algorithm_of_key(*inputs[1:4]))
+    value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
+    flat = value.reshape(-1)
+    # TensorFlow takes the counter's lower half for the key, and the key for the upper half of the counter
+    chances = _rounding_chances(flat, attrs, seeded_philox(int(inputs[2][0]), int(inputs[1][0])))
+    one = flat.dtype.type(1)
+    rounded = np.where(flat < 0, np.floor(flat + chances), np.floor(flat + one - chances))
+    rounded = np.where(np.floor(flat) == flat, flat, rounded).astype(np.float64)
+    result = np.where(flat >= limits.max, limits.max, np.where(flat <= limits.min, limits.min, rounded))
+    return (np.where(np.isnan(flat), 0, result).astype(limits.dtype).reshape(value.shape),)
+
+
+def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
+    """A uniform for each number, drawn as the CPU's kernel draws them.
+
+    Where the cast has vector instructions, a vector of 32 bytes takes one block, whose values it repeats; every other number
+    takes a block for itself, and only where it must be rounded.
+    """
+    source, target = attrs["Tin"], attrs["Tout"]
+    chances = np.zeros(len(flat), flat.dtype)
+    whole = len(flat) // 8 * 8 if source.size >= 4 and target.size == 4 else 0
+    if whole:
+        width = 32 // source.size
+        blocks = uniform_values(generator.take(whole // width), source)
+        chances[:whole] = np.tile(blocks, (1, width // blocks.shape[1])).reshape(-1)
+    limits, rest = np.iinfo(target.numpy), flat[whole:]
+    drawn = whole + np.flatnonzero((rest < limits.max) & (rest > limits.min) & (np.floor(rest) != rest))
+    chances[drawn] = uniform_values(generator.take(len(drawn)), source)[:, 0]
+    return chances
+
+
+# --- permutations of an index ---------------------------------------------------------------------------------------
+
+
+def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+
+    InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
+    """
+    index, seed, limit = inputs
+    count = max(np.size(index), np.size(limit), np.size(seed) // 3)
+    _check_index_shuffle(index, seed, limit, count)
+    indices, limits = (np.broadcast_to(np.reshape(part, -1), count).tolist() for part in (index, limit))
+    seeds = np.broadcast_to(np.reshape(seed, (-1, 3)), (count, 3)).tolist()
+    for one, most in zip(indices, limits, strict=True):
+        _check_index(one, most)
+    found = [_permuted(*case, attrs["rounds"]) for case in zip(indices, seeds, limits, strict=True)]
+    scalar = not np.ndim(index) and np.ndim(seed) == 1 and not np.ndim(limit)
+    return (np.array(found, np.uint64).astype(attrs["dtype"].numpy).reshape(() if scalar else (count,)),)
+
+
+def _check_index_shuffle(index: Tensor, seed: Tensor, limit: Tensor, count: int) -> None:
+    if np.shape(index) not in ((), (count,)):
+        raise InvalidArgumentError("Index bust be a scalar or vector.")
+    if np.shape(seed) not in ((3,), (count, 3)):
+        raise InvalidArgumentError(
+            f"Seed must be a vector of size [3] or a matrix of size [{count}, 3] but got {shape_text(seed)}."
+        )
+    if np.shape(limit) not in ((), (count,)):
+        raise InvalidArgumentError(f"Maxval must be a scalar or a vector of the same size as index but got {shape_text(limit)}")
+
+
+def _check_index(index: int, limit: int) -> None:
+    for name, number in (("index", index), ("max_index", limit)):
+        if number < 0:
+            raise InvalidArgumentError(f"{name} must be >= 0 but was {number}")
+    if limit < index:
+        raise InvalidArgumentError(f"max_index must be >= index, but {limit} < {index}")
+
+
+def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:
+    """Encrypt with the block cipher Simon, on blocks just wide enough, until the result is inside the range."""
+    if not limit:
+        return 0
+    index, limit = index & MASK_64, limit & MASK_64
+    # Simon wants blocks of an even number of bits, 16 at least
+    size = int(np.ceil(np.log2(float(limit))))
+    bits = min(max(size + size % 2, 16), 64) // 2
+    keys = _round_keys([word & MASK_32 for word in seed], rounds, bits)
+    index = _simon(index, keys, bits)
+    # the blocks are wider than the range: what falls outside of it is encrypted again, which stays a permutation
+    while index > limit:
+        index = _simon(index, keys, bits)
+    return index
+
+
+def _round_keys(seed: Sequence[int], rounds: int, bits: int) -> list[int]:
+    mask, constant, pattern = (1 << bits) - 1, 0xFFFFFFFC, 0x7369F885192C0EF5 & ((1 << bits) - 1)
+    keys = [word & mask for word in seed]
+    for number in range(3, rounds):
+        turned = _rotated(keys[-1], bits - 3, bits) ^ _rotated(keys[-1], bits - 4, bits)
+        keys.append((constant ^ (pattern >> (number - 3) & 1) ^ keys[number - 3] ^ turned) & mask)
+    return keys
+
+
+def _rotated(word: int, count: int, bits: int) -> int:
+    return (word << count | word >> (bits - count)) & ((1 << bits) - 1)
+
+
+def _mixed(word: int, bits: int) -> int:
+    return _rotated(word, 1, bits) & _rotated(word, 8 % bits, bits) ^ _rotated(word, 2, bits)
+
+
+def _simon(value: int, keys: Sequence[int], bits: int) -> int:
+    mask = (1 << bits) - 1
+    left, right = value >> bits & mask, value & mask
+    for first, second in zip(keys[0::2], keys[1::2], strict=False):
+        left ^= _mixed(right, bits) ^ first
+        right ^= _mixed(left, bits) ^ second
+    return left << bits | right
+
+
+def _seeded_row(distribution: Distribution) -> Kernel:
+    return Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output)
+
+
+def _keyed_row(distribution: Distribution) -> Kernel:
+    return Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
+    check_seed_dims(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds_dims(context, 2)
+    return infer_seeded(context)
+
+
+def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
+    check_seed_dims(context, 2)
+    return infer_multinomial(context)
+
+
+def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
+    check_key_dims(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds_dims(context, 4)
+    return infer_keyed(context)
+
+
+def infer_keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as input 0."""
+    check_key_dims(context)
+    return unchanged(context)
+
+
+def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
+    check_seed_dims(context, 0)
+    return (KEY_SIZE,), (COUNTER_SIZE,)
+
+
+def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
+    return *_infer_key_and_counter(context), ()
+
+
+def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
+    """A scalar of scalars, else the vector that any of the inputs spells; ShapeError for seeds that are no threes."""
+    index, seed, limit = context.shapes
+    with_rank_at_most(index, 1)
+    with_rank_at_least(seed, 1)
+    with_rank_at_most(seed, 2)
+    with_rank_at_most(limit, 1)
+    if seed is not None and seed[-1] != 3:
+        raise ShapeError(f"Seed must have shape [3] or [n, 3] but got [{', '.join(map(str, seed))}].")
+    vectors = [dims[0] for dims, rank in ((index, 1), (seed, 2), (limit, 1)) if dims is not None and len(dims) == rank]
+    if vectors:
+        return ((_common_length(index, seed, limit),),)
+    return (None if None in context.shapes else (),)
+
+
+def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
+    count = index[0] if index else -1
+    if seed is not None and len(seed) == 2:
+        if count < 0:
+            count = seed[0]
+        elif count > 1 and seed[0] > 1 and seed[0] != count:
+            raise ShapeError(
+                f"Seed has shape [{seed[0]}, 3] but must have shape [{count}, 3]. since index had shape [{count}]."
+            )
+    if limit:
+        if count < 0:
+            count = limit[0]
+        elif count > 1 and limit[0] > 1 and limit[0] != count:
+            raise ShapeError(f"Max index has shape [{limit[0]}] but must have shape [{count}].")
+    return count
+
+
+TABLE: Table = {
+    "StatelessRandomUniform": _seeded_row(uniform),
+    "StatelessRandomUniformV2": _keyed_row(uniform),
+    "StatelessRandomNormal": _seeded_row(normal),
+    "StatelessRandomNormalV2": _keyed_row(normal),
+    "StatelessTruncatedNormal": _seeded_row(truncated_normal),
+    "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),
+    "StatelessRandomUniformFullInt": _seeded_row(full_integers),
+    "StatelessRandomUniformFullIntV2": _keyed_row(full_integers),
+    "StatelessRandomUniformInt": Kernel(seeded(integers_within), _infer_seeded_integers, one_per_output),
+    "StatelessRandomUniformIntV2": Kernel(keyed(integers_within), _infer_keyed_integers, one_per_output),
+    "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output, memory=multinomial_memory),
+    "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
+    "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),
+    "StatelessRandomGetAlg": Kernel(name_algorithm, scalar),
+    "StatelessShuffle": Kernel(keyed_shuffle, infer_keyed_unchanged, memory=shuffle_memory),
+    "StochasticCastToInt": Kernel(stochastic_cast, infer_keyed_unchanged, one_per_output),
+    "RandomIndexShuffle": Kernel(index_shuffle, infer_index_shuffle),
+}

@@ -1,0 +1,246 @@
+"""Barriers: elements whose components come from different ops, given out when all components are there.
+
+Incomplete elements wait by their key; complete ones stand in a priority queue in the order in which their keys first came.
+Source: TensorFlow's `barrier_ops.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import INT32, INT64, STRING, DataType
+from placesim.core.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.named_resources import (
+    build_finder,
+    check_signature,
+    check_two_strings,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+    infer_two_strings,
+    name_resource,
+    shape_of,
+    shapes_text,
+    slices,
+    strings_of,
+    types_text,
+)
+from placesim.ops.kernels.resources.queue_attempts import UNBOUNDED, PriorityOrder, Queue, advance_all, cancel_puts, lines_of
+from placesim.ops.kernels.resources.queues import check_element, check_timeout, take_batch
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank, with_rank_at_least
+from placesim.ops.kernels.string_tensors import flat_strings, string_array
+
+RESOURCE_TYPE = "N10tensorflow7barrier7BarrierE"
+FIRST_INDEX = -(1 << 63)
+"""The priority of the first elements."""
+
+
+@dataclass(slots=True)
+class IncompleteElement:
+    """An element that is not complete: its priority, and a value for each component or None."""
+
+    index: int
+    values: list[Any]
+
+
+@dataclass(slots=True)
+class Barrier:
+    """A barrier; `ready` holds priority, key and values of each complete element."""
+
+    name: str
+    dtypes: tuple[DataType, ...]
+    shapes: tuple[Dims, ...]
+    ready: Queue
+    incomplete: dict[bytes, IncompleteElement] = field(default_factory=dict)
+    next_index: int = FIRST_INDEX
+    closed: bool = False
+    cancelled: bool = False
+
+
+find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TYPE)
+
+
+# --- making ---------------------------------------------------------------------------------------------------------
+
+
+def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The two strings `[2]` that name this node's barrier, or the one that it shares.
+
+    InvalidArgumentError for shapes that are not one for each component, a capacity, and a shared barrier of another signature.
+    """
+    dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
+    if len(shapes) != len(dtypes):
+        raise InvalidArgumentError("All of the component shapes must be specified")
+    if attrs["capacity"] != -1:
+        raise InvalidArgumentError(
+            "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce a limited capacity."
+        )
+    handle = name_resource(attrs, context, RESOURCE_TYPE)
+    barrier = context.resources.lookup_or_create(handle, lambda: _new_barrier(handle.name, dtypes, shapes))
+    for what, has, wants in (
+        ("types", types_text(barrier.dtypes), types_text(dtypes)),
+        ("shapes", shapes_text(barrier.shapes), shapes_text(shapes)),
+    ):
+        if has != wants:
+            raise InvalidArgumentError(
+                f"Shared barrier '{handle.name}' has component {what} {has} but requested component {what} were {wants}"
+            )
+    return (strings_of(handle),)
+
+
+def _new_barrier(name: str, dtypes: tuple[DataType, ...], shapes: tuple[Dims, ...]) -> Barrier:
+    types, dims = (INT64, STRING, *dtypes), ((), (), *shapes)
+    return Barrier(name, dtypes, shapes, Queue("PriorityQueue", name + "_queue", UNBOUNDED, types, dims, PriorityOrder()))
+
+
+# --- elements -------------------------------------------------------------------------------------------------------
+
+
+def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Give keys `[n]` a component, values `[n, ...]`; elements that are complete then can be taken.
+
+    InvalidArgumentError for a component that there is not or a key has already, another type, and values without elements;
+    CancelledError where the barrier is closed to the key.
+    """
+    barrier, component = find_barrier(inputs[0], context), attrs["component_index"]
+    if component >= len(barrier.dtypes):
+        raise InvalidArgumentError(f"The component ID is out of range {component} > num_components (= {len(barrier.dtypes)})")
+    dtype = barrier.dtypes[component]
+    check_signature(inputs[0], ((STRING, attrs["T"]), ()), ((STRING, dtype), ()))
+    keys = flat_strings(inputs[1])
+    if keys and not np.size(inputs[2]):
+        shape = format_dims(shape_of(inputs[2]))
+        raise InvalidArgumentError(f"Tensors with no elements are not supported {barrier.name}: received shape {shape}")
+    _check_open(barrier, len(keys))
+    had_new = False
+    for position, (key, value) in enumerate(zip(keys, slices(inputs[2], dtype), strict=True)):
+        had_new |= _insert_one(barrier, component, key, value, position)
+    # all keys that come new in one call have one priority
+    barrier.next_index += had_new
+    _close_when_complete(barrier)
+    advance_all(barrier.ready, lines_of(barrier.ready, context))
+    return ()
+
+
+def _closing_text(barrier: Barrier) -> str:
+    return f"Pending enqueues cancelled: {int(barrier.cancelled)}"
+
+
+def _check_open(barrier: Barrier, count: int) -> None:
+    if barrier.closed and (barrier.cancelled or (count and not barrier.incomplete)):
+        raise CancelledError(
+            f"Barrier {barrier.name} is closed.  {_closing_text(barrier)}.  Number of new insertions: {count}.  "
+            f"Number of incomplete keys: {len(barrier.incomplete)}."
+        )
+
+
+def _insert_one(barrier: Barrier, component: int, key: bytes, value: Any, position: int) -> bool:
+    """Give one component of one element; whether its key is new."""
+    shown = key.decode(errors="replace")
+    is_new = key not in barrier.incomplete
+    if is_new and barrier.closed:
+        raise CancelledError(
+            f"Barrier {barrier.name} is closed, but attempted to insert a brand new key: {shown}.  "
+            f"{_closing_text(barrier)}.  Insertion index: {position}.  Number of incomplete keys: {len(barrier.incomplete)}."
+        )
+    element = barrier.incomplete.setdefault(key, IncompleteElement(barrier.next_index, [None] * len(barrier.dtypes)))
+    if element.values[component] is not None:
+        raise InvalidArgumentError(f"Key {shown} already has a value for component {component} in barrier {barrier.name}")
+    element.values[component] = value
+    if all(found is not None for found in element.values):
+        del barrier.incomplete[key]
+        whole = (np.int64(element.index), string_array([key], ()), *element.values)
+        check_element(barrier.ready, whole)
+        barrier.ready.elements.put(whole)
+    return is_new
+
+
+def _close_when_complete(barrier: Barrier) -> None:
+    if barrier.closed and not barrier.incomplete:
+        barrier.ready.closed = True
+
+
+def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Priorities `[n]`, keys `[n]` and values of n complete elements; of a closed barrier fewer, where that is allowed.
+
+    InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError where the barrier is
+    closed and has too few.
+    """
+    check_timeout(attrs)
+    barrier = find_barrier(inputs[0], context)
+    if np.ndim(inputs[1]):
+        raise InvalidArgumentError("num_elements must be a scalar.")
+    outputs = (INT64, STRING)
+    check_signature(inputs[0], ((INT32,), (*outputs, *attrs["component_types"])), ((INT32,), (*outputs, *barrier.dtypes)))
+    count, allows_fewer = int(inputs[1]), attrs["allow_small_batch"]
+    if barrier.closed:
+        available = len(barrier.ready.elements)
+        count = min(count, available) if allows_fewer else count
+        # those that may still be completed count as well, but not for a small batch
+        available += 0 if allows_fewer else len(barrier.incomplete)
+        if available < max(count, 1):
+            raise OutOfRangeError(
+                f"Barrier '{barrier.name}' is closed and has insufficient elements (requested {count}, total size {available})"
+            )
+    return take_batch(barrier.ready, context, inputs, count, allows_fewer)
+
+
+# --- state ----------------------------------------------------------------------------------------------------------
+
+
+def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Let no new key in; incomplete elements may still be completed, unless they are to be dropped.
+
+    CancelledError where the barrier is closed already.
+    """
+    barrier = find_barrier(inputs[0], context)
+    if barrier.closed:
+        raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
+    # what is complete can still be taken
+    barrier.closed, barrier.cancelled = True, attrs["cancel_pending_enqueues"]
+    if barrier.cancelled:
+        barrier.incomplete.clear()
+        cancel_puts(barrier.ready, lines_of(barrier.ready, context))
+    _close_when_complete(barrier)
+    advance_all(barrier.ready, lines_of(barrier.ready, context))
+    return ()
+
+
+def tell_ready(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of complete elements."""
+    return (np.int32(len(find_barrier(inputs[0], context).ready.elements)),)
+
+
+def tell_incomplete(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of elements that are not complete."""
+    return (np.int32(len(find_barrier(inputs[0], context).incomplete)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_insert(context: ShapeContext) -> Sequence[Dims]:
+    check_two_strings(context)
+    keys, values = with_rank(context.shapes[1], 1), with_rank_at_least(context.shapes[2], 1)
+    if values is not None:
+        merge_dim(keys[0], values[0])
+    return ()
+
+
+def _infer_take(context: ShapeContext) -> Sequence[Dims]:
+    return (None,) * (2 + len(context.attrs["component_types"]))
+
+
+TABLE: Table = {
+    "Barrier": Kernel(make_barrier, infer_two_strings, needs_context=True),
+    "BarrierInsertMany": Kernel(insert, _infer_insert, needs_context=True),
+    "BarrierTakeMany": Kernel(take, _infer_take, needs_context=True, may_wait=True),
+    "BarrierClose": Kernel(close, infer_takes_two_strings, needs_context=True),
+    "BarrierReadySize": Kernel(tell_ready, infer_scalar_of_two_strings, needs_context=True),
+    "BarrierIncompleteSize": Kernel(tell_incomplete, infer_scalar_of_two_strings, needs_context=True),
+}

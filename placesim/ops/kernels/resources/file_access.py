@@ -1,0 +1,159 @@
+"""Files as kernels read and write them: whole, with the system's errors as TensorFlow's, decompressed, cut into records.
+
+Source: TensorFlow's `posix_file_system.cc`, `record_reader.cc`, `inputbuffer.cc`.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import itertools
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from placesim.core.checkpoints.crc32c import crc32c, unmask
+from placesim.core.errors import DataLossError
+from placesim.core.files.access import FileAccess
+from placesim.core.files.reader import read_file
+from placesim.core.files.writer import write_whole
+from placesim.ops.kernels.file_errors import file_error
+from placesim.ops.process.memory_limit import GrowingText, check_text
+
+DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
+"""Bytes that are decompressed, and that come of it, at a time: what a few become is not known before."""
+LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
+"""Of a record's head."""
+
+
+def file_name(name: bytes) -> str:
+    """A file's name as the system has it, whatever its bytes."""
+    return os.fsdecode(name)
+
+
+def _located(decide: Callable[[str], Path], name: str) -> Path:
+    if not name:  # the current directory to `Path`, nothing to the system
+        raise file_error(name, OSError(errno.ENOENT, ""))
+    return decide(name)
+
+
+def read_bytes(files: FileAccess, name: str) -> bytes:
+    """All bytes of a file.
+
+    Raises PermissionDeniedError where the graph may not read it, else what the system says (`file_error`: NotFoundError, ...).
+    """
+    path = _located(files.readable, name)
+    try:
+        check_text(path.stat().st_size)
+        return read_file(path)
+    except OSError as error:
+        raise file_error(name, error) from None
+
+
+def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
+    """Write a whole file; directories on the way are made.  Raises as `read_bytes`."""
+    path = _located(files.writable, name)
+    try:
+        write_whole(path, data, makes_folders=True)
+    except OSError as error:
+        raise file_error(name, error) from None
+
+
+def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
+    """Write at the end of a file, which is made where there is none.  Raises as `read_bytes`."""
+    path = _located(files.writable, name)
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise file_error(name, error) from None
+
+
+def matching_paths(files: FileAccess, pattern: str) -> list[str]:
+    """The files that fit a pattern of `*`, `?` and `[...]`, which never stand for a `/`.
+
+    Raises PermissionDeniedError where the pattern begins in, or leads to, a folder that the graph may not read.
+    """
+    start = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
+    files.readable(start if glob.has_magic(pattern) else start.parent)
+    try:
+        found = sorted(glob.glob(pattern, include_hidden=True))
+    except (OSError, ValueError):
+        return []
+    for folder in {os.path.dirname(name) for name in found}:
+        files.readable(folder)
+    return found
+
+
+def decompress(data: bytes, kind: str) -> bytes:
+    """What `GZIP` or `ZLIB` compressed; anything else is as it is.  DataLossError for bytes that are not so compressed."""
+    if kind not in ("GZIP", "ZLIB"):
+        return data
+    found, view, at = bytearray(), memoryview(data), 0
+    growing = GrowingText()
+    # streams may stand one behind the other
+    while at < len(data):
+        stream = zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "GZIP" else 0))
+        is_full = False
+        while not stream.eof and (at < len(data) or stream.unconsumed_tail or is_full):
+            given: bytes | memoryview = stream.unconsumed_tail
+            if not given and not is_full:
+                given = view[at : at + DEFLATED_BYTES]
+                at += len(given)
+            try:
+                piece = stream.decompress(given, INFLATED_BYTES)
+            except zlib.error as error:
+                raise DataLossError(f"inflate() failed with error -3: {error}") from None
+            is_full = len(piece) == INFLATED_BYTES
+            growing.add(len(piece))
+            found += piece
+        at -= len(stream.unused_data)
+    return bytes(found)
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def text_lines(data: bytes) -> list[bytes]:
+    """The lines of a text, without their ends."""
+    # every carriage return is dropped, not only those before a line's end
+    lines = data.replace(b"\r", b"").split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def fixed_records(data: bytes, header: int, size: int, footer: int, hop: int = 0) -> Iterator[bytes]:
+    """Records of `size` bytes, `hop` bytes apart (0: one behind the other), with that many bytes before and behind them all."""
+    at = header
+    while size and at + size + footer <= len(data):
+        yield data[at : at + size]
+        at += hop or size
+
+
+def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The records of a TFRecord file with their offsets; DataLossError where it is cut off or damaged.
+
+    A record is its length, that length's masked checksum, the bytes, and their masked checksum.
+    """
+    at = start
+    while at < len(data):
+        head = _checked(data, at, LENGTH_BYTES)
+        size: int = struct.unpack("<Q", head)[0]
+        begin = at + LENGTH_BYTES + CHECKSUM_BYTES
+        if begin >= len(data):
+            raise DataLossError(f"truncated record at {at}' failed with eof")
+        yield at, _checked(data, begin, size)
+        at = begin + size + CHECKSUM_BYTES
+
+
+def _checked(data: bytes, at: int, size: int) -> bytes:
+    # only the first record can tell that it is no such file
+    hint = " (Is this even a TFRecord file?)" if at == 0 else ""
+    end = at + size
+    if end + CHECKSUM_BYTES > len(data):
+        raise DataLossError(f"truncated record at {at}{hint}")
+    found = data[at:end]
+    if unmask(struct.unpack("<I", data[end : end + CHECKSUM_BYTES])[0]) != crc32c(found):
+        raise DataLossError(f"corrupted record at {at}{hint}")
+    return found

@@ -1,0 +1,76 @@
+"""Files: read, written, and found by pattern.  Source: TensorFlow's `whole_file_read_ops.cc`, `matching_files_op.cc`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.resources.file_access import file_name, matching_paths, read_bytes, write_bytes
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank, with_rank_at_most
+from placesim.ops.kernels.string_tensors import flat_strings, string_array
+
+
+def _scalar_string(value: Any, name: str) -> bytes:
+    if np.ndim(value):
+        raise InvalidArgumentError(f"{name} tensor must be scalar, but had shape: {shape_text(value)}")
+    return flat_strings(value)[0]
+
+
+def read_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: all bytes of a file, whose name is a scalar; InvalidArgumentError for no scalar, NotFoundError for no file."""
+    name = file_name(_scalar_string(inputs[0], "Input filename"))
+    return (string_array([read_bytes(context.files, name)], ()),)
+
+
+def write_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """(name, contents), scalars -> nothing: the file is written; InvalidArgumentError for no scalars."""
+    name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
+    write_bytes(context.files, file_name(name), data)
+    return ()
+
+
+def find_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The names that fit any of the patterns, a scalar or a vector, sorted, `[names]`; InvalidArgumentError for no such."""
+    if np.ndim(inputs[0]) > 1:
+        raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
+    patterns = map(file_name, flat_strings(inputs[0]))
+    # a name that fits two patterns comes twice
+    names = [os.fsencode(name) for pattern in patterns for name in matching_paths(context.files, pattern)]
+    return (string_array(sorted(names), (len(names),)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _check_scalars(context: ShapeContext) -> None:
+    for dims in context.shapes:
+        with_rank(dims, 0)
+
+
+def _infer_contents(context: ShapeContext) -> Sequence[Dims]:
+    _check_scalars(context)
+    return ((),)
+
+
+def _infer_write(context: ShapeContext) -> Sequence[Dims]:
+    _check_scalars(context)
+    return ()
+
+
+def _infer_names(context: ShapeContext) -> Sequence[Dims]:
+    with_rank_at_most(context.shapes[0], 1)
+    return ((-1,),)
+
+
+TABLE: Table = {
+    "ReadFile": Kernel(read_file, _infer_contents, needs_context=True),
+    "WriteFile": Kernel(write_file, _infer_write, needs_context=True),
+    "MatchingFiles": Kernel(find_files, _infer_names, needs_context=True),
+}

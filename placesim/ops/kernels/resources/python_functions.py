@@ -1,0 +1,95 @@
+"""Ops that call Python functions of the process that built the graph; in any other process they can only fail.
+
+Source: TensorFlow's `script_ops.py` (what is raised for an unknown function, how results become arrays) and `py_func.cc` (as
+which status an exception comes out).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DTYPES, DataType
+from placesim.core.errors import (
+    InvalidArgumentError,
+    OutOfRangeError,
+    PlacesimError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    UnknownError,
+)
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table
+from placesim.ops.kernels.shapes import Dims, ShapeContext
+
+_functions: dict[str, Callable[..., Any]] = {}
+_numbers = itertools.count()
+_STATUSES: tuple[tuple[type[BaseException], type[PlacesimError]], ...] = (
+    (TypeError, InvalidArgumentError),
+    (ValueError, InvalidArgumentError),
+    (StopIteration, OutOfRangeError),
+    (MemoryError, ResourceExhaustedError),
+    (NotImplementedError, UnimplementedError),
+)
+
+
+def register(function: Callable[..., Any]) -> str:
+    """The token by which an op of this process calls a function."""
+    token = f"pyfunc_{next(_numbers)}"
+    _functions[token] = function
+    return token
+
+
+def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The function's results as arrays.
+
+    InvalidArgumentError for a function of another process, or results of other types than were declared; the status that fits
+    what the function raises.
+    """
+    token = attrs["token"]
+    function = _functions.get(token)
+    if function is None:
+        raise InvalidArgumentError(f"ValueError: callback {token} is not found")
+    try:
+        given = function(*inputs)
+        found = [_as_array(value) for value in given] if isinstance(given, list | tuple) else [_as_array(given)]
+    except Exception as error:
+        import traceback
+
+        status = next((status for kind, status in _STATUSES if isinstance(error, kind)), UnknownError)
+        told = f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[1:])}"
+        raise status(told) from error
+    declared: Sequence[DataType] = attrs["Tout"]
+    if given is None and not declared:
+        return ()
+    if len(found) != len(declared):
+        raise InvalidArgumentError(f"{token} returns {len(found)} values, but expects to see {len(declared)} values.")
+    for i, (array, dtype) in enumerate(zip(found, declared, strict=True)):
+        if dtype.numpy != array.dtype:
+            observed = next((each.name for each in DTYPES.values() if each.numpy == array.dtype), str(array.dtype))
+            raise InvalidArgumentError(f"{i}-th value returned by {token} is {observed}, but expects {dtype.name}")
+    return found
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any]:
+    if value is None:
+        return np.zeros(0, np.float32)
+    array = np.asarray(value, order="C")
+    if array.dtype.kind == "U":
+        return np.vectorize(lambda text: text.encode(), otypes=[object])(array) if array.size else array.astype(object)
+    if array.dtype.kind == "S":
+        return np.asarray(value, dtype=object)
+    return array
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_declared(context: ShapeContext) -> Sequence[Dims]:
+    return (None,) * len(context.attrs["Tout"])
+
+
+TABLE: Table = dict.fromkeys(("PyFunc", "PyFuncStateless", "EagerPyFunc"), Kernel(call, _infer_declared))

@@ -1,0 +1,314 @@
+"""What a queue holds, and the attempts of ops that wait for elements or for room.
+
+As in TensorFlow, attempts to put in and attempts to take out stand in two lines, and only the first of each line acts: so the
+order in which ops came is kept, and one that needs many elements takes them as they come.  The lines belong to a step.
+Source: TensorFlow's `queue_base.cc` and its four queues.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from placesim.core.dtypes import STRING, DataType
+from placesim.core.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
+from placesim.ops.kernels.abstract_tensor import Sketch, as_array
+from placesim.ops.kernels.kernel import KernelContext, KernelWait
+from placesim.ops.kernels.named_resources import shape_of
+from placesim.ops.kernels.philox import WordStream, seeded_philox
+from placesim.ops.kernels.shapes import Dims, format_dims
+
+UNBOUNDED = (1 << 31) - 1
+"""The capacity of a queue without one."""
+
+Element = tuple[Any, ...]
+"""One value for each component."""
+
+
+class QueueOrder(Protocol):
+    """Elements in the order in which a kind of queue gives them out."""
+
+    def __len__(self) -> int: ...
+    def put(self, element: Element) -> None:
+        """Put an element in; InvalidArgumentError for one that has no place in the order."""
+
+    def take(self) -> Element:
+        """Take the next element out, of which there is one at least."""
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Put back what was taken last, in the order in which it was taken."""
+
+
+class FifoOrder:
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self._elements: deque[Element] = deque()
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def put(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def take(self) -> Element:
+        return self._elements.popleft()
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        self._elements.extendleft(reversed(elements))
+
+
+class ShuffleOrder:
+    """Any element, each equally likely: the last one fills the gap of the one taken."""
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        self._elements: list[Element] = []
+        self._random = WordStream(seeded_philox(seed, seed2))
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def put(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def take(self) -> Element:
+        index = self._random.word() % len(self._elements)
+        element = self._elements[index]
+        self._elements[index] = self._elements[-1]
+        self._elements.pop()
+        return element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        self._elements.extend(reversed(elements))
+
+
+class PriorityElement(tuple[Any, ...]):
+    """An element that compares by its first component alone, so that equal ones come as C++'s heap gives them too."""
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return bool(self[0] < other[0])
+
+
+class PriorityOrder:
+    """The element of the smallest first component."""
+
+    def __init__(self) -> None:
+        self._heap: list[PriorityElement] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def put(self, element: Element) -> None:
+        if shape_of(element[0]):
+            shape = format_dims(shape_of(element[0]))
+            raise InvalidArgumentError(f"Expected the priority element to be a scalar, but received shape: {shape}")
+        heapq.heappush(self._heap, PriorityElement(element))
+
+    def take(self) -> Element:
+        return tuple(heapq.heappop(self._heap))
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        for element in reversed(elements):
+            self.put(element)
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue of a kind (`FIFOQueue`): `shapes` is empty where elements may have any.
+
+    `min_after_dequeue` elements stay inside until it is closed; who shares it must ask for the same `seeds`, or for none.
+    """
+
+    kind: str
+    name: str
+    capacity: int
+    dtypes: tuple[DataType, ...]
+    shapes: tuple[Dims, ...]
+    elements: QueueOrder
+    min_after_dequeue: int = 0
+    closed: bool = False
+    seeds: tuple[int, int] = (0, 0)
+
+
+# --- attempts -------------------------------------------------------------------------------------------------------
+
+
+class AttemptProgress(Enum):
+    """How far an attempt came: nowhere, somewhere, or to its end."""
+
+    NONE = 0
+    SOME = 1
+    DONE = 2
+
+
+class Attempt:
+    """An op at a queue; `advance` does what can be done now, and keeps an error for the op to raise."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: OpError | None = None
+        self.taken: list[Element] = []
+
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
+        """Do what can be done now."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class AttemptLines:
+    """The attempts of a step at one queue: both lines, and every one that its op has not learnt the end of."""
+
+    putting: deque[Attempt] = field(default_factory=deque)
+    taking: deque[Attempt] = field(default_factory=deque)
+    known: dict[tuple[Any, ...], tuple[Attempt, Any]] = field(default_factory=dict)
+
+
+class EnqueueAttempt(Attempt):
+    """Put elements in, one after the other, while there is room."""
+
+    def __init__(self, elements: Sequence[Element]) -> None:
+        super().__init__()
+        self._waiting = deque(elements)
+
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
+        if queue.closed:
+            self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
+            return AttemptProgress.DONE
+        progress = AttemptProgress.NONE
+        while len(queue.elements) < queue.capacity:
+            try:
+                queue.elements.put(self._waiting.popleft())
+            except InvalidArgumentError as error:
+                self.error = error
+                return AttemptProgress.DONE
+            if not self._waiting:
+                return AttemptProgress.DONE
+            progress = AttemptProgress.SOME
+        return progress
+
+
+class DequeueAttempt(Attempt):
+    """Take `count` elements out, one after the other; of a closed queue fewer, where `allow_fewer`."""
+
+    def __init__(self, count: int, allow_fewer: bool = False) -> None:
+        super().__init__()
+        self._remaining = count
+        self._allow_fewer = allow_fewer
+
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
+        available = len(queue.elements)
+        if queue.closed and available < self._remaining:
+            error = OutOfRangeError(
+                f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
+                f"(requested {self._remaining}, current size {available})"
+            )
+            # what was taken bit by bit goes back, for others that ask for less
+            queue.elements.give_back(self.taken)
+            self.taken = []
+            available = len(queue.elements)
+            if not self._allow_fewer or not available:
+                # it yields to those who wait to put something in, as TensorFlow does
+                if self._allow_fewer and lines.putting:
+                    return AttemptProgress.SOME
+                self.error = error
+                return AttemptProgress.DONE
+            self._remaining = available
+        if not queue.closed:
+            available -= queue.min_after_dequeue
+        return self._take(queue, available)
+
+    def _take(self, queue: Queue, available: int) -> AttemptProgress:
+        for _ in range(min(available, self._remaining)):
+            self.taken.append(queue.elements.take())
+            self._remaining -= 1
+        if not self._remaining:
+            return AttemptProgress.DONE
+        return AttemptProgress.SOME if available > 0 else AttemptProgress.NONE
+
+
+class CloseAttempt(Attempt):
+    """Close the queue once those who came before have put in what they have."""
+
+    def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
+        if queue.closed:
+            self.error = CancelledError(f"Queue '{queue.name}' is already closed.")
+        queue.closed = True
+        return AttemptProgress.DONE
+
+
+def lines_of(queue: Queue, context: KernelContext) -> AttemptLines:
+    """The lines at a queue in this step."""
+    found: AttemptLines = context.step_resources.setdefault(f"attempts at {queue.name} {id(queue)}", AttemptLines())
+    return found
+
+
+def _advance_first(queue: Queue, lines: AttemptLines, line: deque[Attempt]) -> bool:
+    """Let the first attempts of a line act until one has to wait; whether anything came of it."""
+    progressed = False
+    while line:
+        if line[0].done:
+            line.popleft()
+            continue
+        progress = line[0].advance(queue, lines)
+        progressed |= progress is not AttemptProgress.NONE
+        if progress is not AttemptProgress.DONE:
+            break
+        line.popleft().done = True
+    return progressed
+
+
+def advance_all(queue: Queue, lines: AttemptLines) -> None:
+    """Let the attempts at a queue act until none of them can."""
+    changed = True
+    while changed:
+        changed = _advance_first(queue, lines, lines.putting)
+        changed = _advance_first(queue, lines, lines.taking) or changed
+
+
+def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: Callable[[], Attempt]) -> list[Element]:
+    """Come to the end of this op's attempt at a queue, and give what it took; KernelWait where it cannot end yet.
+
+    The attempt is made when the op first comes; it is known by its node and inputs when the op comes again.
+    """
+    lines = lines_of(queue, context)
+    key = (context.node, *map(id, inputs))
+    if key not in lines.known:
+        made = make()
+        lines.known[key] = (made, tuple(inputs))  # the inputs are held, so that no other takes their place in memory
+        (lines.taking if isinstance(made, DequeueAttempt) else lines.putting).append(made)
+    advance_all(queue, lines)
+    mine = lines.known[key][0]
+    if not mine.done:
+        raise KernelWait
+    del lines.known[key]
+    if mine.error is not None:
+        raise mine.error
+    return mine.taken
+
+
+def cancel_puts(queue: Queue, lines: AttemptLines) -> None:
+    """Close a queue at once: who still waits to put something in is cancelled."""
+    queue.closed = True
+    for waiting in lines.putting:
+        waiting.done = True
+        waiting.error = CancelledError("Enqueue operation was cancelled")
+    advance_all(queue, lines)
+
+
+def pad_stack(values: Sequence[Any], dtype: DataType, dims: tuple[int, ...]) -> Any:
+    """Values of one rank as one tensor with a new first axis: unknown ones of `dims` grow to the largest, filled with zeros."""
+    arrays = [as_array(value, dtype) for value in values]
+    shape = [max(array.shape[axis] for array in arrays) if dim < 0 else dim for axis, dim in enumerate(dims)]
+    sketch = next((array for array in arrays if isinstance(array, Sketch)), None)
+    if sketch is not None:
+        return sketch.with_shape((len(arrays), *shape))
+    found = np.full((len(arrays), *shape), b"" if dtype is STRING else 0, dtype.numpy)
+    for row, array in zip(found, arrays, strict=True):
+        row[tuple(map(slice, array.shape))] = array
+    return found

@@ -1,0 +1,182 @@
+"""Lookup tables filled once: with vectors of keys and values, or with the lines of a text file.
+
+Source: TensorFlow's `lookup_table_init_op.cc` and `lookup_util.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DOUBLE, FLOAT, INT32, INT64, STRING, DataType
+from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import KernelContext
+from placesim.ops.kernels.kernel import Table as KernelTable
+from placesim.ops.kernels.named_resources import check_signature, check_two_strings, handle_of, users
+from placesim.ops.kernels.resources.file_access import file_name, read_bytes, text_lines
+from placesim.ops.kernels.resources.lookup_tables import RESOURCE_TYPE, cast_pairs, check_scalar_handle, find_table
+from placesim.ops.kernels.resources.table_storage import FixedTable, LookupTable
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge, with_rank
+from placesim.ops.kernels.string_tensors import flat_strings, raw
+from placesim.ops.process.memory_limit import check_elements
+
+LINE_NUMBER, WHOLE_LINE = -1, -2
+"""Columns of a text file that are none."""
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
+    """A table that is filled once; InvalidArgumentError for one of another kind, NotFoundError for none."""
+    table = find_table(holder, context)
+    if not isinstance(table, FixedTable):
+        handle = handle_of(holder, RESOURCE_TYPE, context.device)
+        raise InvalidArgumentError(f"Table {handle.container} {handle.name} is not initializable")
+    return table
+
+
+def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """(table, keys `[n]`, values `[n]`) -> nothing: the table is filled with them, once.
+
+    InvalidArgumentError for no vectors, no or unequally many elements, other types, and a table of another kind;
+    FailedPreconditionError for two values of one key, and where it is filled already with another number of keys.
+    """
+    table = find_initializable(inputs[0], context)
+    check_signature(inputs[0], ((attrs["Tkey"], attrs["Tval"]), ()), ((table.key_dtype, table.value_dtype), ()))
+    keys, values = cast_pairs(table, inputs[1], inputs[2])
+    for name, tensor in (("Keys", keys), ("Values", values)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be a vector, but received shape{format_dims(tensor.shape)}")
+    if len(keys) != len(values):
+        raise InvalidArgumentError(f"Keys and values must have the same size {len(keys)} vs {len(values)}")
+    table.fill(keys, values)
+    return ()
+
+
+def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """(table, file name, a scalar) -> nothing: the table is filled with the lines, once; one that is filled stays as it is.
+
+    InvalidArgumentError for attrs that do not fit the table, no name, and a line that does not have what they ask for;
+    OutOfRangeError for a file without lines, what the system says of one that cannot be read (NotFoundError);
+    FailedPreconditionError for two values of one key.
+    """
+    if len(raw(attrs["delimiter"])) != 1:
+        raise InvalidArgumentError("delimiter should be only 1 char")
+    table = find_initializable(inputs[0], context)
+    if np.ndim(inputs[1]):
+        raise InvalidArgumentError(f"filename should be a single string, but got {format_dims(np.shape(inputs[1]))}")
+    name = file_name(flat_strings(inputs[1])[0])
+    if not name:
+        raise InvalidArgumentError("filename cannot be empty.")
+    _check_column(table.key_dtype, attrs["key_index"], "Key", "key", "string or integer table key")
+    _check_column(table.value_dtype, attrs["value_index"], "Value", "value", "table value dtype of integer or string")
+    lines = text_lines(read_bytes(context.files, name))
+    if not lines:
+        raise OutOfRangeError("EOF reached")
+    # the number that the attr tells is taken for that of the lines
+    size = attrs["vocab_size"]
+    check_elements(max(0, size))
+    try:
+        table.initialize(lines if size < 0 else [b""] * size, lambda: _columns(table, name, lines, attrs))
+    # a table that is filled stays as it is, however many lines there are
+    except FailedPreconditionError:
+        if not table.is_initialized:
+            raise
+    return ()
+
+
+def _check_column(dtype: DataType, column: int, side: str, what: str, whole: str) -> None:
+    if column == LINE_NUMBER and dtype is not INT64:
+        raise InvalidArgumentError(f"{side} index for line number requires table {what} dtype of int64, got {dtype}")
+    if column == WHOLE_LINE and not dtype.is_integer and dtype is not STRING:
+        raise InvalidArgumentError(f"{side} index for whole line requires {whole}, got {dtype}")
+
+
+def _columns(table: LookupTable, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
+    columns, size = (attrs["key_index"], attrs["value_index"]), attrs["vocab_size"]
+    position = 0
+    # the position that is told is behind the line and its end
+    for number, line in enumerate(lines):
+        position += len(line) + 1
+        if 0 <= size <= number:
+            return
+        if not line:
+            raise InvalidArgumentError(f"Invalid content in {name}: empty line found at position {position}.")
+        fields = _split(line, raw(attrs["delimiter"]), max(columns) + 1, name, number)
+        key, value = (
+            _field(line, fields, column, number, dtype, attrs["offset"])
+            for column, dtype in zip(columns, (table.key_dtype, table.value_dtype), strict=True)
+        )
+        yield key, value
+    if 0 <= size != len(lines):
+        raise InvalidArgumentError(f"Invalid vocab_size in {name}: expected {size} but got {len(lines)}")
+
+
+def _split(line: bytes, delimiter: bytes, least: int, name: str, number: int) -> list[bytes]:
+    # a line is not taken apart where only its number or the whole of it counts
+    fields = line.split(delimiter) if least > 0 else []
+    if len(fields) < least:
+        raise InvalidArgumentError(
+            f"Invalid number of columns in {name} line {number} ({line.decode(errors='replace')}) : "
+            f"expected at least {least} got {len(fields)}"
+        )
+    return fields
+
+
+def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype: DataType, offset: int) -> Any:
+    if column == LINE_NUMBER:
+        return number + offset
+    token = line if column == WHOLE_LINE else fields[column]
+    if dtype is STRING:
+        return token
+    if dtype not in (INT32, INT64, FLOAT, DOUBLE):
+        raise InvalidArgumentError(f"Data type {dtype} not supported.")
+    try:
+        # an int32 field is moved by the offset too, as TensorFlow does it
+        return (int(token) + (offset if dtype is INT32 else 0)) if dtype.is_integer else float(token)
+    except ValueError:
+        shown = token.decode(errors="replace")
+        raise InvalidArgumentError(f"Field {shown} in line {number} is not a valid {dtype.name}.") from None
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _build_infer_with_vectors(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
+        check(context)
+        merge(with_rank(context.shapes[1], 1), context.shapes[2])
+        return ()
+
+    return infer
+
+
+def _build_infer_with_filename(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
+        check(context)
+        with_rank(context.shapes[1], 0)
+        return ()
+
+    return infer
+
+
+TABLE: KernelTable = {
+    **users(
+        "InitializeTable",
+        "InitializeTableV2",
+        initialize,
+        _build_infer_with_vectors(check_two_strings),
+        _build_infer_with_vectors(check_scalar_handle),
+    ),
+    **users(
+        "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2",
+        initialize_from_file,
+        _build_infer_with_filename(check_two_strings),
+        _build_infer_with_filename(check_scalar_handle),
+    ),
+}

@@ -1,0 +1,54 @@
+"""Tensors that spell a shape or an axis, read by a kernel while it runs, with TensorFlow's texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.shapes import format_dims
+
+
+def shape_text(tensor: Any) -> str:
+    """A tensor's shape as TensorFlow prints it: `[2,3]`."""
+    return format_dims(np.shape(tensor))
+
+
+def is_legacy_scalar(tensor: Tensor) -> bool:
+    """A scalar, or the vector of one element that old graphs use for one."""
+    return tensor.ndim == 0 or tensor.shape == (1,)
+
+
+def shape_of_values(values: Tensor) -> tuple[int, ...]:
+    """The shape that integers, of any shape, spell.
+
+    InvalidArgumentError for a negative one, or more elements than an int64 counts.
+    """
+    shape = tuple(int(value) for value in values.reshape(-1))
+    for dim in shape:
+        if dim < 0:
+            raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+    # numpy would fail on it in its own words, or wrap
+    if math.prod(shape) > np.iinfo(np.int64).max:
+        raise InvalidArgumentError(f"Shape {format_dims(shape)} would have more than 2**63 - 1 elements")
+    return shape
+
+
+def shape_of_vector(tensor: Tensor, allowed: str = "{int32,int64}") -> tuple[int, ...]:
+    """The shape that `[rank]` spells; InvalidArgumentError for no vector, and as of `shape_of_values`."""
+    if tensor.ndim != 1:
+        raise InvalidArgumentError(f"shape must be a vector of {allowed}, got shape {shape_text(tensor)}")
+    return shape_of_values(tensor)
+
+
+def broadcast_dims(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of two known shapes broadcast together, None where they do not fit."""
+    rank = max(len(one), len(two))
+    left, right = ((1,) * (rank - len(dims)) + tuple(dims) for dims in (one, two))
+    if any(a != b and a != 1 and b != 1 for a, b in zip(left, right, strict=True)):
+        return None
+    return tuple(b if a == 1 else a for a, b in zip(left, right, strict=True))

@@ -1,0 +1,402 @@
+"""Static shapes: the vocabulary that every shape function is written in, with TensorFlow's own messages.
+
+A shape is `Dims`: a tuple of dimensions where -1 is unknown, or None where the rank is unknown.  A shape function takes a
+`ShapeContext` and gives one shape for each output; it raises `ShapeError` with the bare sentence, to which the caller adds
+the node and its input shapes.  Source: TensorFlow's shape inference context, as `tests/data/ops-*` recorded it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+from placesim.core.errors import GraphBuildError, InvalidArgumentError, NotFoundError
+from placesim.ops.attributes import Attrs
+
+Dims = tuple[int, ...] | None
+
+MAX_INT64 = (1 << 63) - 1
+"""The largest dimension, and the largest number of elements."""
+
+
+class ShapeError(InvalidArgumentError):
+    """A shape function refuses its inputs."""
+
+
+class HandleShape(NamedTuple):
+    """What a resource handle is known to hold."""
+
+    dtype: DataType
+    shape: Dims
+
+
+class ShapeContext:
+    """What is known of one node's inputs while its output shapes are inferred.
+
+    `shapes[i]` is the shape of input i; `value(i)` its constant value or None; `handles[i]` what a resource input holds.
+    """
+
+    def __init__(
+        self,
+        shapes: Sequence[Dims],
+        attrs: Attrs,
+        values: Sequence[np.ndarray[Any, Any] | None] = (),
+        handles: Sequence[HandleShape | None] = (),
+        partial_shapes: Sequence[Dims] = (),
+    ) -> None:
+        self.shapes = tuple(shapes)
+        self.attrs = attrs
+        self._values = tuple(values) or (None,) * len(self.shapes)
+        self._partial_shapes = tuple(partial_shapes) or (None,) * len(self.shapes)
+        self.handles = tuple(handles) or (None,) * len(self.shapes)
+        self.output_handles: dict[int, HandleShape] = {}
+        self.used_values: set[int] = set()
+        self.used_partial_shapes: dict[int, Dims] = {}
+
+    def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The constant value of an input, None where it is not known; a context may find it only now."""
+        return self._values[index]
+
+    def known_partial_shape(self, index: int) -> Dims:
+        """The shape that an input spells where some of its elements (-1) are not known."""
+        return self._partial_shapes[index]
+
+    def value(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The constant value of an input, None where it is not known; the error text then shows that it was used."""
+        found = self.known_value(index)
+        if found is not None:
+            self.used_values.add(index)
+        return found
+
+    def scalar_value(self, index: int) -> int | None:
+        """The value of an integer scalar input, None where it is not known."""
+        found = self.value(index)
+        if found is None:
+            return None
+        if found.ndim:
+            raise ShapeError(f"Input must be scalar but has rank {found.ndim}")
+        return int(found)
+
+    def shape_value(self, index: int) -> Dims:
+        """The shape that an input tensor spells (a vector of dimensions, or the scalar -1), None where it is not known."""
+        dims = with_rank_at_most(self.shapes[index], 1)
+        constant = self.known_value(index)
+        if constant is not None:
+            flat = constant.reshape(-1)
+            if not constant.ndim:
+                if int(constant) != -1:
+                    raise ShapeError(
+                        "Input tensor must be rank 1, or if its rank 0 it must have value -1 "
+                        f"(representing an unknown shape).  Saw value: {int(constant)}"
+                    )
+                return None
+            for dim in flat:
+                if dim < -1:
+                    # TensorFlow finds this before it runs the shape function, so its text names no node
+                    raise GraphBuildError(f"Invalid value in tensor used for shape: {int(dim)}")
+            found: Dims = tuple(int(dim) for dim in flat)
+        elif (spelled := self.known_partial_shape(index)) is not None:
+            found = spelled
+        elif dims is not None and len(dims) == 1 and dims[0] >= 0:
+            return (-1,) * dims[0]
+        else:
+            return None
+        self.used_partial_shapes[index] = found
+        return found
+
+
+ShapeFunction = Callable[[ShapeContext], Sequence[Dims]]
+
+
+def format_dims(dims: Dims) -> str:
+    """`[2,?]`; `?` alone where the rank is unknown."""
+    return "?" if dims is None else "[" + ",".join("?" if dim < 0 else str(dim) for dim in dims) + "]"
+
+
+def rank_of(dims: Dims) -> int | None:
+    return None if dims is None else len(dims)
+
+
+def is_fully_defined(dims: Dims) -> bool:
+    return dims is not None and all(dim >= 0 for dim in dims)
+
+
+def element_count(dims: Dims) -> int | None:
+    """The number of elements, None where a dimension is unknown."""
+    if dims is None or any(dim < 0 for dim in dims):
+        return None
+    count = 1
+    for dim in dims:
+        count *= dim
+    return count
+
+
+def unknown_dims(rank: int | None) -> Dims:
+    return None if rank is None else (-1,) * rank
+
+
+def with_rank(dims: Dims, rank: int) -> tuple[int, ...]:
+    """The shape with exactly this rank."""
+    if dims is None:
+        return (-1,) * rank
+    if len(dims) != rank:
+        raise ShapeError(f"Shape must be rank {rank} but is rank {len(dims)}")
+    return dims
+
+
+def with_rank_at_least(dims: Dims, rank: int) -> Dims:
+    if dims is not None and len(dims) < rank:
+        raise ShapeError(f"Shape must be at least rank {rank} but is rank {len(dims)}")
+    return dims
+
+
+def with_rank_at_most(dims: Dims, rank: int) -> Dims:
+    if dims is not None and len(dims) > rank:
+        raise ShapeError(f"Shape must be at most rank {rank} but is rank {len(dims)}")
+    return dims
+
+
+def with_value(dim: int, value: int) -> int:
+    """A dimension that must have this value."""
+    if dim >= 0 and dim != value:
+        raise ShapeError(f"Dimension must be {value} but is {dim}")
+    return value
+
+
+def merge_dim(one: int, two: int) -> int:
+    """The dimension that both are."""
+    if one < 0 or one == two:
+        return two
+    if two < 0:
+        return one
+    raise ShapeError(f"Dimensions must be equal, but are {one} and {two}")
+
+
+def merge(one: Dims, two: Dims) -> Dims:
+    """The shape that both are."""
+    if one is None:
+        return two
+    if two is None:
+        return one
+    if len(one) != len(two):
+        raise ShapeError(f"Shapes must be equal rank, but are {len(one)} and {len(two)}")
+    for axis, (a, b) in enumerate(zip(one, two, strict=True)):
+        if a >= 0 and b >= 0 and a != b:
+            raise ShapeError(
+                f"Dimension {axis} in both shapes must be equal, but are {a} and {b}. "
+                f"Shapes are {format_dims(one)} and {format_dims(two)}."
+            )
+    return tuple(b if a < 0 else a for a, b in zip(one, two, strict=True))
+
+
+def merge_numbered(one: Dims, two: Dims, index: int) -> Dims:
+    """The shape that both are; ShapeError names the number of the first among an op's inputs."""
+    try:
+        return merge(one, two)
+    except ShapeError as error:
+        raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
+
+
+def merge_backwards(shapes: Sequence[Dims]) -> Dims:
+    """The shape that all are, merged from the last to the first, as TensorFlow does: it decides which pair an error names."""
+    found = shapes[-1]
+    for index in range(len(shapes) - 2, -1, -1):
+        found = merge_numbered(shapes[index], found, index)
+    return found
+
+
+def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
+    """Both shapes, where the first must start with the second."""
+    if dims is None or prefix is None:
+        return dims, prefix
+    with_rank_at_least(dims, len(prefix))
+    merged = tuple(merge_dim(a, b) for a, b in zip(dims, prefix, strict=False))
+    return merged + dims[len(prefix) :], merged
+
+
+def subshape(dims: Dims, start: int, end: int | None = None, stride: int = 1) -> Dims:
+    """`dims[start:end:stride]`, where start and end may be negative but not before the first, and are cut at the last."""
+    if dims is None:
+        return None
+    rank = len(dims)
+    end = rank if end is None else end
+    first = min(start if start >= 0 else rank + start, rank)
+    last = min(end if end >= 0 else rank + end, rank)
+    for name, given, found in (("start", start, first), ("end", end, last)):
+        if found < 0:
+            raise ShapeError(f"Subshape {name} out of bounds: {given}, for shape with rank {rank}")
+    if stride > 0 and first > last:
+        raise ShapeError(
+            f"Subshape must have computed start <= end, but is {first} and {last} "
+            f"(computed from start {start} and end {end} over shape with rank {rank})"
+        )
+    return dims[first:last:stride]
+
+
+def concatenate(one: Dims, two: Dims) -> Dims:
+    return None if one is None or two is None else one + two
+
+
+def replace_dim(dims: Dims, axis: int, dim: int) -> Dims:
+    if dims is None:
+        return None
+    axis = axis if axis >= 0 else len(dims) + axis
+    return (*dims[:axis], dim, *dims[axis + 1 :])
+
+
+def add_dims(one: int, two: int) -> int:
+    return -1 if one < 0 or two < 0 else one + two
+
+
+def subtract_dims(one: int, two: int) -> int:
+    if one < 0 or two < 0:
+        return -1
+    if one < two:
+        raise ShapeError(f"Negative dimension size caused by subtracting {two} from {one}")
+    return one - two
+
+
+def multiply_dims(one: int, two: int) -> int:
+    if one == 0 or two == 0:
+        return 0
+    if one < 0 or two < 0:
+        return -1
+    if one * two > MAX_INT64:
+        raise ShapeError(f"Negative dimension size caused by overflow when multiplying {one} and {two}")
+    return one * two
+
+
+def divide_dim(dim: int, divisor: int, evenly: bool = True) -> int:
+    if divisor == 1:
+        return dim
+    if divisor <= 0:
+        raise ShapeError(f"Divisor must be positive but is {divisor}")
+    if dim < 0:
+        return -1
+    if evenly and dim % divisor:
+        raise ShapeError(f"Dimension size must be evenly divisible by {divisor} but is {dim}")
+    return dim // divisor
+
+
+def broadcast(one: Dims, two: Dims) -> Dims:
+    """The shape of an elementwise op of two inputs, as numpy broadcasts them."""
+    if one is None or two is None:
+        return None
+    rank = max(len(one), len(two))
+    left = (1,) * (rank - len(one)) + one
+    right = (1,) * (rank - len(two)) + two
+    return tuple(map(_broadcast_dim, left, right))
+
+
+def _broadcast_dim(a: int, b: int) -> int:
+    if a < 0 or b < 0:
+        return max(a, b) if max(a, b) > 1 else -1
+    if a == 1 or a == b:
+        return b
+    if b == 1:
+        return a
+    raise ShapeError(f"Dimensions must be equal, but are {a} and {b}")
+
+
+# --- shape functions that many ops share ----------------------------------------------------------------------------
+
+
+def unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as the first input; what is known of that as a handle is known of the output."""
+    if context.handles and context.handles[0] is not None:
+        context.output_handles[0] = context.handles[0]
+    return (context.shapes[0],)
+
+
+def broadcasted(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as the first two inputs broadcast together."""
+    return (broadcast(context.shapes[0], context.shapes[1]),)
+
+
+def scalar(context: ShapeContext) -> Sequence[Dims]:
+    """One scalar output."""
+    return ((),)
+
+
+def no_outputs(context: ShapeContext) -> Sequence[Dims]:
+    """Nothing."""
+    return ()
+
+
+def unknown_shape(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of which nothing is known."""
+    return (None,)
+
+
+def shape_attr(context: ShapeContext) -> Sequence[Dims]:
+    """One output of the shape that attr `shape` gives; NotFoundError where there is none, as a raw graph may leave it out."""
+    if "shape" not in context.attrs:
+        raise NotFoundError("No attr named 'shape' in NodeDef:")
+    return (context.attrs["shape"].dims,)
+
+
+def as_second(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as the second input."""
+    return (context.shapes[1],)
+
+
+def unchanged_scalar(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as the first input, which is a scalar."""
+    return (with_rank(context.shapes[0], 0),)
+
+
+def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as the first input; the others are scalars."""
+    for dims in context.shapes[1:]:
+        with_rank(dims, 0)
+    return (context.shapes[0],)
+
+
+def two_vectors(context: ShapeContext) -> Sequence[Dims]:
+    """Two outputs, vectors of unknown length; all inputs are vectors."""
+    for dims in context.shapes:
+        with_rank(dims, 1)
+    return ((-1,), (-1,))
+
+
+def merged(context: ShapeContext) -> Sequence[Dims]:
+    """One output; every input has its shape."""
+    found: Dims = None
+    for dims in context.shapes:
+        found = merge(found, dims)
+    return (found,)
+
+
+# --- inputs that spell a shape, a dimension or an axis --------------------------------------------------------------
+
+
+def vector_shape_value(context: ShapeContext, index: int) -> Dims:
+    """The shape that an input spells, which must be a vector."""
+    with_rank(context.shapes[index], 1)
+    return context.shape_value(index)
+
+
+def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
+    """One output of the shape that the first input spells."""
+    return (vector_shape_value(context, 0),)
+
+
+def scalar_dim(context: ShapeContext, index: int) -> int:
+    """The dimension that a scalar input spells, -1 where it is not known."""
+    value = context.scalar_value(index)
+    if value is not None and value < 0:
+        raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {value}")
+    return -1 if value is None else value
+
+
+def scalar_axis(context: ShapeContext, index: int, rank: int | None) -> int | None:
+    """The axis that a scalar input spells, counted from the front; None where it is not known."""
+    value = context.scalar_value(index)
+    if value is None or rank is None:
+        return value if value is not None and value >= 0 else None
+    if not -rank <= value < rank:
+        raise ShapeError(f"Dimension size, given by scalar input {value} must be in range [-{rank}, {rank})")
+    return value + rank if value < 0 else value

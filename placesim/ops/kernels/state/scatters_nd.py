@@ -1,0 +1,92 @@
+"""ScatterNd ops on variables: update elements or slices that rows of an index matrix name.
+
+`indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
+from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
+from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
+from placesim.ops.kernels.memory_rules import touches_rows
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank_at_least
+from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, value_of
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
+    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`.
+
+    InvalidArgumentError where the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
+    pass it over; NotFoundError or FailedPreconditionError for a variable that was never written.
+    """
+
+    def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        ignore_bad = ignores_bad_indices(attrs)
+        variable = find_variable(inputs[0], context)
+        params = np.array(value_of(variable, context))
+        # what was written before a bad index stays written
+        try:
+            scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)
+        finally:
+            variable.value = params
+        return ref_output(inputs[0])
+
+    return scatter_nd
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _variable_shape(context: ShapeContext) -> Dims:
+    indices, updates = (with_rank_at_least(context.shapes[i], 1) for i in (1, 2))
+    return scatter_nd_dims(indices, updates, held_shape(context))
+
+
+def _infer_ref(context: ShapeContext) -> Sequence[Dims]:
+    return (_variable_shape(context),)
+
+
+def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
+    _variable_shape(context)
+    return ()
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _build_ref(name: str) -> Kernel:
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+
+
+def _build_resource(name: str) -> Kernel:
+    compute = build_scatter_nd(COMBINATIONS[name])
+    return Kernel(compute, _infer_resource, _build_flops(name), needs_context=True, memory=touches_rows())
+
+
+TABLE: Table = {
+    "ScatterNdUpdate": _build_ref("Update"),
+    "ResourceScatterNdUpdate": _build_resource("Update"),
+    "ScatterNdAdd": _build_ref("Add"),
+    "ResourceScatterNdAdd": _build_resource("Add"),
+    "ScatterNdSub": _build_ref("Sub"),
+    "ResourceScatterNdSub": _build_resource("Sub"),
+    "ScatterNdMin": _build_ref("Min"),
+    "ResourceScatterNdMin": _build_resource("Min"),
+    "ScatterNdMax": _build_ref("Max"),
+    "ResourceScatterNdMax": _build_resource("Max"),
+}

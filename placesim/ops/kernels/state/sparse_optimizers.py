@@ -1,0 +1,340 @@
+"""Sparse training ops: an optimizer's rule on the rows of its variables that `indices` names.
+
+An index that comes twice is updated twice, in order, the second time from what the first time made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.indices import first_outside, split_turns
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.ops.kernels.memory_rules import touches_rows
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
+from placesim.ops.kernels.state import update_rules
+from placesim.ops.kernels.state.optimizers import (
+    Rule,
+    build_flops,
+    build_infer_apply,
+    same_shape,
+    same_shapes,
+    scalar,
+    scalars,
+    set_values,
+    signed_scalar,
+    signed_scalars,
+    training_values,
+)
+from placesim.ops.kernels.state.variables import ref_output
+
+CHECKS_INDICES_FIRST = ("Adadelta", "Adagrad", "AdagradV2", "RMSProp", "CenteredRMSProp")
+"""Optimizers that change nothing where an index is out of range; the others update the rows before it."""
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _var_has_rows(inputs: Mapping[str, Tensor]) -> None:
+    if not np.ndim(inputs["var"]):
+        raise InvalidArgumentError("var must be at least 1 dimensional")
+
+
+def _indices_are_vector(inputs: Mapping[str, Tensor]) -> None:
+    if np.ndim(inputs["indices"]) != 1:
+        raise InvalidArgumentError("indices must be one-dimensional")
+
+
+def _gradient_fits(inputs: Mapping[str, Tensor]) -> None:
+    var, grad = np.shape(inputs["var"]), np.shape(inputs["grad"])
+    for axis in range(1, len(var)):
+        if grad[axis : axis + 1] != (var[axis],):
+            raise InvalidArgumentError(f"var and grad must match in dimension {axis}")
+    if grad[:1] != np.shape(inputs["indices"]):
+        raise InvalidArgumentError("grad must be the same size as indices in the first dimension.")
+
+
+def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
+    if np.ndim(inputs["grad"]) != np.ndim(inputs["var"]):
+        raise InvalidArgumentError("grad must have the same number of dimensions as var")
+
+
+def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
+    # a rate of 0 passes only where the linear term is kept as a multiple of it, and nothing divides by it
+    rate = inputs["lr"]
+    if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
+        dims = format_dims(np.shape(rate))
+        raise InvalidArgumentError(f"lr is not a positive scalar (or zero if multiply_linear_by_lr is set): {dims}")
+
+
+def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
+    if 0 in np.shape(inputs["var"])[1:]:
+        raise InvalidArgumentError("Inner dimension should be greater than zero.")
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The kernel of a rule: (variables `[rows, ...]`, ..., gradient `[n, ...]`, indices `[n]`) -> the first one's ref, if any.
+
+    It raises what the checks do, and InvalidArgumentError for an index out of bounds.
+    """
+
+    def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        named = training_values(rule, inputs, context)
+        for check in rule.checks:
+            # one check looks at an attr; an input of the same name would go before it
+            check({**attrs, **named})
+        index = np.asarray(named.pop("indices"))
+        named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
+        # without a bad index `bad` is the number of indices, and all rows are updated
+        bad = first_outside(index, len(named["var"]))
+        if bad == len(index) or name not in CHECKS_INDICES_FIRST:
+            set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
+        if bad < len(index):
+            raise InvalidArgumentError(_bad_index_text(name, index, bad, len(named["var"])))
+        return ref_output(inputs[0])
+
+    return apply
+
+
+def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A gradient of a higher rank as rows of this shape: as much of each as fits."""
+    # most kernels compare only the variable's own axes, and read the gradient's memory as if it had no others
+    if grad.ndim == 1 + len(shape):
+        return grad
+    return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
+
+
+def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
+    """The variables' new values `[rows, ...]`, after the rule was applied to rows `index` `[n]` with the rows of `grad`."""
+    values = [np.array(value) for value in list(named.values())[: rule.variables]]
+    for turn in split_turns(index):
+        rows = index[turn]
+        chosen = dict(zip(named, [value[rows] for value in values], strict=False)) | {"grad": named["grad"][: len(index)][turn]}
+        updates = rule.update(attrs, *(chosen.get(name, value) for name, value in named.items()))
+        for value, update in zip(values, updates, strict=True):
+            value[rows] = update
+    return values
+
+
+def _bad_index_text(name: str, index: Tensor, bad: int, limit: int) -> str:
+    # this kernel alone has the words of a scatter
+    if name == "KerasMomentum":
+        return f"indices[{bad}] = {index[bad]} is not in [0, {limit})"
+    return f"Index {index[bad]} at offset {bad} in indices is out of range"
+
+
+def _rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
+    # the dense rule, with the sparse kernel's order of operations
+    var, ms, mom, lr, rho, momentum, epsilon, grad = inputs
+    ms = ms * rho + np.square(grad) * (update_rules.one(rho) - rho)
+    mom = mom * momentum + update_rules.rsqrt(ms + epsilon) * lr * grad
+    return var - mom, ms, mom
+
+
+def _centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
+    var, mg, ms, mom, lr, rho, momentum, epsilon, grad = inputs
+    rest = update_rules.one(rho) - rho
+    ms, mg = ms * rho + np.square(grad) * rest, mg * rho + grad * rest
+    mom = mom * momentum + update_rules.rsqrt(ms + epsilon - np.square(mg)) * lr * grad
+    return var - mom, mg, ms, mom
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    indices = with_rank(context.shapes[index + 1], 1)
+    grad = context.shapes[index]
+    if grad == ():
+        raise ShapeError("Argument grad must not be a scalar. Got grad with rank 0")
+    # as many rows as indices; the rows themselves are those of the variable
+    merge_dim(indices[0], -1 if grad is None else grad[0])
+    return merge(dims, replace_dim(grad, 0, -1))
+
+
+def _check_indices(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    # as for the dense resource ops, the gradient itself is not seen
+    with_rank(context.shapes[index + 1], 1)
+    return dims
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+_ROWS = (_indices_are_vector, _gradient_fits)
+_FULL_ROWS = (*_ROWS, _rows_not_empty)
+_MOMENTUM = (same_shape("accum"), _var_has_rows, scalar("lr", colon=" : "), *_ROWS, scalar("momentum"))
+_RMS_SCALARS = scalars("lr rho momentum epsilon")
+_FTRL = (
+    *same_shapes("accum linear"),
+    _var_has_rows,
+    _indices_are_vector,
+    _rate_is_positive,
+    *signed_scalars("l1 l2 lr_power"),
+    _gradient_fits,
+    _rows_not_empty,
+)
+
+RULES: dict[str, Rule] = {
+    "Adadelta": Rule(
+        inputs=("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad", "indices"),
+        variables=3,
+        update=update_rules.adadelta,
+        operations=15,
+        checks=(
+            same_shape("accum", "accum_grad"),
+            same_shape("accum_update"),
+            _var_has_rows,
+            *scalars("lr rho epsilon"),
+            *_ROWS,
+        ),
+    ),
+    "ProximalGradientDescent": Rule(
+        inputs=("var", "alpha", "l1", "l2", "grad", "indices"),
+        variables=1,
+        update=update_rules.proximal_gradient_descent,
+        operations=8,
+        checks=(_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    ),
+    "Adagrad": Rule(
+        inputs=("var", "accum", "lr", "grad", "indices"),
+        variables=2,
+        update=update_rules.adagrad,
+        operations=6,
+        checks=(same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    ),
+    "AdagradV2": Rule(
+        inputs=("var", "accum", "lr", "epsilon", "grad", "indices"),
+        variables=2,
+        update=update_rules.adagrad_v2,
+        operations=7,
+        checks=(
+            same_shape("accum"),
+            _var_has_rows,
+            *scalars("lr epsilon"),
+            _indices_are_vector,
+            _gradient_has_rank,
+            *_FULL_ROWS,
+        ),
+    ),
+    "ProximalAdagrad": Rule(
+        inputs=("var", "accum", "lr", "l1", "l2", "grad", "indices"),
+        variables=2,
+        update=update_rules.proximal_adagrad,
+        operations=13,
+        checks=(same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
+    ),
+    "AdagradDA": Rule(
+        inputs=(
+            "var",
+            "gradient_accumulator",
+            "gradient_squared_accumulator",
+            "grad",
+            "indices",
+            "lr",
+            "l1",
+            "l2",
+            "global_step",
+        ),
+        variables=3,
+        update=update_rules.adagrad_da,
+        operations=11,
+        checks=(
+            same_shape("gradient_accumulator", "accum"),
+            same_shape("gradient_squared_accumulator", "accum"),
+            _var_has_rows,
+            _indices_are_vector,
+            *scalars("lr l1 l2 global_step"),
+            _gradient_fits,
+            _rows_not_empty,
+        ),
+    ),
+    "Momentum": Rule(
+        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
+        variables=2,
+        update=update_rules.momentum,
+        operations=4,
+        checks=_MOMENTUM,
+    ),
+    "KerasMomentum": Rule(
+        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
+        variables=2,
+        update=update_rules.keras_momentum,
+        operations=4,
+        checks=_MOMENTUM,
+    ),
+    "RMSProp": Rule(
+        inputs=("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
+        variables=3,
+        update=_rms_prop,
+        operations=11,
+        checks=(*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
+    ),
+    "CenteredRMSProp": Rule(
+        inputs=("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
+        variables=4,
+        update=_centered_rms_prop,
+        operations=16,
+        checks=(*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
+    ),
+    "Ftrl": Rule(
+        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "lr_power"),
+        variables=3,
+        update=update_rules.ftrl,
+        operations=18,
+        checks=_FTRL,
+    ),
+    "FtrlV2": Rule(
+        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "l2_shrinkage", "lr_power"),
+        variables=3,
+        update=update_rules.ftrl_v2,
+        operations=21,
+        checks=(*_FTRL, signed_scalar("l2_shrinkage")),
+    ),
+}
+
+
+def _build_resource(name: str) -> Kernel:
+    rule = RULES[name]
+    infer = build_infer_apply(rule, True, _check_indices)
+    memory = touches_rows(rule.variables)
+    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True, memory=memory)
+
+
+def _build_ref(name: str) -> Kernel:
+    rule = RULES[name]
+    infer = build_infer_apply(rule, False, _merge_sparse_gradient)
+    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True)
+
+
+TABLE: Table = {
+    "ResourceSparseApplyAdadelta": _build_resource("Adadelta"),
+    "SparseApplyAdadelta": _build_ref("Adadelta"),
+    "ResourceSparseApplyProximalGradientDescent": _build_resource("ProximalGradientDescent"),
+    "SparseApplyProximalGradientDescent": _build_ref("ProximalGradientDescent"),
+    "ResourceSparseApplyAdagrad": _build_resource("Adagrad"),
+    "SparseApplyAdagrad": _build_ref("Adagrad"),
+    "ResourceSparseApplyAdagradV2": _build_resource("AdagradV2"),
+    "SparseApplyAdagradV2": _build_ref("AdagradV2"),
+    "ResourceSparseApplyProximalAdagrad": _build_resource("ProximalAdagrad"),
+    "SparseApplyProximalAdagrad": _build_ref("ProximalAdagrad"),
+    "ResourceSparseApplyAdagradDA": _build_resource("AdagradDA"),
+    "SparseApplyAdagradDA": _build_ref("AdagradDA"),
+    "ResourceSparseApplyMomentum": _build_resource("Momentum"),
+    "SparseApplyMomentum": _build_ref("Momentum"),
+    "ResourceSparseApplyKerasMomentum": _build_resource("KerasMomentum"),
+    "ResourceSparseApplyRMSProp": _build_resource("RMSProp"),
+    "SparseApplyRMSProp": _build_ref("RMSProp"),
+    "ResourceSparseApplyCenteredRMSProp": _build_resource("CenteredRMSProp"),
+    "SparseApplyCenteredRMSProp": _build_ref("CenteredRMSProp"),
+    "ResourceSparseApplyFtrl": _build_resource("Ftrl"),
+    "SparseApplyFtrl": _build_ref("Ftrl"),
+    "ResourceSparseApplyFtrlV2": _build_resource("FtrlV2"),
+    "SparseApplyFtrlV2": _build_ref("FtrlV2"),
+}

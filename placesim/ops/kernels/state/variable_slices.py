@@ -1,0 +1,142 @@
+"""Parts of variables: rows gathered from a resource variable, and strided slices of either kind assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import INT32
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.gathering import gather_nd, infer_gather_nd
+from placesim.ops.kernels.array.indices import first_outside, position_text
+from placesim.ops.kernels.array.slicing import update_strided_slice
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.memory_rules import KernelMemory, touches_rows
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    concatenate,
+    element_count,
+    format_dims,
+    no_outputs,
+    subshape,
+    unchanged,
+    with_rank_at_least,
+)
+from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """(variable, begin, end, strides, value) -> `value`, broadcast, written over a strided slice of the variable.
+
+    InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
+    """
+    holder, *rest = inputs
+    (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
+    find_variable(holder, context).value = updated
+    return ref_output(holder)
+
+
+def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
+
+    Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one.
+    InvalidArgumentError for params of too low a rank, and an index that is in no batch.
+    """
+    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    batch_dims: int = attrs["batch_dims"]
+    if batch_dims < 0:
+        raise InvalidArgumentError(f"batch_dims is negative ({batch_dims})")
+    if not params.ndim:
+        raise InvalidArgumentError("params must be at least 1 dimensional")
+    if min(params.ndim - 1, indices.ndim) < batch_dims <= params.ndim:
+        raise InvalidArgumentError(
+            f"params and indices must have more than {batch_dims} (batch_dims) dimensions, but have shapes "
+            f"{format_dims(params.shape)} and {format_dims(indices.shape)}"
+        )
+    if params.ndim < batch_dims:
+        raise InvalidArgumentError(
+            f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"
+        )
+    shape = params.shape[:batch_dims] + indices.shape[batch_dims:] + params.shape[batch_dims + 1 :]
+    # without indices, nothing is divided into batches
+    if not indices.size:
+        return (np.empty(shape, params.dtype),)
+    if 0 in params.shape[:batch_dims]:
+        raise InvalidArgumentError(
+            "Inner size of indices would result in batch_size of 0 and a division by 0 in the implementation. This is illegal"
+        )
+    flat = _count_on(indices, params.shape, batch_dims)
+    limit = element_count(params.shape[: batch_dims + 1]) or 0
+    bad = first_outside(flat, limit)
+    # the text has the counted index, and the rows of the first axis
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
+    return (params.reshape(limit, -1)[flat].reshape(shape),)
+
+
+def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
+    batches = element_count(params[:batch_dims]) or 1
+    offsets = np.arange(batches)[:, None] * (params[batch_dims] if batch_dims else 0)
+    return (indices.reshape(batches, -1) + offsets).reshape(-1).astype(indices.dtype)
+
+
+def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`: `[batch...] + params.shape[depth:]`.
+
+    InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
+    """
+    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
+    params = typed_handle_shape(context)
+    batch_dims: int = context.attrs["batch_dims"]
+    if batch_dims < 0:
+        raise ShapeError(f"batch_dims is negative ({batch_dims})")
+    params = with_rank_at_least(params, batch_dims + 1)
+    indices = with_rank_at_least(context.shapes[1], batch_dims)
+    outer = concatenate(subshape(params, 0, batch_dims), subshape(indices, batch_dims))
+    return (concatenate(outer, subshape(params, batch_dims + 1)),)
+
+
+def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
+    return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def gather_rows_memory(memory: KernelMemory) -> None:
+    """Batched indices are copied to be made the flat variable's."""
+    memory.touch_rows(0)
+    memory.allocate(0)
+    if memory.attrs["batch_dims"]:
+        memory.temporary_like(memory.inputs[1])
+
+
+def gather_slices_memory(memory: KernelMemory) -> None:
+    """A scalar notes the first index that is out of range."""
+    memory.touch_rows(0)
+    memory.allocate(0)
+    if prod(memory.inputs[1].dims[:-1]):
+        memory.temporary(INT32.size, (), INT32)
+
+
+TABLE: Table = {
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory),
+    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory),
+    "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
+    "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True, memory=touches_rows()),
+}

@@ -1,0 +1,479 @@
+"""Variables of both kinds: made, read, assigned, counted and forgotten.
+
+A ref input arrives as the `VariableResource` itself, a resource input as its `ResourceHandle`; `find_variable` gives the
+variable of either, so that a ref op and its resource twin are one function.  A kernel never writes into a variable's array, it
+replaces the array: whoever read the old value keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
+from placesim.ops.attributes import Attrs, Shape
+from placesim.ops.kernels.abstract_tensor import own_copy
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
+from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
+from placesim.ops.kernels.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    ShapeError,
+    format_dims,
+    merge,
+    no_outputs,
+    scalar,
+    shape_attr,
+    unchanged,
+    unchanged_scalar,
+    with_rank,
+)
+from placesim.ops.process.buffer_ownership import may_overwrite
+
+DEFAULT_CONTAINER = "localhost"
+
+
+def find_variable(holder: VariableResource | ResourceHandle, context: KernelContext) -> VariableResource:
+    """The variable of a ref or resource input.
+
+    NotFoundError where a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    """
+    if isinstance(holder, VariableResource):
+        return holder
+    found: VariableResource = context.resources.lookup(holder, VARIABLE_TYPE)
+    return found
+
+
+def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) -> Tensor:
+    """The value of a ref or resource input; FailedPreconditionError where a ref was never written (12.3.1)."""
+    variable = find_variable(holder, context)
+    if variable.value is None:
+        raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
+    return np.asarray(variable.value)
+
+
+def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
+    """What an op that updates a variable returns: the ref itself, or nothing for a resource."""
+    return (holder,) if isinstance(holder, VariableResource) else ()
+
+
+# --- making ---------------------------------------------------------------------------------------------------------
+
+
+def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The ref variable of this node, or of attr `shared_name`, on this device."""
+    handle = ResourceHandle(
+        context.device, attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node, REF_VARIABLE_TYPE
+    )
+    return (context.resources.lookup_or_create(handle, lambda: _new_variable(handle.name, attrs)),)
+
+
+def _new_variable(name: str, attrs: Attrs) -> VariableResource:
+    # a tensor without elements needs no memory, so that TensorFlow takes it as initialized
+    if "shape" not in attrs:  # which an importer lets pass: recorded graphs have none
+        raise NotFoundError("No attr named 'shape' in NodeDef:")
+    dims = attrs["shape"].dims
+    empty = dims is not None and 0 in dims and min(dims) >= 0
+    return VariableResource(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
+
+
+def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
+
+    InvalidArgumentError for a shape that is not fully known.
+    """
+    # TensorFlow leaves its memory as it is; zeros make runs comparable
+    name = attrs["var_name"] or context.node
+    dims = attrs["shape"].dims or ()
+    if -1 in dims:
+        raise InvalidArgumentError(f"Shape {format_dims(dims)} is not fully defined")
+    variable = VariableResource(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
+    context.step_resources["tmp_var:" + name] = variable
+    return (variable,)
+
+
+def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The last value of a temporary variable, which is then gone; NotFoundError where it was gone before."""
+    name = attrs["var_name"]
+    if context.step_resources.pop("tmp_var:" + name, None) is None:
+        raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
+    return (inputs[0].value,)
+
+
+def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The handle of a resource variable, which need not exist yet."""
+    container, name = attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node
+    return (ResourceHandle(context.device, container, name, dtype=attrs["dtype"], tensor_shape=attrs["shape"]),)
+
+
+def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The handles of several resource variables; InvalidArgumentError where attrs are not as many as there are handles."""
+    problem = _count_problem(attrs, ("dtypes", "shapes", "shared_names", "containers"))
+    if problem is not None:
+        raise InvalidArgumentError(problem)
+    rows = zip(attrs["containers"], attrs["shared_names"], attrs["dtypes"], attrs["shapes"], strict=True)
+    return [
+        ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, tensor_shape=shape)
+        for container, name, dtype, shape in rows
+    ]
+
+
+def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
+    """What is wrong with the first of these attrs that is not as long as there are handles; None where all are."""
+    for name in names:
+        if len(attrs[name]) != attrs["N"]:
+            return f"Mismatched number of {name} (n={attrs['N']}, num {name}={len(attrs[name])})"
+    return None
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The value of a resource variable.
+
+    FailedPreconditionError where it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
+    """
+    variable = _readable_variable(inputs[0], context)
+    if variable.dtype is not attrs["dtype"]:
+        raise InvalidArgumentError(
+            f"Trying to read variable with wrong dtype. Expected {attrs['dtype'].name} got {variable.dtype.name}"
+        )
+    return (variable.value,)
+
+
+def _readable_variable(handle: ResourceHandle, context: KernelContext) -> VariableResource:
+    try:
+        return find_variable(handle, context)
+    except (InvalidArgumentError, NotFoundError) as error:
+        raise FailedPreconditionError(
+            f"Could not find variable {handle.name}. This could mean that the variable has been deleted. In TF1, it can also "
+            f"mean the variable is uninitialized. Debug info: container={handle.container}, status error message="
+            f"{error.message}"
+        ) from None
+
+
+def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Nothing, as reads never copy; FailedPreconditionError where the variable was never written."""
+    _readable_variable(inputs[0], context)
+    return ()
+
+
+def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The values of several resource variables; FailedPreconditionError that names those never written."""
+    # all names at once, where ReadVariableOp tells of one
+    missing = [handle.name for handle in inputs if not is_written(handle, context)]
+    if missing:
+        raise FailedPreconditionError(
+            f"In ReadVariablesOp the following variables were found uninitialized: {', '.join(missing)}"
+        )
+    return [find_variable(handle, context).value for handle in inputs]
+
+
+def is_written(holder: VariableResource | ResourceHandle, context: KernelContext) -> bool:
+    """Whether a variable has a value."""
+    try:
+        return find_variable(holder, context).value is not None
+    except (InvalidArgumentError, NotFoundError):
+        return False
+
+
+def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: whether the variable has a value; never fails (12.3.4)."""
+    return (np.bool_(is_written(inputs[0], context)),)
+
+
+def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The shape of a resource variable's value, as a vector; NotFoundError where it was never written."""
+    return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
+
+
+# --- assigning ------------------------------------------------------------------------------------------------------
+
+
+def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Give a ref variable a copy of the value.
+
+    InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
+    """
+    variable, value = inputs
+    held = variable.shape if variable.value is None else np.shape(variable.value)
+    # a shape that attr `shape` left open, or open in part, takes any value
+    if attrs["validate_shape"] and held is not None and held != np.shape(value) and min(held, default=0) >= 0:
+        raise InvalidArgumentError(
+            "Assign requires shapes of both tensors to match. "
+            f"lhs shape= {format_dims(held)} rhs shape= {format_dims(np.shape(value))}"
+        )
+    variable.value = own_copy(value)
+    return (variable,)
+
+
+def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Give a resource variable a value; it exists from then on.
+
+    InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape` for
+    another shape.
+    """
+    handle, value = inputs
+    check_kind(handle, VARIABLE_TYPE)
+    dtype = attrs["dtype"]
+    variable = context.resources.lookup_or_create(handle, lambda: VariableResource(handle.name, dtype))
+    if variable.dtype is not dtype:
+        raise InvalidArgumentError(
+            f"Trying to assign variable with wrong dtype. Expected {variable.dtype.name} got {dtype.name}"
+        )
+    if attrs["validate_shape"] and variable.value is not None and np.shape(variable.value) != np.shape(value):
+        raise InvalidArgumentError(
+            "Trying to assign to variable with tensor with wrong shape. "
+            f"Expected {format_dims(np.shape(variable.value))} got {format_dims(np.shape(value))}"
+        )
+    # no copy: no kernel changes a tensor that it was given
+    variable.value = value
+    return ()
+
+
+def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None:
+    """Put `ufunc(value, update)` in a variable's place, or into its memory where only it has that."""
+    if may_overwrite(variable):
+        ufunc(variable.value, update, out=variable.value)
+    else:
+        variable.value = ufunc(variable.value, update)
+
+
+def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
+    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
+
+    InvalidArgumentError where the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    """
+
+    def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        variable, update = inputs
+        value = value_of(variable, context)
+        if value.shape != np.shape(update):
+            raise InvalidArgumentError("Parameters and update must be the same size")
+        del value
+        _change(ufunc, variable, update)
+        return (variable,)
+
+    def update_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        handle, update = inputs
+        value = value_of(handle, context)
+        if value.shape != np.shape(update):
+            raise InvalidArgumentError(
+                f"Cannot update variable with shape {format_dims(value.shape)} "
+                f"using a Tensor with shape {format_dims(np.shape(update))}, shapes must be equal."
+            )
+        del value
+        _change(ufunc, find_variable(handle, context), update)
+        return ()
+
+    return (
+        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True),
+        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True, memory=writes_variables(1)),
+    )
+
+
+# --- counting and forgetting ----------------------------------------------------------------------------------------
+
+
+def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`.
+
+    InvalidArgumentError for a variable that is no scalar, or of another type than the op's.
+    """
+    value = value_of(inputs[0], context)
+    dtype = find_variable(inputs[0], context).dtype
+    if dtype is not attrs["T"]:  # TensorFlow's process ends here
+        raise InvalidArgumentError(f"Trying to count variable with wrong dtype. Expected {attrs['T']} got {dtype}")
+    if value.ndim:
+        raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
+    if value >= attrs["limit"]:
+        raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
+    # the number one of the type: int32 stays int32, and wraps around as C's does
+    find_variable(inputs[0], context).value = value + value.dtype.type(1)
+    return (value,)
+
+
+def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Forget a resource; NotFoundError where there is none, unless attr `ignore_lookup_error` is set."""
+    try:
+        context.resources.delete(inputs[0])
+    except NotFoundError:
+        if not attrs["ignore_lookup_error"]:
+            raise
+    return ()
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def held_shape(context: ShapeContext, index: int = 0) -> Dims:
+    """The static shape of the variable of a ref or resource input."""
+    handle = context.handles[index]
+    return context.shapes[index] if handle is None else handle.shape
+
+
+def typed_handle_shape(context: ShapeContext) -> Dims:
+    """The static shape of the resource of input 0; ShapeError unless its type is attr `dtype`."""
+    handle = context.handles[0]
+    if handle is None:
+        return None
+    if handle.dtype is not context.attrs["dtype"]:
+        raise ShapeError(
+            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
+        )
+    return handle.shape
+
+
+def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
+    # the first op of the kind could not tell a scalar from an unknown shape
+    return (context.attrs["shape"].dims or None,)
+
+
+def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
+    # the handle itself is a scalar; what it holds goes with it, for the ops that read it
+    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
+    return ((),)
+
+
+def _infer_handles(context: ShapeContext) -> Sequence[Dims]:
+    problem = _count_problem(context.attrs, ("dtypes", "shapes"))
+    if problem is not None:
+        raise ShapeError(problem)
+    shapes: tuple[Shape, ...] = context.attrs["shapes"]
+    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
+        context.output_handles[index] = HandleShape(dtype, shape.dims)
+    return [()] * context.attrs["N"]
+
+
+def _infer_read(context: ShapeContext) -> Sequence[Dims]:
+    return (typed_handle_shape(context),)
+
+
+def _infer_read_all(context: ShapeContext) -> Sequence[Dims]:
+    return [None if handle is None else handle.shape for handle in context.handles]
+
+
+def _infer_shape_vector(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
+
+
+def _infer_assigned(context: ShapeContext) -> Sequence[Dims]:
+    # without validation the variable takes the value's shape
+    return _infer_merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
+
+
+def _infer_merged_ref(context: ShapeContext) -> Sequence[Dims]:
+    return (merge(context.shapes[0], context.shapes[1]),)
+
+
+def _infer_merged_handle(context: ShapeContext) -> Sequence[Dims]:
+    merge(typed_handle_shape(context), context.shapes[1])
+    return ()
+
+
+def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    if handle is None:
+        raise ShapeError("Handle has no shape/type information.")
+    if handle.dtype is not context.attrs["T"]:
+        raise ShapeError(f"Data types do not match: {context.attrs['T'].name} and {handle.dtype.name}")
+    return (with_rank(handle.shape, 0),)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def read_variables_memory(memory: KernelMemory) -> None:
+    """The variables' own memory, or a copy once rows of a variable were touched."""
+    for index in range(len(memory.outputs)):
+        if memory.variable(index).copies_on_read:
+            memory.allocate(index)
+        else:
+            memory.share_variable(index, index)
+
+
+def assign_memory(memory: KernelMemory) -> None:
+    """A ref variable keeps its memory where the value has as many elements; it never takes the value's."""
+    buffer, size = memory.variable(0).buffer, memory.inputs[1].size
+    if buffer is None or buffer.size != size:
+        memory.renew_variable(0, size, memory.inputs[1].kind)
+
+
+def assign_resource_memory(memory: KernelMemory) -> None:
+    """A resource variable shares the value's memory, or copies it once its rows were touched."""
+    if memory.variable(0).copies_on_read:
+        memory.renew_variable(0, memory.inputs[1].size, memory.inputs[1].kind)
+    else:
+        memory.share_with_variable(0, 1)
+
+
+def count_up_memory(memory: KernelMemory) -> None:
+    """The output is the old value; the new one gets memory of its own."""
+    memory.share_variable(0, 0)
+    memory.renew_variable(0, memory.outputs[0].size, memory.outputs[0].kind)
+
+
+def disable_copy_on_read_memory(memory: KernelMemory) -> None:
+    """Readers share the variable's memory again."""
+    memory.variable(0).copies_on_read = False
+
+
+def destroy_resource_memory(memory: KernelMemory) -> None:
+    """The variable lets go of its memory, or any other resource of what it keeps."""
+    memory.renew_variable(0, 0)
+
+
+def own_handle_memory(memory: KernelMemory) -> None:
+    """The kernel has its handle from the beginning and keeps it."""
+    kept = memory.variable(ITSELF)
+    if kept.buffer is None:
+        kept.buffer = memory.new_buffer(memory.outputs[0].size, on_host=True, kind=memory.outputs[0].kind)
+    memory.share_variable(0, ITSELF)
+
+
+def temporary_variable_memory(memory: KernelMemory) -> None:
+    """Unlike other ref variables it has its memory before it is assigned."""
+    memory.renew_variable(ITSELF, memory.outputs[0].size, memory.outputs[0].kind)
+
+
+def destroy_temporary_variable_memory(memory: KernelMemory) -> None:
+    """The variable's memory becomes the output."""
+    memory.share_variable(0, 0)
+    memory.renew_variable(0, 0)
+
+
+_ADD, _SUB = build_update(np.add), build_update(np.subtract)
+
+TABLE: Table = {
+    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True),
+    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True),
+    "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True, memory=temporary_variable_memory),
+    "DestroyTemporaryVariable": Kernel(
+        destroy_temporary_variable, unchanged, needs_context=True, memory=destroy_temporary_variable_memory
+    ),
+    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True, memory=own_handle_memory),
+    "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
+    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True, memory=read_variables_memory),
+    "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True, memory=disable_copy_on_read_memory),
+    "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True, memory=read_variables_memory),
+    "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
+    "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
+    "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
+    "Assign": Kernel(assign, _infer_assigned, needs_context=True, memory=assign_memory),
+    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True, memory=assign_resource_memory),
+    "AssignAdd": _ADD[0],
+    "AssignAddVariableOp": _ADD[1],
+    "AssignSub": _SUB[0],
+    "AssignSubVariableOp": _SUB[1],
+    "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
+    "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True, memory=count_up_memory),
+    "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True, memory=destroy_resource_memory),
+}

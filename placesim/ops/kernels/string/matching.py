@@ -1,0 +1,165 @@
+"""Strings matched against regular expressions, and rewritten.
+
+RE2 itself matches, as in TensorFlow: in time linear in the text, with its own errors, on bytes that need not be UTF-8.  Its
+Python package replaces as Python does, so what RE2's own `Replace` and `GlobalReplace` do with empty matches and with wrong
+rewrites stands here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import re2
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.memory_rules import forwards
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import unchanged, unchanged_with_scalars
+from placesim.ops.kernels.string_tensors import flat_strings, map_strings, raw
+from placesim.ops.process.memory_limit import GrowingText
+
+Pattern = Any
+"""A pattern of RE2, whose package has no types."""
+
+OPTIONS = re2.Options()
+OPTIONS.log_errors = False
+ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
+"""A backslash of a rewrite, and what it escapes."""
+CHARACTER = re.compile(
+    rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
+    rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
+    re.DOTALL,
+)
+"""One character of UTF-8, or a byte that begins none."""
+
+
+def compile_pattern(text: bytes) -> Pattern:
+    """The compiled pattern; InvalidArgumentError, with RE2's reason, where it is none."""
+    try:
+        return re2.compile(text, OPTIONS)
+    except re2.error as error:
+        (reason,) = error.args
+        shown = (part.decode(errors="replace") for part in (text, reason))
+        raise InvalidArgumentError("Invalid pattern: {}, error: {}".format(*shown)) from None
+
+
+def _scalar(name: str, tensor: Any) -> bytes:
+    if np.ndim(tensor):
+        raise InvalidArgumentError(f"{name} must be scalar, but received {shape_text(tensor)}")
+    return flat_strings(tensor)[0]
+
+
+# --- rewriting ------------------------------------------------------------------------------------------------------
+
+
+def _needed_groups(rewrite: bytes) -> int:
+    """The highest group that a rewrite names."""
+    return max((int(escaped) for escaped in ESCAPE.findall(rewrite) if escaped.isdigit()), default=0)
+
+
+def _expand(rewrite: bytes, match: Any) -> tuple[bytes, bool]:
+    r"""The rewrite with `\0` to `\9` and `\\` replaced, up to an escape that is none of these; and whether there was none."""
+    found, at = b"", 0
+    for escape in ESCAPE.finditer(rewrite):
+        found += rewrite[at : escape.start()]
+        if not escape[1].isdigit() and escape[1] != b"\\":
+            return found, False
+        found += (match.group(int(escape[1])) or b"") if escape[1].isdigit() else b"\\"
+        at = escape.end()
+    return found + rewrite[at:], True
+
+
+def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
+    """The text with its first match rewritten, unchanged where the rewrite is not valid."""
+    growing.add(len(text))
+    match = pattern.search(text)
+    if match is None or _needed_groups(rewrite) > pattern.groups:
+        return text
+    replaced, is_valid = _expand(rewrite, match)
+    return text[: match.start()] + replaced + text[match.end() :] if is_valid else text
+
+
+def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
+    """The text with all matches rewritten, unchanged where the rewrite names a group that is not there."""
+    if _needed_groups(rewrite) > pattern.groups:
+        return text
+    found: list[bytes] = []
+    at, last_end = 0, -1
+    while at <= len(text):
+        match = pattern.search(text, at)
+        if match is None:
+            break
+        found.append(text[at : match.start()])
+        at = match.end()
+        # unlike Python, RE2 sees no empty match right behind another match
+        if match.start() == match.end() == last_end:
+            character = CHARACTER.match(text, at)
+            found.append(character[0] if character else b"")
+            at = character.end() if character else at + 1
+            continue
+        # a rewrite that breaks off leaves what it had made by then
+        found.append(_expand(rewrite, match)[0])
+        growing.add(len(found[-1]))
+        last_end = at
+    return b"".join(found) + text[at:]
+
+
+def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
+    replace: Callable[[Pattern, bytes, bytes, GrowingText], bytes] = replace_all if attrs["replace_global"] else replace_first
+    growing = GrowingText()
+    return (map_strings(lambda text: replace(pattern, rewrite, text, growing), value),)
+
+
+def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are scalar inputs.
+
+    InvalidArgumentError for inputs that are no scalars, and a pattern that RE2 does not know.
+    """
+    pattern = compile_pattern(_scalar("Pattern", inputs[1]))
+    return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
+
+
+def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are attrs.
+
+    InvalidArgumentError for a pattern that RE2 does not know.
+    """
+    return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
+
+
+# --- matching -------------------------------------------------------------------------------------------------------
+
+
+def _full_match(value: Any, pattern: bytes) -> Sequence[Tensor]:
+    compiled = compile_pattern(pattern)
+    found = [compiled.fullmatch(text) is not None for text in flat_strings(value)]
+    return (np.array(found, bool).reshape(np.shape(value)),)
+
+
+def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Whether a pattern, a scalar input, matches the whole of each string, any shape.
+
+    InvalidArgumentError for a pattern that is no scalar, or that RE2 does not know.
+    """
+    return _full_match(inputs[0], _scalar("Pattern", inputs[1]))
+
+
+def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Whether a pattern, an attr, matches the whole of each string, any shape.
+
+    InvalidArgumentError for a pattern that RE2 does not know.
+    """
+    return _full_match(inputs[0], raw(attrs["pattern"]))
+
+
+TABLE: Table = {
+    "RegexReplace": Kernel(regex_replace, unchanged_with_scalars, memory=forwards(0)),
+    "StaticRegexReplace": Kernel(static_regex_replace, unchanged, memory=forwards(0)),
+    "RegexFullMatch": Kernel(regex_full_match, unchanged_with_scalars),
+    "StaticRegexFullMatch": Kernel(static_regex_full_match, unchanged),
+}

@@ -1,0 +1,170 @@
+"""Strings cut into pieces, and pieces put together into n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.memory_rules import allocates
+from placesim.ops.kernels.shape_operands import shape_text
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
+from placesim.ops.process.memory_limit import check_elements, check_text
+
+# --- splits ---------------------------------------------------------------------------------------------------------
+
+
+def _sparse_pieces(rows: Sequence[Sequence[bytes]]) -> Sequence[Tensor]:
+    """Rows of pieces as a sparse tensor: indices int64 `[pieces, 2]`, values `[pieces]`, dense shape `[2]`."""
+    indices = [(number, place) for number, row in enumerate(rows) for place in range(len(row))]
+    pieces = [piece for row in rows for piece in row]
+    widest = max(map(len, rows), default=0)
+    return (
+        np.array(indices, np.int64).reshape(-1, 2),
+        string_array(pieces, (len(pieces),)),
+        np.array([len(rows), widest], np.int64),
+    )
+
+
+def _vector_and_scalar(inputs: Sequence[Any], name: str) -> tuple[list[bytes], bytes]:
+    value, delimiter = inputs
+    if np.ndim(value) != 1:
+        raise InvalidArgumentError(f"input must be a vector, got shape: {shape_text(value)}")
+    if np.ndim(delimiter):
+        raise InvalidArgumentError(f"{name} must be a scalar, got shape: {shape_text(delimiter)}")
+    return flat_strings(value), flat_strings(delimiter)[0]
+
+
+def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
+    """The pieces between delimiters; an empty text has none."""
+    for delimiter in delimiters[1:]:
+        text = text.replace(bytes([delimiter]), delimiters[:1])
+    return text.split(delimiters[:1]) if text else []
+
+
+def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings `[batch]` split at any byte of the delimiter, a scalar, as a sparse tensor; without one, into single bytes.
+
+    InvalidArgumentError for inputs of other ranks.
+    """
+    texts, delimiters = _vector_and_scalar(inputs, "delimiter")
+    if not delimiters:
+        return _sparse_pieces([[bytes([byte]) for byte in text] for text in texts])
+    rows = [_split_at_any(text, delimiters) for text in texts]
+    return _sparse_pieces([list(filter(None, row)) for row in rows] if attrs["skip_empty"] else rows)
+
+
+def _split_at_whitespace(text: bytes, limit: int) -> list[bytes]:
+    """As Python does, but that a limit, once reached, leaves the rest as it is, even if it is empty or ends in whitespace."""
+    pieces: list[bytes] = []
+    text = text.lstrip()
+    while text:
+        piece = text.split(None, 1)[0]
+        pieces.append(piece)
+        text = text[len(piece) :].lstrip()
+        if 0 < limit == len(pieces):
+            return [*pieces, text]
+    return pieces
+
+
+def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
+    # no splits at all: the text as it is, even an empty one
+    if not limit:
+        return [text]
+    if separator:
+        return text.split(separator, limit)
+    return text.split() if limit < 0 else _split_at_whitespace(text, limit)
+
+
+def split_at_separator(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings `[batch]` split at a scalar separator, at most `maxsplit` times, as a sparse tensor.
+
+    Without a separator, at runs of whitespace. InvalidArgumentError for inputs of other ranks.
+    """
+    texts, separator = _vector_and_scalar(inputs, "sep")
+    return _sparse_pieces([_split(text, separator, attrs["maxsplit"]) for text in texts])
+
+
+# --- n-grams --------------------------------------------------------------------------------------------------------
+
+
+def _check_splits(splits: list[int], size: int) -> None:
+    if not splits:
+        return
+    if splits[0]:
+        raise InvalidArgumentError(f"First split value must be 0, got {splits[0]}")
+    for last, split_at in pairwise(splits):
+        if not last <= split_at <= size:
+            raise InvalidArgumentError(f"Invalid split value {split_at}, must be in [{last}, {size}]")
+    if splits[-1] != size:
+        raise InvalidArgumentError(f"Last split value must be data size. Expected {size}, got {splits[-1]}")
+
+
+def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
+    """All runs of `width` tokens, where up to `pad_width` pads stand before and behind them."""
+    pad = min(attrs["pad_width"] if attrs["pad_width"] >= 0 else width - 1, width - 1)
+    separator = raw(attrs["separator"])
+    check_elements(len(tokens) + 2 * pad)
+    padded = [raw(attrs["left_pad"])] * pad + tokens + [raw(attrs["right_pad"])] * pad
+    count = max(len(padded) - width + 1, 0)
+    # every token stands in so many n-grams at most
+    check_text(sum(map(len, padded)) * min(width, count) + len(separator) * width * count)
+    return [separator.join(padded[at : at + width]) for at in range(count)]
+
+
+def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
+    found = [ngram for width in attrs["ngram_widths"] for ngram in _ngrams(tokens, width, attrs)]
+    # a row too short for any width becomes one n-gram of all that it has
+    if found or not tokens or not attrs["preserve_short_sequences"]:
+        return found
+    if attrs["pad_width"] < 0:
+        raise InvalidArgumentError(
+            "Pad width should be >= 0 when preserve_short_sequences is True and "
+            f"ngram_widths are not provided, got {attrs['pad_width']}"
+        )
+    return _ngrams(tokens, len(tokens) + 2 * attrs["pad_width"], attrs)
+
+
+def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The n-grams of ragged rows of tokens `[tokens]`, `[rows + 1]`, as ragged rows again.
+
+    InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to be kept without a pad width.
+    """
+    if any(width <= 0 for width in attrs["ngram_widths"]):
+        raise InvalidArgumentError("ngram_widths must contain positive values")
+    tokens, splits = flat_strings(inputs[0]), np.reshape(inputs[1], -1).tolist()
+    _check_splits(splits, len(tokens))
+    # without tokens or splits the outputs are shaped as the inputs: empty strings, and zeros
+    if not tokens or not splits:
+        return string_array([b""] * len(tokens), np.shape(inputs[0])), np.zeros_like(inputs[1])
+    rows = [_row_ngrams(tokens[start:end], attrs) for start, end in pairwise(splits)]
+    ngrams = [ngram for row in rows for ngram in row]
+    ends = np.cumsum([0, *map(len, rows)]).astype(inputs[1].dtype)
+    return string_array(ngrams, (len(ngrams),)), ends.reshape(np.shape(inputs[1]))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    return (-1, 2), (-1,), (2,)
+
+
+def _infer_ngrams(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    return (-1,), with_rank(context.shapes[1], 1)
+
+
+TABLE: Table = {
+    "StringSplit": Kernel(split, _infer_split),
+    "StringSplitV2": Kernel(split_at_separator, _infer_split),
+    "StringNGrams": Kernel(string_ngrams, _infer_ngrams, memory=allocates(1, 0)),
+}

@@ -1,0 +1,303 @@
+"""Strings: joins, lengths, case, substrings.  A string tensor is an object array of `bytes`; most ops know only bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.math.reductions import infer_reduction
+from placesim.ops.kernels.math.segments import infer_unsorted_segments
+from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.shape_operands import broadcast_dims, shape_text
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    broadcast,
+    format_dims,
+    merge,
+    rank_of,
+    unchanged,
+    with_rank,
+)
+from placesim.ops.kernels.string_tensors import flat_strings, map_strings, raw, string_array
+from placesim.ops.process.memory_limit import check_text, check_text_of
+
+# --- joins ----------------------------------------------------------------------------------------------------------
+
+
+def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings of one shape, or scalars among them, joined element by element with the attr `separator`.
+
+    InvalidArgumentError for shapes that differ.
+    """
+    shape: tuple[int, ...] = ()
+    for part in inputs:
+        if shape and np.ndim(part) and np.shape(part) != shape:
+            raise InvalidArgumentError(f"Input shapes do not match: {format_dims(shape)} vs. {shape_text(part)}")
+        shape = shape or np.shape(part)
+    if not inputs:
+        return (string_array([b""], ()),)
+    rows = [flat_strings(np.broadcast_to(np.asarray(part, object), shape)) for part in inputs]
+    check_text(sum(sum(map(len, row)) for row in rows) + len(raw(attrs["separator"])) * sum(map(len, rows)))
+    return (string_array(list(map(raw(attrs["separator"]).join, zip(*rows, strict=True))), shape),)
+
+
+def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
+    found: list[int] = []
+    for axis in np.reshape(axes, -1).tolist():
+        if not -rank <= axis < rank:
+            raise OutOfRangeError(f"Invalid reduction dimension {axis} for input with {rank} dimension(s)")
+        if axis % rank in found:
+            raise InvalidArgumentError(f"Duplicate reduction dimension {axis}")
+        found.append(axis % rank)
+    return found
+
+
+def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings, any shape, joined along axes, of which the first named changes fastest: without those axes, or with 1 there.
+
+    OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
+    """
+    value = np.asarray(inputs[0], object)
+    reduced = _reduced_axes(inputs[1], value.ndim)[::-1]
+    kept = [axis for axis in range(value.ndim) if axis not in reduced]
+    count = int(np.prod([value.shape[axis] for axis in reduced], dtype=np.int64))
+    shape = [value.shape[axis] for axis in kept]
+    rows = value.transpose(kept + reduced).reshape(int(np.prod(shape, dtype=np.int64)), count).tolist()
+    check_text_of(flat_strings(value))
+    check_text(len(raw(attrs["separator"])) * value.size)
+    joined = list(map(raw(attrs["separator"]).join, rows))
+    if attrs["keep_dims"]:
+        shape = [1 if axis in reduced else dim for axis, dim in enumerate(value.shape)]
+    return (string_array(joined, shape),)
+
+
+def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
+
+    A separator only goes behind a string with bytes. InvalidArgumentError for shapes that do not fit, a number of segments that
+    is no scalar or negative, and ids outside of it; OutOfRangeError for ids of higher rank than the strings.
+    """
+    value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
+    if not np.size(segments):
+        raise InvalidArgumentError("Number of segments cannot be empty.")
+    if np.ndim(segments):
+        raise InvalidArgumentError("Number of segments must be a scalar")
+    count = int(segments)
+    if count < 0:
+        raise InvalidArgumentError(f"Number of segments must be non-negative but got {count}")
+    _check_segments(value, ids, count)
+    shape = (count, *value.shape[ids.ndim :])
+    width = int(np.prod(shape[1:], dtype=np.int64))
+    separator = raw(attrs["separator"])
+    check_text_of(flat_strings(value))
+    check_text(len(separator) * value.size)
+    result = [[b""] * width for _ in range(count)]
+    # in order, so that each segment's strings are joined as they come
+    for segment, row in zip(ids.reshape(-1).tolist(), value.reshape(ids.size, width).tolist(), strict=True):
+        result[segment] = [old + separator + new if old else new for old, new in zip(result[segment], row, strict=True)]
+    return (string_array([text for row in result for text in row], shape),)
+
+
+def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
+    if not ids.ndim:
+        raise InvalidArgumentError("Segment_id cannot have rank 0")
+    if ids.ndim > value.ndim:
+        raise OutOfRangeError(f"Invalid segment_id rank {ids.ndim} for input with {value.ndim} dimension(s)")
+    for axis, dim in enumerate(ids.shape):
+        if dim != value.shape[axis]:
+            raise InvalidArgumentError(f"Segment dimension is {dim} while input dimension is {value.ndim} in rank {axis}")
+    if ((ids < 0) | (ids >= count)).any():
+        raise InvalidArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
+
+
+# --- elementwise ----------------------------------------------------------------------------------------------------
+
+
+def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Lengths in int32, any shape: of bytes, or of bytes that start a UTF-8 character."""
+    measure: Callable[[bytes], int] = len if attrs["unit"] == "BYTE" else lambda text: len(char_starts(text))
+    return (np.array(list(map(measure, flat_strings(inputs[0]))), np.int32).reshape(np.shape(inputs[0])),)
+
+
+def char_starts(text: bytes) -> list[int]:
+    """Where UTF-8 characters start: every byte that does not continue one."""
+    # no check of the sequence itself: invalid bytes count as they look
+    return [index for index, byte in enumerate(text) if byte & 0xC0 != 0x80]
+
+
+def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
+    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8, in strings of any shape.
+
+    InvalidArgumentError for another encoding.
+    """
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        encoding = attrs["encoding"]
+        if encoding not in ("", "utf-8"):
+            raise InvalidArgumentError(f"only utf-8 or '' (no encoding) is supported, received {encoding}")
+        if not encoding:
+            return (map_strings(of_bytes, inputs[0]),)
+        return (map_strings(lambda text: of_text(text.decode(errors="replace")).encode(), inputs[0]),)
+
+    return compute
+
+
+def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Strings, any shape, with ASCII whitespace taken off both ends."""
+    return (map_strings(bytes.strip, inputs[0]),)
+
+
+# --- substrings -----------------------------------------------------------------------------------------------------
+
+
+def _byte_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
+    """Where a substring of bytes starts and ends; None where its start is outside the string."""
+    start = position + len(text) if position < 0 else position
+    if not 0 <= start <= len(text):
+        return None
+    return start, len(text) if count < 0 else min(start + count, len(text))
+
+
+def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
+    """Where a substring of UTF-8 characters starts and ends; None where its start is outside the string."""
+    starts = char_starts(text)
+    if text and (not starts or starts[0]):
+        starts.insert(0, 0)  # TensorFlow takes the first byte for a start
+    size = len(starts)
+    ends = [*starts, len(text)]
+    if position >= 0:
+        return None if position > size else (ends[position], ends[min(position + max(count, 0), size)])
+    first = size + position
+    # a negative length takes the rest of the bytes, but none of the characters; counted from the end it is refused
+    return None if first < 0 or count < 0 else (ends[first], ends[min(first + count, size)])
+
+
+def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
+
+    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError where more than two
+    dimensions would have to be broadcast.
+    """
+    value, position, count = inputs
+    if np.shape(position) != np.shape(count):
+        raise InvalidArgumentError(
+            f"pos and len should have the same shape, got: {shape_text(position)} vs. {shape_text(count)}"
+        )
+    shape = _substring_shape(np.shape(value), np.shape(position))
+    parts = (np.broadcast_to(np.asarray(part), shape).reshape(-1).tolist() for part in (position, count))
+    texts = flat_strings(np.broadcast_to(np.asarray(value, object), shape))
+    is_bytes = attrs["unit"] == "BYTE"
+    # the kernel tells both coordinates only where it has to broadcast
+    in_pairs = len(shape) == 2 and np.shape(position) not in ((), np.shape(value))
+    result = []
+    for index, (text, start, size) in enumerate(zip(texts, *parts, strict=True)):
+        found = _byte_range(text, start, size) if is_bytes else _char_range(text, start, size)
+        if found is None:
+            raise _outside(text, start, np.unravel_index(index, shape) if in_pairs else (index,), is_bytes)
+        result.append(text[found[0] : found[1]])
+    return (string_array(result, shape),)
+
+
+def _substring_shape(value: tuple[int, ...], position: tuple[int, ...]) -> tuple[int, ...]:
+    if position in ((), value):
+        return value
+    shape = broadcast_dims(value, position)
+    if shape is None:
+        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(value)} vs. {format_dims(position)}")
+    if len(shape) > 2:
+        raise UnimplementedError(f"Substr broadcast not implemented for {len(shape)} dimensions")
+    return shape
+
+
+def _outside(text: bytes, position: int, index: Sequence[Any], is_bytes: bool) -> InvalidArgumentError:
+    if not is_bytes:
+        return InvalidArgumentError(f"pos {position} out of range for string at index {index[0]}")
+    place = f"{index[0]}" if len(index) == 1 else f"({index[0]}, {index[1]})"
+    shown = text.decode(errors="replace")
+    return InvalidArgumentError(f"pos {position} out of range for string b'{shown}' at index {place}")
+
+
+# --- file names -----------------------------------------------------------------------------------------------------
+
+
+def _check_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
+    for name, part in zip(names, inputs, strict=True):
+        if np.ndim(part):
+            raise InvalidArgumentError(f"{name} must be a scalar, got shape {shape_text(part)}")
+
+
+def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The name of one shard's file, `name-00003-of-00010`, of three scalars; InvalidArgumentError for other shapes."""
+    _check_scalars(("basename", "shard", "num_shards"), inputs)
+    name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
+    return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
+
+
+def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The pattern of all shards' files, `name-?????-of-00010`, of two scalars; InvalidArgumentError for other shapes."""
+    _check_scalars(("basename", "num_shards"), inputs)
+    name, count = (np.reshape(part, -1)[0] for part in inputs)
+    return (string_array([name + b"-?????-of-%05d" % count], ()),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_join(context: ShapeContext) -> Sequence[Dims]:
+    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError where they do not."""
+    if all(dims == () for dims in context.shapes):
+        return ((),)
+    found: Dims = None
+    for dims in context.shapes:
+        found = merge(found, dims) if dims else found
+    return (found,)
+
+
+def infer_substring(context: ShapeContext) -> Sequence[Dims]:
+    """The strings and the positions broadcast together; ShapeError unless positions and lengths are shaped alike."""
+    value, position, count = context.shapes
+    if position is not None and rank_of(position) != rank_of(count):
+        rank = -1 if count is None else len(count)
+        raise ShapeError(f"Shape must be rank {rank} but is rank {len(position)}")
+    if position is not None and position != count:
+        raise ShapeError(f"pos and len shapes must match: {format_dims(position)} vs. {format_dims(count)}")
+    return (broadcast(value, position),)
+
+
+def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
+    for dims in context.shapes:
+        with_rank(dims, 0)
+    return ((),)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def substring_memory(memory: KernelMemory) -> None:
+    """Behind its output positions and lengths, broadcast to its shape unless they are scalars or of the texts' shape."""
+    memory.allocate()
+    texts, positions = memory.inputs[:2]
+    if positions.dims and positions.dims != texts.dims:
+        for _ in range(2):
+            memory.temporary_like(memory.outputs[0], positions.dtype)
+
+
+TABLE: Table = {
+    "StringJoin": Kernel(join, infer_join),
+    "ReduceJoin": Kernel(reduce_join, infer_reduction),
+    "UnsortedSegmentJoin": Kernel(segment_join, infer_unsorted_segments),
+    "StringLength": Kernel(length, unchanged),
+    "StringLower": Kernel(change_case(bytes.lower, str.lower), unchanged),
+    "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
+    "StringStrip": Kernel(strip, unchanged),
+    "Substr": Kernel(substring, infer_substring, memory=substring_memory),
+    "ShardedFilename": Kernel(sharded_filename, _infer_sharded),
+    "ShardedFilespec": Kernel(sharded_filespec, _infer_sharded),
+}

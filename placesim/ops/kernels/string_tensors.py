@@ -1,0 +1,37 @@
+"""String tensors: arrays of objects, each the bytes of one string, and how they are made and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.process.memory_limit import check_text_of
+
+
+def raw(text: str | bytes) -> bytes:
+    """The bytes of a string attr, which a graph may give as text."""
+    return text.encode() if isinstance(text, str) else text
+
+
+def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
+    """A string tensor of a shape, which has room for just these strings."""
+    # filled afterwards: from a list of bytes numpy makes fixed-width strings, which lose the NULs at their ends
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(tuple(shape))
+
+
+def flat_strings(tensor: Any) -> list[bytes]:
+    """The strings of a tensor in row order."""
+    found: list[bytes] = np.asarray(tensor, object).reshape(-1).tolist()
+    return found
+
+
+def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
+    """A function of one string for every string; AllocationRefusal where there is no room for as many bytes as they have."""
+    texts = flat_strings(tensor)
+    check_text_of(texts)
+    return string_array(list(map(function, texts)), np.shape(tensor))

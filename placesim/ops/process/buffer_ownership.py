@@ -1,0 +1,92 @@
+"""Who holds a tensor's memory.
+
+A kernel may write into it where only its variable holds it, and no other op reads it meanwhile; what a step gives must be held
+by nobody else, as whoever gets it may write into it.
+
+Large new arrays cost more than the arithmetic that fills them: the system gives each of their pages, zeroed, on first use.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import FLOAT
+from placesim.ops.kernels.device_resources import VariableResource
+from placesim.ops.process.memory_limit import ProcessMemory
+
+_side_by_side: ContextVar[bool] = ContextVar("side by side", default=False)
+
+
+@contextmanager
+def ops_side_by_side() -> Iterator[None]:
+    """Within, several ops run at the same time, and one may come to read what another would overwrite."""
+    token = _side_by_side.set(True)
+    try:
+        yield
+    finally:
+        _side_by_side.reset(token)
+
+
+def may_overwrite(variable: VariableResource) -> bool:
+    """Whether nobody could tell that the variable's value is changed in place instead of being replaced.
+
+    Fetched values, constants, feeds, views and what is still to be read are all further holders of the memory.  The caller
+    must not hold the value itself.
+    """
+    return (
+        type(variable.value) is np.ndarray
+        and _references(variable) == _OWN_REFERENCES
+        and variable.value.base is None
+        and variable.value.flags.carray  # of rows that lie one after the other, and may be written
+        and not _side_by_side.get()
+    )
+
+
+def _references(variable: VariableResource) -> int:
+    return sys.getrefcount(variable.value)
+
+
+_OWN_REFERENCES = _references(VariableResource("", FLOAT, np.zeros(1, np.float32)))
+"""What is counted where only a variable holds its value: interpreters count their own hold on it differently."""
+
+
+def own_all(results: MutableMapping[int, Any], memory: ProcessMemory) -> None:
+    """Copy the arrays whose memory is somebody else's too: a constant's, a variable's, what was fed, what is kept for later.
+
+    What there is no room to copy may only be read.
+    """
+    for index in results:
+        if _is_held_elsewhere(results, index):
+            value = results[index]
+            if memory.has_room(value.nbytes):
+                results[index] = value.copy()
+            else:
+                results[index] = value.view()
+                results[index].flags.writeable = False
+
+
+def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
+    value = results[index]
+    if type(value) is not np.ndarray:
+        return False
+    if sys.getrefcount(value) > _OF_A_RESULT:
+        return True
+    base = value.base
+    return base is not None and sys.getrefcount(base) > _OF_A_BASE
+
+
+def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
+    """What is counted, in a function as the one above, where only the results hold an array, and only that its memory."""
+    value = results[index]
+    held = sys.getrefcount(value)
+    base = value.base
+    return held, sys.getrefcount(base)
+
+
+_OF_A_RESULT, _OF_A_BASE = _count_result({0: np.zeros(2)[:1]}, 0)

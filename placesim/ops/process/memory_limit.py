@@ -1,0 +1,277 @@
+"""How much a run may still allocate, and TensorFlow's error where a tensor needs more.
+
+What is free is asked of the machine when a large tensor is about to be made: its memory, and that of the control group that
+the process is in.  A limit of the run's own is held against what the process has grown by since the session was opened.  Many
+small values (in queues, loops, lists, caches) are nobody's large tensor: so the process is looked at now and then as well.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import resource
+except ImportError:  # where there is no POSIX
+    resource = None  # type: ignore[assignment]
+
+from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
+from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
+from placesim.machine.device_names import parse_runtime_name
+from placesim.ops.process.freed_memory import give_back, keep_freed_memory
+
+FEW_ELEMENTS = 1 << 20
+"""Tensors of fewer elements are made without a look at the machine's memory."""
+MAX_ELEMENTS = (1 << 63) - 1
+OBJECT_BYTES = 8
+"""Of a string, a resource or a variant: the reference to it."""
+ELEMENT_BYTES = 120
+"""Of an element of a tensor array or list, as the Python object that stands for it."""
+LOOK_AFTER = 256
+"""Nodes and elements of datasets between two looks at the process: of few bytes each, they come to a limit at most."""
+OWN_BYTES = 64 << 20
+"""What the process may grow by beside a limit: modules that are imported, nodes that are compiled."""
+RESERVE_BYTES = 128 << 20
+"""What a run without a limit leaves to the machine."""
+LOOK_SHARE = 1 / 16
+"""Of what the machine has free: so much is given away until it is asked again, which takes as long as a pass over megabytes."""
+LOOK_SECONDS = 0.5
+"""After so long it is asked again in any case: others take memory too."""
+_WIDEST = 16
+_OVERCOMMIT_SHARE = 16
+_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+class AllocationRefusal(Exception):
+    """A kernel was about to make a tensor that there is no room for; who runs it words the error, for its device."""
+
+    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+        super().__init__(shape, dtype)
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+
+class ProcessMemory:
+    """What a session may allocate: `limit` bytes beside what the process had, and no more than the machine has free."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        keep_freed_memory()
+        self.limit = limit
+        self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
+        self._at_start = _resident_bytes()
+        self._unseen = 0
+        self._unasked = 0.0
+        self._asked_again = 0.0
+        self._harmless = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many more bytes may be allocated."""
+        if size <= self.few:
+            return True
+        if self.limit is not None and size > self.limit:
+            return False
+        if size <= FEW_ELEMENTS:
+            return True
+        if self._would_fit(size):
+            return True
+        give_back()
+        return self._would_fit(size)
+
+    def _would_fit(self, size: int) -> bool:
+        """Whether there is room beside what the process has, of which some may be free."""
+        if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
+            return False
+        return self._is_free(size)
+
+    def _is_free(self, size: int) -> bool:
+        """Whether the machine has so much, by its last answer where that left far more."""
+        self._unasked -= size
+        now = time.monotonic()
+        if self._unasked >= 0 and now < self._asked_again:
+            return True
+        free = free_bytes()
+        self._unasked, self._asked_again = LOOK_SHARE * free - size, now + LOOK_SECONDS
+        return size <= free
+
+    def worked(self, count: int) -> None:
+        """Told of nodes that have run, and of elements that were made.
+
+        Raises ResourceExhaustedError where all that the run holds has come to more than it may.
+        """
+        self._unseen += count
+        if self._unseen >= LOOK_AFTER:
+            self._unseen = 0
+            if _most_resident_bytes() > self._harmless and not self._is_harmless():
+                give_back()
+                if not self._is_harmless():
+                    share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
+                    text = f"OOM: the tensors, strings and resources of this run take more than {share}"
+                    raise _with_help(ResourceExhaustedError(text))
+
+    def _is_harmless(self) -> bool:
+        """Whether the process has no more than it may; without a limit that is as much more as the machine can spare."""
+        size = _resident_bytes()
+        if self.limit is None and size > self._harmless and free_bytes() > RESERVE_BYTES:
+            self._harmless = size + RESERVE_BYTES // 2
+        return size <= self._harmless
+
+    def check(self, shape: Sequence[int], dtype: DataType) -> None:
+        """Raises AllocationRefusal where a tensor of this shape has no room."""
+        if not self.has_room(tensor_bytes(shape, dtype)):
+            raise AllocationRefusal(shape, dtype.name)
+
+
+_current: ContextVar[ProcessMemory | None] = ContextVar("memory", default=None)
+
+
+@contextmanager
+def serving_memory(memory: ProcessMemory) -> Iterator[None]:
+    """Within, kernels that run in this context ask this memory."""
+    token = _current.set(memory)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def check_room(shape: Sequence[int], dtype: DataType) -> None:
+    """For kernels whose output's size follows from values: AllocationRefusal where such a tensor has no room."""
+    current_memory().check(shape, dtype)
+
+
+def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """The same for an array of numpy's type."""
+    if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
+        raise AllocationRefusal(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
+
+
+def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:
+    """For kernels that keep Python objects, one for each element of a list: AllocationRefusal where these have no room."""
+    if not current_memory().has_room(count * each):
+        raise AllocationRefusal((count,), VARIANT.name)
+
+
+def check_text(length: int) -> None:
+    """For kernels that make strings of so many bytes in all: AllocationRefusal where these have no room."""
+    if not current_memory().has_room(length):
+        raise AllocationRefusal((), STRING.name)
+
+
+def check_text_of(texts: Iterable[bytes]) -> None:
+    """For kernels whose strings are about as long as those that they are given: as `check_text`."""
+    check_text(sum(map(len, texts)))
+
+
+class GrowingText:
+    """Strings that a kernel makes piece by piece, of which nobody knows how long they become."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._checked = current_memory().few
+
+    def add(self, length: int) -> None:
+        """So many bytes more: AllocationRefusal where there is no room for as many again as there are by now."""
+        self._length += length
+        if self._length > self._checked:
+            check_text(self._length)
+            self._checked = 2 * self._length
+
+
+def current_memory() -> ProcessMemory:
+    """The memory that kernels of this context ask."""
+    return _current.get() or _outside()
+
+
+@cache
+def _outside() -> ProcessMemory:
+    """What kernels ask that no session runs."""
+    return ProcessMemory()
+
+
+def tensor_bytes(shape: Sequence[int], dtype: DataType) -> int:
+    """What a tensor takes; of strings and the like only the references to them."""
+    return math.prod(shape) * (dtype.size or OBJECT_BYTES)
+
+
+def out_of_memory(shape: Sequence[int], dtype: str, device: str = "") -> ResourceExhaustedError | InvalidArgumentError:
+    """TensorFlow's error for a tensor that a device's allocator cannot make, or that no tensor can be."""
+    shown = f"[{','.join(map(str, shape))}]"
+    if math.prod(shape) > MAX_ELEMENTS:
+        return InvalidArgumentError(f"Shape {shown} would have more than 2**63 - 1 elements")
+    text = f"OOM when allocating tensor with shape{shown} and type {dtype}"
+    return _with_help(ResourceExhaustedError(f"{text} on {device or _CPU} by allocator {allocator_name(device)}"))
+
+
+def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
+    error.help = ("a run may take what the machine has free, or what `--memory-limit` says",)
+    return error
+
+
+def allocator_name(device: str) -> str:
+    """What TensorFlow calls the allocator of a device."""
+    spec = parse_runtime_name(device) if device else None
+    return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
+
+
+# --- what the machine says ------------------------------------------------------------------------------------------
+
+
+def free_bytes() -> int:
+    """The bytes that the machine, and the process's control group, can still give; a huge number where neither tells."""
+    return min(_available_bytes(), _group_bytes())
+
+
+def _available_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_bytes().splitlines():
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return sys.maxsize
+
+
+def _group_bytes() -> int:
+    """The rest of a control group's limit, of the second version of those and of the first."""
+    root = Path("/sys/fs/cgroup")
+    for group, limit, used in (
+        (root, "memory.max", "memory.current"),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        try:
+            in_use = int((group / used).read_text()) - _cached_bytes(group)
+            return max(0, int((group / limit).read_text()) - in_use)
+        except (OSError, ValueError):
+            continue
+    return sys.maxsize
+
+
+def _cached_bytes(group: Path) -> int:
+    """What a control group holds of files and would give up at once."""
+    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
+    return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))
+
+
+def _resident_bytes() -> int:
+    """The memory that this process has in use; 0 where the machine does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _most_resident_bytes() -> int:
+    """The most memory that this process ever had in use, which is told at once; a huge number where it is not."""
+    if resource is None or sys.platform == "darwin":  # there in another unit
+        return sys.maxsize
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

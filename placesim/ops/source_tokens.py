@@ -1,0 +1,129 @@
+"""The text of an op table's source -> groups of lines, each read token by token; what is wrong has its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from placesim.core.errors import Location, Problem
+
+Found = TypeVar("Found")
+
+_TOKEN = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*")
+    |(?P<number>-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|inf)\b)
+    |(?P<name>[A-Za-z_]\w*(?:>\w+)*)
+    |(?P<mark>->|>=|[(){}\[\]:;,*=?])""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+class SourceError(Exception):
+    """What is wrong at one place of a source."""
+
+    def __init__(self, location: Location, message: str) -> None:
+        super().__init__(message)
+        self.problem = Problem(location, message)
+
+
+class Token(NamedTuple):
+    """A piece of a line: its kind (a group of the pattern, `end` or `unknown`) and the column where it begins, from 1."""
+
+    kind: str
+    text: str
+    column: int
+
+
+class SourceLine:
+    """A line that is read from left to right; every reading method raises SourceError where something else stands."""
+
+    def __init__(self, file: str, number: int, text: str) -> None:
+        self.text = text
+        self._file = file
+        self._number = number
+        self._end = 0
+        self.token = self._token_after(0)
+
+    def _token_after(self, end: int) -> Token:
+        start = len(self.text) - len(self.text[end:].lstrip())
+        match = _TOKEN.match(self.text, start)
+        self._end = start if match is None else match.end()
+        if match is None:
+            return Token("unknown" if self.text[start:] else "end", self.text[start : start + 1], start + 1)
+        return Token(match.lastgroup or "", match[0], start + 1)
+
+    def advance(self) -> Token:
+        """The token that was next; the one after it is next now."""
+        found, self.token = self.token, self._token_after(self._end)
+        return found
+
+    def skip(self, text: str) -> bool:
+        """Whether the next token is this one, which is then passed."""
+        is_next = self.token.text == text
+        if is_next:
+            self.advance()
+        return is_next
+
+    def expect(self, text: str) -> None:
+        """Pass a token that must be there."""
+        if not self.skip(text):
+            raise self.unexpected(f"'{text}'")
+
+    def take(self, kind: str, expected: str) -> Token:
+        """The next token, which must be of a kind."""
+        if self.token.kind != kind:
+            raise self.unexpected(expected)
+        return self.advance()
+
+    def take_end(self) -> None:
+        """Nothing may follow."""
+        self.take("end", "the end of the line")
+
+    def separated(self, mark: str, read: Callable[[], Found]) -> Iterator[Found]:
+        """One thing or more with a mark between."""
+        yield read()
+        while self.skip(mark):
+            yield read()
+
+    def listed(self, opening: str, closing: str, read: Callable[[], Found]) -> list[Found]:
+        """Things in brackets with commas between, or none."""
+        self.expect(opening)
+        found = [] if self.token.text == closing else list(self.separated(",", read))
+        self.expect(closing)
+        return found
+
+    def unexpected(self, expected: str) -> SourceError:
+        """What to raise where the next token is not what was expected."""
+        got = self.token.text if self.token.kind == "string" else f"'{self.token.text}'"
+        return self.wrong(f"got {got if self.token.text else 'the end of the line'}, expected {expected}")
+
+    def wrong(self, message: str, token: Token | None = None) -> SourceError:
+        """What to raise for a token; for the next one where none is given."""
+        return SourceError(Location(self._file, self._number, (token or self.token).column), message)
+
+
+class SourceProblems(list[Problem]):
+    """What was found wrong so far."""
+
+    def attempt(self, read: Callable[..., Found], *args: Any) -> Found | None:
+        """What `read` returns, or None and one more problem."""
+        try:
+            return read(*args)
+        except SourceError as error:
+            self.append(error.problem)
+            return None
+
+
+def paragraphs(text: str, file: str) -> Iterator[list[SourceLine]]:
+    """Lines in groups: one that is not indented begins a group.  Blank lines and comments (`# ...`) are left out."""
+    group: list[SourceLine] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if group and not line[0].isspace():
+            yield group
+            group = []
+        group.append(SourceLine(file, number, line.rstrip()))
+    if group:
+        yield group

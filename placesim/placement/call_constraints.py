@@ -1,0 +1,192 @@
+"""Groups and the calls that return resources -> larger and narrower groups: what a body asks of the nodes around it (5.8).
+
+The groups of the body tie arguments and results to each other; outside, the nodes that feed and read them are tied alike and
+limited to what the body's group may be placed on.  The call itself is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from placesim.core.dtypes import RESOURCE
+from placesim.core.errors import InvalidArgumentError, UnimplementedError
+from placesim.graph.functions import find_function, instantiate
+from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import function_tag, node_tag
+from placesim.machine.device_names import MergeConflict
+from placesim.ops.attributes import FunctionName
+from placesim.ops.categories import CALLS
+from placesim.placement.colocation import Cause, ColocationGraph
+from placesim.placement.constraints import Constraints
+from placesim.placement.edge_constraints import join_edge
+from placesim.placement.group_messages import conflict_message, log_lines
+from placesim.placement.rewrites import isolate_calls_in, returns_resource
+
+
+class CallFrame(NamedTuple):
+    """One call on the way into a body: the node that calls, the function it is in (empty: the graph), and the one called."""
+
+    node: str
+    caller: str
+    called: str
+
+
+Build = Callable[[ColocationGraph, tuple[CallFrame, ...]], None]
+"""Builds the groups of a body: all steps (5.2), this one among them, at the end of a chain of calls."""
+
+
+class IoGroup(NamedTuple):
+    """A group of a function's body that has arguments (`inputs`) or results (`outputs`) in it, by their positions."""
+
+    constraints: Constraints
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+MAX_BODY_LOG_LINES = 1 << 16
+"""Lines for the log that the bodies of one graph may leave; each call repeats those of its function, nested calls of nested."""
+
+
+class GroupedBody(NamedTuple):
+    """What a function's body asks of the nodes around any call of it, and the log lines that it leaves each time."""
+
+    groups: tuple[IoGroup, ...]
+    log: tuple[str, ...]
+
+
+class _Reader(NamedTuple):
+    """A node that reads an output of a call, and the input slot at which it does."""
+
+    node: Node
+    slot: int
+
+
+def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
+    """The calls whose function returns a resource, by runtime id; raises InvalidArgumentError for an unknown function."""
+    if not any(signature.op in CALLS for signature in graph.signatures.all()):
+        return {}
+    calls = (node for i in order if (node := graph.nodes[i]).op in CALLS)
+    return {node.id: node for node in calls if returns_resource(graph, node)}
+
+
+def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tuple[CallFrame, ...], build: Build) -> None:
+    """Tie and limit the nodes around each call as its function's body does; `stack` leads into the graph itself.
+
+    Raises UnimplementedError where a function calls itself, InvalidArgumentError where body and graph contradict each other,
+    and whatever grouping the body raises.
+    """
+    if not calls:
+        return
+    readers = _readers(groups, calls)
+    # TensorFlow keeps the calls in a hash set of pointers, which hands out first what was put in last, but for collisions.
+    for node_id, call in reversed(calls.items()):
+        found = io_groups(groups, call, stack, build)
+        attached = _attached(found, call, readers[node_id])
+        for nodes in attached:
+            _tie(groups, call, nodes)
+        for group, nodes in zip(found, attached, strict=True):
+            if nodes:
+                _limit(groups, nodes[0].node, group.constraints)
+
+
+def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> tuple[IoGroup, ...]:
+    """The groups that a called function's body makes of its arguments and results.
+
+    A function is grouped once for all its calls: one that can be grouped calls itself nowhere, so that the way which led to it
+    does not matter.  Raises UnimplementedError where a function calls itself, InvalidArgumentError for an unknown one, and
+    whatever grouping the body raises.
+    """
+    called: FunctionName = call.attrs["f"]
+    body = groups.bodies.get(called.key)
+    if body is None:
+        body = groups.bodies[called.key] = _group_body(groups, call, stack, build)
+    groups.notes += body.log[: max(0, MAX_BODY_LOG_LINES - len(groups.notes))]
+    return body.groups
+
+
+def _group_body(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> GroupedBody:
+    called = call.attrs["f"]
+    graph = groups.graph
+    body = instantiate(graph, find_function(graph, called.name), dict(called.attrs))
+    isolated = isolate_calls_in(body.graph)
+    caller = stack[-1].called if stack else ""
+    if called.name in {name for frame in stack for name in (frame.caller, frame.called)}:
+        raise UnimplementedError(_recursion(stack, call, called.name), node=call.name)
+    order = isolated.runtime_order()
+    inside = ColocationGraph(isolated, order, groups.devices, groups.soft, default_device=groups.default_device)
+    inside.bodies = groups.bodies
+    build(inside, (*stack, CallFrame(call.name, caller, called.name)))
+    members: dict[int, tuple[list[int], list[int]]] = {}
+    for side, ends in enumerate((body.args, body.results)):
+        for position, end in enumerate(ends):
+            root = inside.root(isolated.ids[body.graph.nodes[end].name])
+            members.setdefault(root, ([], []))[side].append(position)
+    found = (IoGroup(inside.constraints[root], tuple(args), tuple(results)) for root, (args, results) in members.items())
+    return GroupedBody(tuple(found), tuple(log_lines(inside)))
+
+
+def _recursion(stack: Sequence[CallFrame], call: Node, called: str) -> str:
+    lines: list[str] = []
+    for node, caller, target in stack:
+        where = f"Function {function_tag(caller)}" if caller else "Graph"
+        lines += [
+            f"{where} contains node {node_tag(node)}",
+            f"Node {node_tag(node)} calls function {function_tag(target)}",
+        ]
+    return (
+        f"Recursive function calls are not supported. Node {node_tag(call.name)} inside the body of "
+        f"{function_tag(stack[-1].called)} calls function {function_tag(called)} "
+        "which is already present in the call stack:\n  " + "\n  ".join(lines)
+    )
+
+
+def _readers(groups: ColocationGraph, calls: Mapping[int, Node]) -> dict[int, list[_Reader]]:
+    """The edges out of each call, by the runtime id of the reader."""
+    found: dict[int, list[_Reader]] = {node_id: [] for node_id in calls}
+    for node_id in groups.order:
+        node = groups.graph.nodes[node_id]
+        for slot, source in enumerate(node.input_nodes):
+            if source in found:
+                found[source].append(_Reader(node, slot))
+    return found
+
+
+class _OutsideMember(NamedTuple):
+    """A node outside that belongs to a group of the body; `reader` where it reads a resource from the call."""
+
+    node: int
+    reader: Node | None
+
+
+def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_OutsideMember]]:
+    """For each group of the body its nodes outside: those that feed it, and then those that read it."""
+    group_of_output = {output: number for number, group in enumerate(found) for output in group.outputs}
+    attached = [[_OutsideMember(call.input_nodes[i], None) for i in group.inputs] for group in found]
+    for node, slot in readers:
+        reads_resource = node.signature.input_dtypes[slot] is RESOURCE
+        number = group_of_output[node.input_slots[slot]]
+        attached[number].append(_OutsideMember(node.id, node if reads_resource else None))
+    return attached
+
+
+def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_OutsideMember]) -> None:
+    for other in nodes[1:]:
+        if other.reader is not None:
+            join_edge(groups, nodes[0].node, other.reader, Cause.FUNCTION, call.name)
+        else:
+            _join(groups, nodes[0].node, other.node, call)
+
+
+def _join(groups: ColocationGraph, x: int, y: int, call: Node) -> None:
+    conflict = groups.join(x, y, Cause.FUNCTION, call.name)
+    if conflict is not None:
+        raise InvalidArgumentError(conflict_message(groups, conflict), node=groups.graph.nodes[y].name)
+
+
+def _limit(groups: ColocationGraph, node_id: int, inside: Constraints) -> None:
+    requested, _, resource = inside.specs
+    try:
+        groups.limit(node_id, requested, resource, inside.types)
+    except MergeConflict as conflict:
+        raise InvalidArgumentError(str(conflict), node=groups.graph.nodes[node_id].name) from None

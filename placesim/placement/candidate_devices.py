@@ -1,0 +1,52 @@
+"""What a group may be placed on -> the devices that are left for it, the preferred one first (6.1, 7.2)."""
+
+from __future__ import annotations
+
+from placesim.machine.device_names import DeviceName
+from placesim.machine.inventory import Device, DeviceSet
+from placesim.placement.constraints import COMPOSITE, Constraints, SoftStep, SpecFields, SupportedTypes, soften
+
+_SOFT_STEPS = (SoftStep.WITHOUT_TYPE_AND_ID, SoftStep.WITHOUT_RESOURCE)
+
+
+class CandidateSearch:
+    """Finds candidates on a device set; `default_device` is preferred wherever it can be (3.7)."""
+
+    def __init__(self, devices: DeviceSet, soft: bool, default_device: Device | None) -> None:
+        self._devices = devices
+        self._soft = soft
+        self._default_device = default_device
+        self._soft_matches: dict[tuple[SpecFields, SupportedTypes], tuple[Device, ...]] = {}
+
+    def find(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
+        """The devices that constraints leave, and how much soft placement had to give up for them; none where that is all."""
+        possible = self._filter(self._devices.matching(found.requested), found.types)
+        if possible or not self._soft or not found.requested.has_details:
+            return possible, SoftStep.NONE
+        return self._find_softly(found)
+
+    def _filter(self, devices: tuple[Device, ...], types: SupportedTypes) -> tuple[Device, ...]:
+        """Those of a type that is supported, by kernel priority and then in the devices' own order (3.6)."""
+        if not devices:
+            return devices
+        priorities = dict(types)
+        kept = [device for device in devices if device.type in priorities or device.type == COMPOSITE]
+        if any(priority for _, priority in types):
+            highest = max(priorities.values())
+            kept.sort(key=lambda device: -priorities.get(device.type, highest))
+        if self._default_device is not None:
+            kept.sort(key=lambda device: device != self._default_device)
+        possible = tuple(kept)
+        return devices if possible == devices else possible
+
+    def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
+        """7.2c: without the requested type and id, and then without those of resources."""
+        for step in _SOFT_STEPS:
+            # Type and id go together (7.4): a GPU that is not there may leave a CPU, not another GPU.
+            key = (soften(found, step), found.types)
+            known = self._soft_matches.get(key)
+            if known is None:
+                known = self._soft_matches[key] = self._filter(self._devices.matching(DeviceName(*key[0])), found.types)
+            if known:
+                return known, step
+        return (), SoftStep.NONE

@@ -1,0 +1,68 @@
+"""Groups and the edges that tie -> larger groups: a node is with the reference, resource or dataset that it reads (5.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from placesim.core.dtypes import VARIANT
+from placesim.graph.graph import Node, Signature
+from placesim.graph.node_text import node_error
+from placesim.ops.categories import FREE_OF_RESOURCES
+from placesim.placement.colocation import Cause, ColocationGraph
+from placesim.placement.constraints import TieConflict
+from placesim.placement.dataset_ops import is_dataset_op
+from placesim.placement.group_messages import conflict_message, incompatible_edge
+
+
+def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
+    """Tie every node to what it refers to, by runtime id; the edges of nodes that are `passed_over` tie nothing.
+
+    Raises InvalidArgumentError where what stands at the two ends can't be together.
+    """
+    ties_datasets = groups.graph.registry.rules.ties_datasets
+    slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
+    if not slots_of:
+        return
+    graph, nodes, back_edges = groups.graph, groups.graph.nodes, []
+    for node_id in groups.order:
+        node = nodes[node_id]
+        for slot, needs_dataset in slots_of.get(node.signature, ()):
+            source = nodes[node.input_nodes[slot]]
+            if passed_over and (source.id in passed_over or node_id in passed_over):
+                continue
+            if needs_dataset and not is_dataset_op(source.signature.definition):
+                continue
+            if graph.is_back_edge(source.id, node):
+                back_edges.append((source.id, node, slot))
+            else:
+                join_edge(groups, source.id, node, Cause.EDGE, slot)
+    # TensorFlow goes by the edges' ids (5.2), and its importer adds those that close a loop when all nodes are there.
+    for source_id, node, slot in back_edges:
+        join_edge(groups, source_id, node, Cause.EDGE, slot)
+
+
+def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
+    """Tie a node to what it refers to; a request of its own that is at odds with that is dropped, even a hard one.
+
+    Raises InvalidArgumentError where what stands at the two ends can't be together.
+    """
+    try:
+        conflict = groups.tie(source, node.id, cause, detail)
+    except TieConflict as ends:
+        raise incompatible_edge(groups, source, node, ends) from None
+    if conflict is not None:
+        raise node_error(
+            groups.graph,
+            node,
+            f"Nodes were connected by {groups.graph.registry.rules.tied_by} (requiring them to be on the same device), "
+            f"but the two nodes were assigned two different devices: {conflict_message(groups, conflict)}",
+        )
+
+
+def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
+    """The inputs that may tie a node to what it reads, and whether they do so only to a dataset."""
+    tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
+    if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
+        return tuple((slot, False) for slot in tied)
+    variants = {slot for slot, dtype in enumerate(signature.input_dtypes) if dtype is VARIANT}
+    return tuple((slot, slot in variants) for slot in sorted({*tied, *variants}))

@@ -1,0 +1,40 @@
+"""Which device each node of a placement has -> a device for each task, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from placesim.placement.session_placer import SessionPlacer
+
+if TYPE_CHECKING:
+    from placesim.graph.session_steps import GraphFile
+    from placesim.planning.graphs.problem_building import GraphProblem
+
+
+def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, str]:
+    """The device of each node that can be moved, by name."""
+    found: dict[str, str] = {}
+    for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
+        found.update((name, drawn.devices[devices[tasks[0]]].name) for name in group.nodes)
+    return found
+
+
+def assignment_of(drawn: GraphProblem, file: GraphFile) -> tuple[int, ...] | None:
+    """How TensorFlow places a graph, as an assignment; None where it refuses to, or where a group may not be there."""
+    placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
+    if placement.error is not None:
+        return None
+    numbers = {device.name: number for number, device in enumerate(drawn.devices)}
+    graph, devices = placement.graph, list(drawn.start)
+    for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
+        placed = (placement.devices[graph.ids[name]] for name in group.nodes if name in graph.ids)
+        found = {numbers[device.name] for device in placed if device is not None}
+        if not found:
+            continue
+        if len(found) > 1 or not found <= set(group.choices):
+            return None
+        (device,) = found
+        for task in tasks:
+            devices[task] = device
+    return tuple(devices)

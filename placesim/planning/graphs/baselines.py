@@ -1,0 +1,48 @@
+"""Plain placements that a plan is held against, as assignments of a drawn problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from placesim.planning.graphs.problem_building import GraphProblem
+
+
+def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
+    """Everything on a device that may be there; the rest where it is preferred."""
+    return _by_group(drawn, lambda number: device)
+
+
+def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
+    """Group after group to the next GPU; without GPUs to the next device."""
+    paying = [number for number, device in enumerate(drawn.problem.devices) if device.pays]
+    turn = paying or list(range(len(drawn.problem.devices)))
+    first = {task: place for place, task in enumerate(drawn.problem.order)}
+    ranked = sorted(range(len(drawn.groups)), key=lambda group: min(first[task] for task in drawn.problem.groups[group]))
+    movable = [group for group in ranked if drawn.groups[group].nodes]
+    of_group = {group: turn[place % len(turn)] for place, group in enumerate(movable)}
+    return _by_group(drawn, lambda number: of_group.get(number, turn[0]))
+
+
+def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """One device of each kind, and round robin."""
+    devices = drawn.problem.devices
+    for kind in dict.fromkeys(device.kind for device in devices):
+        first = next(number for number, device in enumerate(devices) if device.kind == kind)
+        yield f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}", one_device(drawn, first)
+    if len(devices) > 1:
+        yield "round robin", round_robin(drawn)
+
+
+def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, ...]:
+    found = [0] * len(drawn.problem.tasks)
+    for number, (tasks, group) in enumerate(zip(drawn.problem.groups, drawn.groups, strict=True)):
+        wanted = choose(number)
+        device = wanted if wanted in group.choices else _usual(group.choices, drawn)
+        for task in tasks:
+            found[task] = device
+    return tuple(found)
+
+
+def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
+    """A GPU where one is left, as TensorFlow prefers."""
+    return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

@@ -1,0 +1,358 @@
+"""Walked steps -> the tensors that a peak is made of, and what no order and no placement could have less of.
+
+What the walk's journals tell is each buffer's maker, its readers and its size.  Copies on other devices are looked through:
+they are made again wherever a plan has readers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from placesim.ops.categories import ASSIGNMENTS, RECEIVES, SENDS
+from placesim.planning.peaks import MemoryPiece, shared_peak
+from placesim.planning.problem import ProblemTensor
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+
+if TYPE_CHECKING:
+    from placesim.machine.memory.buffer_sources import JournalEntry
+    from placesim.machine.memory.buffers import Buffer
+
+ROUNDING = 256
+"""Bytes: what a GPU's allocator gives is a multiple of that (`machine/memory/allocator`)."""
+MAX_ORDERED = 4000
+"""Tasks of a step: of more, which of them run before which is not found out."""
+_Array = np.ndarray
+
+
+class StepTasks(NamedTuple):
+    """A step that was walked through: when it began, what it executed, and the tasks of each execution."""
+
+    first: int
+    executions: Sequence[Execution]
+    tasks: Sequence[tuple[int, ...]]
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.executions)
+
+
+@dataclass
+class MemoryLifetimes:
+    """What tasks hold from before the first step on, in bytes by task, and the tensors of all steps; moments are the session's.
+
+    `kept_since` has for each task that keeps something the moments at which it began to, and the bytes that were asked for;
+    `asked` the bytes of each tensor as they were asked for.
+    """
+
+    kept: dict[int, float] = field(default_factory=dict)
+    kept_since: list[tuple[int, int, int]] = field(default_factory=list)
+    tensors: list[ProblemTensor] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+
+
+def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
+    """The steps that were walked through, by the moment at which each began."""
+    return dict(zip(recorder.moments, recorder.steps, strict=True))
+
+
+def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
+    """What the steps held; `constants` are the tasks of constants by their names, whose buffers are made before any step."""
+    return _Finder(recorder, steps, constants).find()
+
+
+def scratch_sizes(recorder: ExecutionRecorder) -> dict[str, Counter[int]]:
+    """By node the sizes of what it took for as long as it ran, and nobody else held."""
+    read = {buffer for buffer, _, _ in recorder.reads}
+    found: dict[str, Counter[int]] = {}
+    for journal in recorder.journals.values():
+        freed = {entry.buffer: entry for entry in journal if not entry.is_made}
+        for buffer, is_made, node, moment in journal:
+            end = freed.get(buffer)
+            if is_made and end is not None and (end.node, end.moment) == (node, moment) and buffer not in read:
+                found.setdefault(node, Counter())[buffer.size] += 1
+    return found
+
+
+def add_scratch(
+    held: MemoryLifetimes,
+    steps: Sequence[StepTasks],
+    sizes: Mapping[int, Counter[int]],
+    known: Mapping[int, Counter[int]],
+    only_on: frozenset[int],
+) -> None:
+    """What tasks take while they run on some devices, beyond what is `known` wherever they are."""
+    runs = {task: step.first + n for step in steps for n, tasks in reversed(list(enumerate(step.tasks))) for task in tasks}
+    for task, found in sizes.items():
+        more = found - known.get(task, Counter())
+        if more and task in runs:
+            total = sum(size * count for size, count in more.items())
+            held.tensors.append(ProblemTensor(_rounded(total), task, runs[task], only_on=only_on))
+            held.asked.append(total)
+
+
+class _Place(NamedTuple):
+    """An execution: the step's number and its own."""
+
+    step: int
+    number: int
+
+
+class _Finder:
+    def __init__(self, recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> None:
+        self._constants = constants
+        self._recorder = recorder
+        self._steps = steps
+        self._firsts = [step.first for step in steps]
+        self._found = MemoryLifetimes()
+        self._first_runs: list[dict[int, int]] = []
+        for step in steps:
+            runs: dict[int, int] = {}
+            for number, tasks in enumerate(step.tasks):
+                for task in tasks:
+                    runs.setdefault(task, step.first + number)
+            self._first_runs.append(runs)
+        self._reads: dict[Buffer, list[tuple[str, int]]] = {}
+        for buffer, node, moment in recorder.reads:
+            self._reads.setdefault(buffer, []).append((node, moment))
+        # which tensors a transfer may be of
+        self._sent: dict[_Place, list[int]] = {}
+
+    def find(self) -> MemoryLifetimes:
+        """First what is no copy, then the copies."""
+        copies = []
+        for device, journal in self._recorder.journals.items():
+            freed = {entry.buffer: entry for entry in journal if not entry.is_made}
+            for entry in journal:
+                if not entry.is_made:
+                    continue
+                constant = self._constants.get(entry.node)
+                if constant is not None:
+                    self._keep(entry.buffer, constant, entry.moment, self._holders(entry.buffer, None))
+                    continue
+                place = self._place(entry.node, entry.moment)
+                if place is None or self._is_on_host(place, device):
+                    continue
+                if self._op(place) in RECEIVES:
+                    copies.append((entry, place, freed.get(entry.buffer)))
+                else:
+                    self._add(entry, place, freed.get(entry.buffer))
+        for entry, place, end in copies:
+            self._add_copy(entry, place, end)
+        return self._found
+
+    def _place(self, node: str, moment: int) -> _Place | None:
+        """The execution that ran at a moment, or had just been told of; see `lifetimes`."""
+        step = bisect_right(self._firsts, moment) - 1
+        if step < 0:
+            return None
+        executions, number = self._steps[step].executions, moment - self._firsts[step]
+        if number >= len(executions) or self._name(executions[number]) != node:
+            number = min(number, len(executions)) - 1
+        return _Place(step, number) if number >= 0 else None
+
+    def _name(self, execution: Execution) -> str:
+        return "" if execution.site is None else execution.site.name
+
+    def _op(self, place: _Place) -> str:
+        site = self._steps[place.step].executions[place.number].site
+        return "" if site is None else site.instruction.node.op
+
+    def _is_on_host(self, place: _Place, device: str) -> bool:
+        site = self._steps[place.step].executions[place.number].site
+        return site is not None and site.program.state.device.name != device
+
+    def _task(self, place: _Place) -> int | None:
+        return next(iter(self._steps[place.step].tasks[place.number]), None)
+
+    def _moment(self, place: _Place) -> int:
+        return self._firsts[place.step] + place.number
+
+    def _holders(self, buffer: Buffer, end: JournalEntry | None) -> list[_Place]:
+        held = [self._place(node, moment) for node, moment in self._reads.get(buffer, ())]
+        if end is not None and not self._is_over(end):
+            held.append(self._place(end.node, end.moment))
+        return list(dict.fromkeys(place for place in held if place is not None))
+
+    def _is_over(self, end: JournalEntry) -> bool:
+        """Whether it was let go because the step had ended."""
+        step = bisect_right(self._firsts, end.moment) - 1
+        return end.moment >= self._steps[step].end
+
+    def _is_kept(self, made: _Place, end: JournalEntry | None) -> bool:
+        # the moment after the last is that in which a step gives back all that is left
+        return end is None or end.moment > self._steps[made.step].end + 1
+
+    def _readers(self, holders: Sequence[_Place], tensor: int | None) -> list[tuple[int, int]]:
+        found = []
+        for place in holders:
+            op = self._op(place)
+            if op in RECEIVES and tensor is not None:
+                self._sent.setdefault(place, []).append(tensor)
+            elif op not in RECEIVES and op not in SENDS and (task := self._task(place)) is not None:
+                found.append((task, self._moment(place)))
+        return found
+
+    def _add(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
+        task = self._task(made)
+        if task is None or not entry.buffer.size:
+            return
+        holders = self._holders(entry.buffer, end)
+        if not self._is_kept(made, end):
+            number = len(self._found.tensors)
+            reads = self._readers(holders, number)
+            if end is None or self._is_over(end):
+                reads.append((task, self._steps[made.step].end))
+            self._append(entry.buffer, task, self._moment(made), reads)
+            return
+        # a variable may take over what it is given
+        others = (place for place in holders if self._op(place) in ASSIGNMENTS)
+        keeper = next((place for place in others if self._task(place) not in {None, task}), None)
+        own = None if keeper is None else self._task(keeper)
+        self._keep(entry.buffer, task if own is None else own, self._moment(made), holders)
+        if own is not None and keeper is not None:
+            self._append(entry.buffer, own, self._moment(made), [(task, self._moment(keeper))], is_kept=True)
+
+    def _keep(self, buffer: Buffer, task: int, moment: int, holders: Sequence[_Place]) -> None:
+        """What outlives the steps, and its copies, each of which lives for a step at most."""
+        self._found.kept_since.append((task, moment, buffer.size))
+        if moment < self._firsts[0]:
+            self._found.kept[task] = self._found.kept.get(task, 0.0) + _rounded(buffer.size)
+        else:
+            self._append(buffer, task, moment, [(task, self._steps[-1].end)])
+        for step in dict.fromkeys(place.step for place in holders):
+            reads = self._readers([place for place in holders if place.step == step], None)
+            if reads:
+                # it is sent as soon as it can be
+                first = self._first_runs[step].get(task, self._steps[step].end)
+                self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
+
+    def _append(self, buffer: Buffer, task: int, made: int, reads: Sequence[tuple[int, int]], *, is_kept: bool = False) -> None:
+        self._found.tensors.append(ProblemTensor(_rounded(buffer.size), task, made, tuple(dict.fromkeys(reads)), is_kept))
+        self._found.asked.append(buffer.size)
+
+    def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
+        """Its readers are the tensor's; what was sent was made anew, or is kept where it comes from."""
+        reads = self._readers(self._holders(entry.buffer, end), None)
+        for number in self._sent.get(made, ()):
+            if self._found.asked[number] == entry.buffer.size:
+                tensor = self._found.tensors[number]
+                self._found.tensors[number] = tensor._replace(reads=tuple(dict.fromkeys((*tensor.reads, *reads))))
+                return
+        task = self._task(made)
+        if task is not None and reads:
+            self._append(entry.buffer, task, self._moment(made), reads, is_kept=True)
+
+
+def _rounded(size: int) -> float:
+    return float(-(-size // ROUNDING) * ROUNDING)
+
+
+# --- what no order could have less of
+
+
+class StepOrder(NamedTuple):
+    """A step's tasks with those that each waits for; whether all that a task reads, and all it makes, is on its device."""
+
+    step: StepTasks
+    waits: Mapping[int, set[int]]
+    reads: Sequence[bool]
+    makes: Sequence[bool]
+
+
+def bound_peak(
+    held: MemoryLifetimes, orders: Sequence[StepOrder], groups: Sequence[int], homes: Sequence[frozenset[int]]
+) -> float:
+    """A highest peak that no placement has less than, in whatever order it runs its tasks; `groups` are those of tasks.
+
+    While a task runs, all is there that was made before it in any order and is read by it or behind it.  What it makes may lie
+    where something of that size lay that it read.
+    """
+    return max((_of_step(held, order, groups, homes) for order in orders), default=0.0)
+
+
+def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], homes: Sequence[frozenset[int]]) -> float:
+    step, count = order.step, len(frozenset().union(*homes)) if homes else 1
+    tasks = sorted(order.waits)
+    place = {task: number for number, task in enumerate(tasks)}
+    own = [
+        (size, tensor)
+        for tensor, size in zip(held.tensors, held.asked, strict=True)
+        if step.first <= tensor.made < step.end and tensor.task in place and order.makes[tensor.task]
+    ]
+    before: dict[int, float] = {}
+    for task, moment, size in held.kept_since:
+        if moment < step.first:
+            before[groups[task]] = before.get(groups[task], 0.0) + size
+    best = max([0.0, *before.values(), *_alone(own, order, groups, before)])
+    if not tasks or len(tasks) > MAX_ORDERED:
+        return best
+    behind = _behind(order, tasks, place)
+    pieces = [MemoryPiece(size, homes[group]) for group, size in before.items()]
+    rows = [np.ones(len(tasks), bool) for _ in pieces]
+    for size, tensor in own:
+        readers = [task for task, at in tensor.reads if task in place and order.reads[task] and at < step.end]
+        if tensor.is_kept or not readers:
+            continue
+        needed = np.zeros(len(tasks), bool)
+        for reader in readers:
+            needed |= behind[:, place[reader]]
+            needed[place[reader]] = True
+        needed &= behind[place[tensor.task]]
+        # a copy may be all that is left of it
+        where = frozenset().union(homes[groups[tensor.task]], *(homes[groups[task]] for task, _ in tensor.reads))
+        pieces.append(MemoryPiece(float(size), where))
+        rows.append(needed)
+    return max(best, shared_peak(count, pieces, rows))
+
+
+def _alone(
+    own: Sequence[tuple[int, ProblemTensor]], order: StepOrder, groups: Sequence[int], before: Mapping[int, float]
+) -> list[float]:
+    """What each task has on its device as it runs."""
+    read: dict[int, list[int]] = {}
+    made: dict[int, list[int]] = {}
+    for size, tensor in own:
+        for task in {task for task, at in tensor.reads if at < order.step.end and order.reads[task]} - {tensor.task}:
+            if not (tensor.is_kept and groups[task] == groups[tensor.task]):
+                read.setdefault(task, []).append(size)
+        if not tensor.is_kept and any(task != tensor.task for task, _ in tensor.reads):
+            made.setdefault(tensor.task, []).append(size)
+    found = []
+    for task in {*read, *made}:
+        given = sorted(read.get(task, ()))
+        total = float(sum(given)) + before.get(groups[task], 0.0)
+        for size in made.get(task, ()):
+            if size in given:
+                given.remove(size)
+            else:
+                total += size
+        found.append(total)
+    return found
+
+
+def _behind(order: StepOrder, tasks: Sequence[int], place: Mapping[int, int]) -> _Array:
+    """A matrix: which tasks run after each, in any order."""
+    found = np.zeros((len(tasks), len(tasks)), bool)
+    readers: dict[int, list[int]] = {task: [] for task in tasks}
+    for task, sources in order.waits.items():
+        for source in sources:
+            readers[source].append(task)
+    left = {task: len(readers[task]) for task in tasks}
+    ready = [task for task in tasks if not left[task]]
+    while ready:
+        task = ready.pop()
+        row = found[place[task]]
+        for reader in readers[task]:
+            row |= found[place[reader]]
+            row[place[reader]] = True
+        for source in order.waits[task]:
+            left[source] -= 1
+            if not left[source]:
+                ready.append(source)
+    return found

@@ -1,0 +1,74 @@
+"""What goes elsewhere in a plan, and what it would cost if it stayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, SimulatedPlacement
+from placesim.planning.graphs.problem_building import GraphProblem
+from placesim.planning.objectives import measure
+
+MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
+"""Of a plan of so many tasks one group's move is measured, and simulated, with the group put back; of a smaller one more."""
+
+
+def find_moves(
+    drawn: GraphProblem,
+    before: Sequence[int],
+    devices: Sequence[int],
+    value: float,
+    sought: PlanMeasure,
+    simulate: Callable[[tuple[int, ...]], SimulatedPlacement] | None,
+) -> list[PlanMove]:
+    """The groups that go elsewhere than now, those first whose move gains most, and then the largest.
+
+    `value` is what the plan comes to; with `simulate` it is told of some how much more it is where they alone stay.
+    """
+    names = short_names([device.name for device in drawn.devices])
+    moved = [
+        number
+        for number, (group, tasks) in enumerate(zip(drawn.groups, drawn.problem.groups, strict=True))
+        if group.nodes and before[tasks[0]] != devices[tasks[0]]
+    ]
+    losses = {} if simulate is None else dict(_losses(drawn, devices, before, moved, value, sought, simulate))
+    found = []
+    for number in moved:
+        task = drawn.problem.groups[number][0]
+        places = names[before[task]], names[devices[task]]
+        found.append(PlanMove(drawn.groups[number].nodes, *places, losses.get(number)))
+    return sorted(found, key=lambda move: (-(-math.inf if move.loss is None else move.loss), -len(move.nodes)))
+
+
+def _losses(
+    drawn: GraphProblem,
+    devices: Sequence[int],
+    before: Sequence[int],
+    moved: Sequence[int],
+    value: float,
+    sought: PlanMeasure,
+    simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
+) -> Iterator[tuple[int, float]]:
+    """How much more the plan comes to with a group put back: simulated as a graph, for those where that is likely most."""
+    problem, measured = drawn.problem, measure(drawn.problem)
+
+    def put_back(group: int) -> tuple[int, ...]:
+        stays = list(devices)
+        for task in problem.groups[group]:
+            stays[task] = before[task]
+        return tuple(stays)
+
+    def work(group: int) -> float:
+        times = (seconds for task in problem.groups[group] for seconds in problem.tasks[task].seconds)
+        return sum(seconds for seconds in times if math.isfinite(seconds))
+
+    # what may no longer be where it was can't be put back
+    able = [group for group in moved if before[problem.groups[group][0]] in drawn.groups[group].choices]
+    size = max(1, len(problem.tasks))
+    able = sorted(able, key=work, reverse=True)[: MEASURED_TASKS // size]
+    likely = {group: measured.plan(put_back(group)).value for group in able}
+    for group in sorted(able, key=lambda group: likely[group], reverse=True)[: EXPLAINED_TASKS // size]:
+        placed = simulate(put_back(group))
+        if placed.fits:
+            yield group, placed.value(sought) - value

@@ -1,0 +1,137 @@
+"""The search for a plan of a drawn problem: coarse problems first, each from the best of the one before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from placesim.planning.bounds import Bound
+from placesim.planning.coarsening import coarsen_levels, identity_problem
+from placesim.planning.graphs.plan_comparison import PLANNED, Aim, PlanMeasure, SimulatedPlacement
+from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
+from placesim.planning.loads import is_contiguous
+from placesim.planning.objectives import measure
+from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, PlanResult, plan_problem
+from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
+
+MOST_TASKS = 600
+"""Clusters are at most about so many: an evaluation costs some microseconds a task."""
+REFINED_TASKS = 20_000
+"""Up to so many tasks the plan of clusters is improved task by task."""
+SIMULATED = 2
+"""So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
+PEAK_TASKS, MORE_PEAKS = 600, 10
+"""Of so small a problem of peaks more are simulated: in which order devices run their nodes, transfers change."""
+_LESS = 0.97
+
+
+class Candidate(NamedTuple):
+    """A device for each task, under a name; `method` found it."""
+
+    label: str
+    devices: tuple[int, ...]
+    method: str = ""
+
+
+def search_plans(
+    drawn: GraphProblem,
+    known: Sequence[tuple[int, ...]],
+    effort: Effort,
+    bound: Bound,
+    aim: Aim,
+    tell: Callable[[PlanResult], None],
+) -> tuple[list[Candidate], PlanResult]:
+    """Plans that no simulation has seen yet, and what the search says."""
+    measured = measure(drawn.problem)
+    if len(drawn.problem.tasks) > MANY_TASKS:
+        known = ()
+    allowed = (devices for devices in known if not find_overfull_devices(drawn.problem, devices))
+    allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
+    start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
+    found: list[Candidate] = []
+    planned = PlanResult(None, bound, "", 0.0)
+    # passes over all tasks make clusters of their own
+    is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
+    stages = [identity_problem(drawn.problem)] if is_dispatched else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+    best: tuple[int, ...] | None = None
+    for level in stages:
+        is_fine = level.problem is drawn.problem
+        begin = None
+        if best is not None:
+            devices = best if is_fine else level.contract(best)
+            is_apart = are_apart(level.problem, devices)
+            if not find_overfull_devices(level.problem, devices) and can_run_all(level.problem, devices) and is_apart:
+                begin = measure(level.problem).plan(devices)
+        if is_fine and start is not None and (begin is None or start.value < begin.value):
+            begin = start
+        better: list[tuple[int, ...]] = []
+        told = _telling(tell, better if aim.sought is PlanMeasure.MEMORY else None, None if is_fine else bound)
+        planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
+        found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MORE_PEAKS : -1]]
+        if planned.plan is not None:
+            best = level.expand(planned.plan.devices)
+            found.append(Candidate(PLANNED, best, planned.method))
+        if is_fine:
+            bound = planned.bound
+        if planned.is_interrupted:
+            break
+    # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
+    if len(found) > 1:
+        values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
+        is_peak = aim.sought is PlanMeasure.MEMORY and len(drawn.problem.tasks) <= PEAK_TASKS
+        distinct = {candidate.devices: candidate for candidate in found}.values()
+        found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MORE_PEAKS if is_peak else SIMULATED]
+    return found, planned._replace(bound=bound)
+
+
+def _telling(
+    tell: Callable[[PlanResult], None], better: list[tuple[int, ...]] | None, bound: Bound | None
+) -> Callable[[PlanResult], None]:
+    """Tells of each better plan; into `better` goes each one, since of peaks some that look alike differ as graphs.
+
+    What no plan of clusters can be below says nothing of those that divide clusters: `bound` is told in its place.
+    """
+
+    def told(planned: PlanResult) -> None:
+        if better is not None and planned.plan is not None:
+            better.append(planned.plan.devices)
+        tell(planned if bound is None else planned._replace(bound=bound))
+
+    return told
+
+
+def meets_constraints(drawn: GraphProblem, devices: Sequence[int], aim: Aim) -> bool:
+    """Whether it is contiguous, and groups apart, where that was asked for."""
+    is_whole = not aim.needs_contiguous or is_contiguous(drawn.problem, devices)
+    return is_whole and are_apart(drawn.problem, devices)
+
+
+def share_effort(effort: Effort, share: float) -> Effort:
+    """That share of the seconds, or of the evaluations."""
+    counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
+    return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def has_room_for_all(problem: PlanningProblem) -> bool:
+    """Whether all would find room on any device, so that no capacity keeps groups apart."""
+    total = math.fsum(problem.held)
+    return all(total <= device.capacity for device in problem.devices)
+
+
+def tighten_capacities(drawn: GraphProblem, devices: Sequence[int], placed: SimulatedPlacement) -> GraphProblem:
+    """Each device whose peak was over its limit has as much less room as its peak was too high."""
+    held = [0.0] * len(drawn.devices)
+    for task, device in enumerate(devices):
+        held[device] += drawn.problem.tasks[task].holds
+    peaks = {} if placed.study is None else {device.device: device for device in placed.study.devices}
+    found = []
+    for number, room in enumerate(drawn.problem.devices):
+        known = peaks.get(room.name)
+        if known is not None and known.limit is not None and known.peak is not None and known.peak > known.limit:
+            capacity = min(room.capacity, held[number] * known.limit / known.peak) * _LESS
+            found.append(room._replace(capacity=capacity))
+        else:
+            found.append(room)
+    return replace(drawn, problem=relax_capacities(replace(drawn.problem, devices=tuple(found)), drawn.groups))

@@ -1,0 +1,65 @@
+"""A plan as annotations of a graph: as few as make TensorFlow place every node as planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from placesim.core.errors import InternalError
+from placesim.formats.device_annotations import assign_devices
+from placesim.graph.node_patterns import matcher
+from placesim.graph.session_steps import GraphFile
+from placesim.machine.inventory import DeviceSet
+from placesim.placement.placer import Placement
+from placesim.placement.session_placer import SessionPlacer
+
+MAX_ROUNDS = 20
+
+
+def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
+    """The graph without the devices that nodes of such names ask for; `*` is all of them."""
+    fits = matcher(patterns, file.graph.handles)
+    return assign_devices(file, {node.name: "" for node in file.graph.nodes if node.device and fits(node.name)})
+
+
+def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> dict[str, str]:
+    """The devices to ask for, by node, so that each node that is planned goes where it is planned; no more than needed.
+
+    `planned` are full device names by node.  The placer is asked: what goes elsewhere is annotated, of a group one node, until
+    nothing does.  Raises InternalError where the placer keeps a node elsewhere, and TensorFlow's error where it places nothing.
+    """
+    asked: dict[str, str] = {}
+    for number in range(MAX_ROUNDS):
+        placement = _place(assign_devices(file, asked), device_set, soft=soft)
+        wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
+        if not wrong:
+            return asked
+        # whatever the placer prefers, a node that asks for its device by itself has it
+        leaders = _leaders(placement, wrong) if number < MAX_ROUNDS // 2 else wrong
+        asked.update((name, planned[name]) for name in leaders)
+    raise InternalError(f"{wrong[0]} can't be placed on {planned[wrong[0]]}, where it was planned")
+
+
+def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:
+    placement = SessionPlacer(device_set, soft).place(file.graph)
+    if placement.error is not None:
+        raise placement.error
+    return placement
+
+
+def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> list[str]:
+    """The planned nodes that are elsewhere, in the graph's order."""
+    found = []
+    for node, device in zip(placement.graph.nodes, placement.devices, strict=True):
+        wanted = planned.get(node.name)
+        if wanted is not None and (device is None or device.name != wanted):
+            found.append(node.name)
+    return found
+
+
+def _leaders(placement: Placement, wrong: Sequence[str]) -> list[str]:
+    """Of each group the first node: where it goes the others follow."""
+    graph, groups = placement.graph, placement.groups
+    found: dict[int, str] = {}
+    for name in wrong:
+        found.setdefault(groups.root(graph.ids[name]), name)
+    return list(found.values())

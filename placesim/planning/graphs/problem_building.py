@@ -1,0 +1,588 @@
+"""A walked step and what its nodes may be placed on -> a planning problem.
+
+Tasks are nodes that the step runs, with all that they do in it; groups are those of the placer.  What runs in a circle (a loop)
+is one task, and what no annotation can reach (the bodies of functions, what lowering made) stays where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from placesim.core.errors import UsageError
+from placesim.graph.graph import Graph
+from placesim.graph.node_patterns import matcher
+from placesim.machine.inventory import Device as RealDevice
+from placesim.machine.inventory import DeviceSet
+from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
+from placesim.ops.categories import VARIABLES
+from placesim.placement.colocation import ColocationGraph
+from placesim.placement.grouping import build_groups
+from placesim.placement.placer import Placement
+from placesim.planning.bounds import Bound
+from placesim.planning.graphs.memory_lifetimes import (
+    MemoryLifetimes,
+    StepOrder,
+    StepTasks,
+    add_scratch,
+    bound_peak,
+    find_lifetimes,
+    group_by_step,
+    scratch_sizes,
+)
+from placesim.planning.graphs.plan_comparison import PlanMeasure
+from placesim.planning.graphs.step_nodes import StepNode, find_nodes, merge_steps
+from placesim.planning.problem import UNSURE, DeviceLink, MachineLayout, Objective, PlanningProblem, ProblemDevice, ProblemTask
+from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
+from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
+from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
+from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+
+CONSTANTS = frozenset(("Const", "HostConst"))
+HELD = CONSTANTS.union(VARIABLES)
+"""Ops whose outputs are held as long as the session lives."""
+GRADIENTS = "gradients"
+"""The scope that `tf.gradients` makes where it is given no other name."""
+
+
+class NodeGroup(NamedTuple):
+    """Nodes of the graph that are placed together, by name, and the devices that they may be on, by number."""
+
+    nodes: tuple[str, ...]
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphProblem:
+    """A problem, and what its groups are: `groups[n]` is its group n, without nodes where nothing can move it.
+
+    `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
+    what the highest peak of any device can't be below.
+    """
+
+    problem: PlanningProblem
+    groups: tuple[NodeGroup, ...]
+    devices: tuple[RealDevice, ...]
+    start: tuple[int, ...]
+    device_set: DeviceSet
+    is_soft: bool
+    least_peak: Bound
+
+
+def possible_devices(placement: Placement) -> list[NodeGroup]:
+    """The groups of a placed graph, each with the devices that are left for it; numbers are those of the device set."""
+    graph, device_set = placement.graph, placement.device_set
+    groups = ColocationGraph(graph, placement.order, device_set, placement.groups.soft)
+    build_groups(groups)
+    numbers = {device.name: number for number, device in enumerate(device_set.devices)}
+    found, seen = [], set()
+    for node_id in placement.order:
+        root = groups.root(node_id)
+        if root in seen:
+            continue
+        seen.add(root)
+        members = groups.groups.get(root, (node_id,))
+        choices = tuple(numbers[device.name] for device in groups.candidates(node_id).candidates)
+        found.append(NodeGroup(tuple(graph.nodes[member].name for member in members), choices))
+    return found
+
+
+class _Part(NamedTuple):
+    """What a task takes on a kind of device: see `ProblemTask`; `alone` is the sum of its kernels' times."""
+
+    alone: float
+    seconds: float
+    launch: float
+    cores: int
+    path: float
+    work: float
+
+
+class _Draft(NamedTuple):
+    """A task before it is known how much counts as held: bytes that it keeps and makes."""
+
+    name: str
+    parts: tuple[_Part, ...]
+    kept: float
+    made: float
+    is_divided: bool = False
+
+
+class ProblemRequest(NamedTuple):
+    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked.
+
+    Where the least memory is sought, `recorder` knows what all steps held, and `on_host` what they did with all of it on a CPU.
+    """
+
+    sought: PlanMeasure
+    peak: float = 0.0
+    needs_contiguous: bool = False
+    recorder: ExecutionRecorder | None = None
+    on_host: ExecutionRecorder | None = None
+
+
+def build_problem(
+    graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
+) -> GraphProblem:
+    """The problem of a step; `graph` is the one that annotations can be written to.
+
+    What lives as long as the session is held whole, and of what a step makes the share that was held at once.  Where the least
+    memory is sought, nothing takes any time, and all steps of the `recorder` count, with their tensors.
+    """
+    return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
+
+
+OBJECTIVES = {
+    PlanMeasure.LATENCY: Objective.MAKESPAN,
+    PlanMeasure.THROUGHPUT: Objective.LOAD,
+    PlanMeasure.MEMORY: Objective.PEAK,
+}
+AT_ONCE = "what is there at one moment, shared out over the devices"
+
+
+class _ProblemBuilder:
+    def __init__(
+        self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
+    ) -> None:
+        self._wanted = wanted
+        self._graph = graph
+        self._prepared = prepared
+        self._machine = machine
+        self._costs = StepCosts(machine)
+        self._known: dict[tuple[object, ...], tuple[_Part, ...]] = {}
+        self._devices = prepared.placement.device_set.devices
+        self._numbers = {device.name: number for number, device in enumerate(self._devices)}
+        self._places = [machine.places[device.name] for device in self._devices]
+        names = list(dict.fromkeys(place.name for place in self._places))
+        self._kinds = [names.index(place.name) for place in self._places]
+        self._examples = [self._places[self._kinds.index(kind)] for kind in range(len(names))]
+        self._steps = [find_nodes(prepared, step)]
+        recorder = wanted.recorder
+        if recorder is not None:
+            self._recorded = group_by_step(recorder)
+            walked = zip(recorder.prepared, self._recorded.values(), strict=True)
+            self._steps = [find_nodes(*pair) for pair in walked]
+        found, self._numbers_of = merge_steps(self._steps)
+        self._nodes, self._inputs, self._controls, _ = found
+        self._task_of = found.joined()
+
+    def draw(self) -> GraphProblem:
+        """The problem."""
+        joined = self._task_of
+        count = 1 + max(joined, default=-1)
+        members: list[list[int]] = [[] for _ in range(count)]
+        for node, task in enumerate(joined):
+            members[task].append(node)
+        devices_of = [self._numbers[self._nodes[rows[0]].device] for rows in members]
+        drafts = [self._draft(rows) for rows in members]
+        inputs = [
+            {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
+        ]
+        controls = [
+            {joined[source] for node in rows for source in self._controls[node]} - {task} - inputs[task]
+            for task, rows in enumerate(members)
+        ]
+        groups, movable = self._groups(members, devices_of)
+        kept, made = (
+            (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
+        )
+        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
+        tasks = [self._task(draft, share)._replace(sends=sent) for draft, sent in zip(drafts, self._sent(members), strict=True)]
+        self._mark_backward(tasks, members, inputs, groups, movable)
+        tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
+        is_latency = self._wanted.sought is PlanMeasure.LATENCY
+        choices = _choice_kinds(self._kinds, movable)
+        held = self._held()
+        if held is not None:
+            tasks = [task._replace(holds=held.kept.get(number, 0.0)) for number, task in enumerate(tasks)]
+        problem = PlanningProblem(
+            OBJECTIVES[self._wanted.sought],
+            tuple(self._restricted(tasks, groups, movable, choices)),
+            tuple(tuple(sorted(row)) for row in inputs),
+            tuple(map(tuple, groups)),
+            tuple(self._problem_devices(choices)),
+            ways=self._ways() if self._wanted.sought is PlanMeasure.THROUGHPUT else None,
+            needs_contiguous=self._wanted.needs_contiguous,
+            layout=self._layout() if is_latency else None,
+            tensors=() if held is None else tuple(held.tensors),
+        )
+        problem = relax_capacities(problem, movable)
+        start = [0] * len(tasks)
+        for group in groups:
+            device = next((devices_of[task] for task in group if task < count), 0)
+            for task in group:
+                start[task] = device
+        placement = self._prepared.placement
+        least = 0.0 if held is None else self._least_peak(held, problem, movable)
+        return GraphProblem(
+            problem,
+            tuple(movable),
+            self._devices,
+            tuple(start),
+            placement.device_set,
+            placement.groups.soft,
+            Bound(least, AT_ONCE),
+        )
+
+    # --- memory
+
+    def _held(self) -> MemoryLifetimes | None:
+        """What all steps hold, where the least memory is sought."""
+        if self._wanted.recorder is None:
+            return None
+        constants = {
+            node.name: task
+            for node, task in zip(self._nodes, self._task_of, strict=True)
+            if node.is_own and node.op in CONSTANTS
+        }
+        recorder, steps = self._wanted.recorder, self._walked_steps()
+        held = find_lifetimes(recorder, steps, constants)
+        if self._wanted.on_host is not None:
+            cpus = frozenset(number for number, place in enumerate(self._places) if place.gpu is None)
+            add_scratch(held, steps, self._scratch(self._wanted.on_host), self._scratch(recorder), cpus)
+        return held
+
+    def _scratch(self, recorder: ExecutionRecorder) -> dict[int, Counter[int]]:
+        """By task; what runs several times takes it once."""
+        found, tasks = scratch_sizes(recorder), zip(self._nodes, self._task_of, strict=True)
+        return {task: found[node.name] for node, task in tasks if node.is_own and node.name in found}
+
+    def _walked_steps(self) -> list[StepTasks]:
+        rows = zip(self._recorded.items(), self._steps, self._numbers_of, strict=True)
+        return [
+            StepTasks(first, executions, [tuple(self._task_of[own[node]] for node in nodes) for nodes in step.of_execution])
+            for (first, executions), step, own in rows
+        ]
+
+    def _least_peak(self, held: MemoryLifetimes, problem: PlanningProblem, movable: Sequence[NodeGroup]) -> float:
+        """What no placement has less of; see `bound_peak`."""
+        reads, makes = [True] * len(problem.tasks), [True] * len(problem.tasks)
+        for node, task in enumerate(self._task_of):
+            on_host = self._on_host(self._nodes[node])
+            reads[task] = reads[task] and not any(on_host.inputs)
+            makes[task] = makes[task] and not any(on_host.outputs)
+        orders = []
+        for walked, step, own in zip(self._walked_steps(), self._steps, self._numbers_of, strict=True):
+            waits: dict[int, set[int]] = {}
+            for node, sources in enumerate(zip(step.inputs, step.controls, strict=True)):
+                task = self._task_of[own[node]]
+                found = {self._task_of[own[source]] for row in sources for source in row}
+                waits.setdefault(task, set()).update(found - {task})
+            orders.append(StepOrder(walked, waits, reads, makes))
+        homes = [frozenset(group.choices) for group in movable]
+        return bound_peak(held, orders, problem.group_of, homes)
+
+    def _on_host(self, node: StepNode) -> MemoryTypes:
+        """What a node would read and make in its host's memory if it were on a GPU; of what is not the graph's all."""
+        graph = self._prepared.placement.graph
+        if not node.is_own or node.name not in graph.ids:
+            return MemoryTypes((True,), (True,))
+        return memory_types(graph.registry, graph.node(node.name).signature, "GPU")
+
+    # --- tasks
+
+    def _draft(self, rows: Sequence[int]) -> _Draft:
+        nodes = [self._nodes[row] for row in rows]
+        sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
+        kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if node.op in HELD)
+        is_of_memory = self._wanted.sought is PlanMeasure.MEMORY
+        parts = () if is_of_memory else self._parts(nodes)
+        is_divided = sum(len(node.executions) for node in nodes) > 1
+        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
+
+    def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
+        """What nodes take on each kind of device, found once for single ones that are alike."""
+        node, execution = nodes[0], nodes[0].executions[0]
+        site = execution.site
+        key: tuple[object, ...] | None = None
+        if len(nodes) == len(node.executions) == 1 and site is not None and not site.calls:
+            own = self._prepared.client.graph.node(node.name).signature if node.is_own else None
+            shapes = execution.inputs, execution.outputs
+            key = (id(own), id(site.instruction.attrs), node.op, site.output_on_host, *shapes)
+        found = None if key is None else self._known.get(key)
+        if found is None:
+            found = tuple(self._on(nodes, place) for place in self._examples)
+            if key is not None:
+                self._known[key] = found
+        return found
+
+    def _task(self, draft: _Draft, share: float) -> ProblemTask:
+        """What is made counts by the share of it that is held at once."""
+        holds, parts = draft.kept + share * draft.made, draft.parts
+        match self._wanted.sought:
+            case PlanMeasure.MEMORY:
+                return ProblemTask(draft.name, (0.0,) * len(self._examples), holds)
+            case PlanMeasure.THROUGHPUT:
+                return ProblemTask(draft.name, tuple(part.alone for part in parts), holds, draft.made)
+        return ProblemTask(
+            draft.name,
+            tuple(part.seconds for part in parts),
+            holds,
+            draft.made,
+            launches=tuple(part.launch for part in parts),
+            cores=tuple(part.cores for part in parts),
+            path=tuple(part.path for part in parts),
+            work=tuple(part.work for part in parts),
+            is_divided=draft.is_divided,
+        )
+
+    def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
+        """What of each task is certainly moved to whichever other device reads it; see `ProblemTask.sends`.
+
+        Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
+        """
+        if self._wanted.sought is PlanMeasure.MEMORY:
+            return [UNSURE] * len(members)
+        found = [math.inf] * len(self._nodes)
+        for number, sources in enumerate(self._inputs):
+            for source in sources:
+                found[source] = min(found[source], self._read_bytes(source, number))
+        for controls in self._controls:
+            for source in controls:
+                if not num_bytes(self._nodes[source].executions[0].outputs):
+                    found[source] = UNSURE
+        return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
+
+    def _read_bytes(self, source: int, reader: int) -> float:
+        """The bytes of the tensors that a node reads of another."""
+        graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
+        made = maker.executions[0].outputs
+        if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
+            return UNSURE
+        node = graph.node(taker.name)
+        on_host = memory_types(graph.registry, node.signature, "GPU").inputs
+        if any(on_host):
+            return UNSURE
+        if not maker.is_own:
+            return float(num_bytes(made)) if maker.op == "_Arg" else UNSURE
+        own = graph.node(maker.name)
+        if any(memory_types(graph.registry, own.signature, "GPU").outputs) or len(made) != len(own.signature.output_dtypes):
+            return UNSURE
+        slots = {slot for input_node, slot in zip(node.input_nodes, node.input_slots, strict=True) if input_node == own.id}
+        return float(num_bytes([made[slot] for slot in slots])) if slots else UNSURE
+
+    def _mark_backward(
+        self,
+        tasks: list[ProblemTask],
+        members: Sequence[Sequence[int]],
+        inputs: Sequence[set[int]],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[NodeGroup],
+    ) -> None:
+        """Where parts must be contiguous: not counted are gradients and what reads them, and what nothing can move."""
+        if not self._wanted.needs_contiguous:
+            return
+        waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
+        readers: list[list[int]] = [[] for _ in tasks]
+        for task, sources in enumerate(inputs):
+            for source in sources:
+                readers[source].append(task)
+        backward = set(waiting)
+        while waiting:
+            new = [reader for reader in readers[waiting.pop()] if reader not in backward]
+            backward.update(new)
+            waiting += new
+        fixed = {task for group, known in zip(groups, movable, strict=True) if len(known.choices) < 2 for task in group}
+        for task in backward | fixed:
+            tasks[task] = tasks[task]._replace(is_backward=True)
+
+    def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
+        """All that nodes do, as if at this place."""
+        kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
+        own = place.cores if place.gpu is None else place.gpu.compute
+        seconds = [kernel.predicted.seconds for kernel in kernels]
+        # what runs for a node of a GPU on the host, runs beside the GPU's stream
+        busy = [kernel.predicted.seconds * kernel.cores for kernel in kernels if kernel.resource == own]
+        # a stream runs one after another, a host's cores may not
+        path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
+        launching = [kernel.launch for kernel in kernels]
+        # before the first is launched nothing runs, and the launches of the others go on beside what runs
+        first = min(launching, default=0.0)
+        together = max(math.fsum(seconds), math.fsum(launching) - first)
+        return _Part(
+            math.fsum(seconds), together, first, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
+        )
+
+    def _kernel(self, node: StepNode, execution: Execution, place: DevicePlace) -> PlacedKernel:
+        site = execution.site
+        assert site is not None
+        on_host = site.output_on_host
+        if node.is_own:
+            graph = self._prepared.client.graph
+            on_host = memory_types(graph.registry, graph.node(node.name).signature, place.device.type).outputs
+        return self._costs.kernel_on(place, site, node_shapes(site, execution), on_host)
+
+    # --- groups
+
+    def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
+        """Groups of tasks, joined where one task has nodes of several; what can't be annotated keeps its device."""
+        of_name: dict[str, int] = {}
+        placed = possible_devices(self._prepared.placement)
+        for number, known in enumerate(placed):
+            of_name.update((name, number) for name in known.nodes)
+        parent: dict[tuple[str, int], tuple[str, int]] = {}
+        callers: dict[int, int] = {}
+
+        def root(key: tuple[str, int]) -> tuple[str, int]:
+            parent.setdefault(key, key)
+            while parent[key] != key:
+                parent[key] = parent[parent[key]]
+                key = parent[key]
+            return key
+
+        for task, rows in enumerate(members):
+            for row in rows:
+                node = self._nodes[row]
+                group = of_name.get(node.name) if node.is_own else None
+                other = ("fixed", devices_of[task]) if group is None else ("group", group)
+                parent[root(("task", task))] = root(other)
+                if group is not None and _calls(node):
+                    callers[group] = devices_of[task]
+        found: dict[tuple[str, int], list[int]] = {}
+        for task in range(len(members)):
+            found.setdefault(root(("task", task)), []).append(task)
+        graphs: dict[tuple[str, int], list[int]] = {}
+        for number in range(len(placed)):
+            if ("group", number) in parent:
+                graphs.setdefault(root(("group", number)), []).append(number)
+        fixed = {root(key): key[1] for key in list(parent) if key[0] == "fixed"}
+        movable = []
+        for key in found:
+            numbers = graphs.get(key, [])
+            names = tuple(name for number in numbers for name in placed[number].nodes)
+            choices = set(range(len(self._devices)))
+            for number in numbers:
+                # where a body's nodes go follows from who calls it: both stay where they are
+                choices &= {callers[number]} if number in callers else set(placed[number].choices)
+            if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
+                movable.append(NodeGroup((), (devices_of[found[key][0]],)))
+            else:
+                movable.append(NodeGroup(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
+        return list(found.values()), movable
+
+    def _restricted(
+        self,
+        tasks: Sequence[ProblemTask],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[NodeGroup],
+        choices: Sequence[tuple[int, frozenset[int]]],
+    ) -> Iterable[ProblemTask]:
+        """Tasks with endless times on the devices that their groups may not be on; see `_choice_kinds`."""
+        of_task = [0] * len(tasks)
+        for number, group in enumerate(groups):
+            for member in group:
+                of_task[member] = number
+        for number, task in enumerate(tasks):
+            allowed = movable[of_task[number]].choices
+            allowing = [(kind, members <= set(allowed)) for kind, members in choices]
+            seconds, path, work = (
+                tuple(row[kind] if may else math.inf for kind, may in allowing) if row else ()
+                for row in (task.seconds, task.path, task.work)
+            )
+            launches = tuple(task.launches[kind] for kind, _ in allowing) if task.launches else ()
+            cores = tuple(task.cores[kind] for kind, _ in allowing) if task.cores else ()
+            yield task._replace(seconds=seconds, path=path, work=work, launches=launches, cores=cores)
+
+    def _problem_devices(self, choices: Sequence[tuple[int, frozenset[int]]]) -> Iterable[ProblemDevice]:
+        for number, device in enumerate(self._devices):
+            kind = next(place for place, (_, members) in enumerate(choices) if number in members)
+            limit = device.allocation_limit
+            pays = device.gpu is not None or self._wanted.sought is PlanMeasure.MEMORY
+            yield ProblemDevice(device.name, kind, math.inf if limit is None else float(limit), pays)
+
+    def _ways(self) -> tuple[tuple[DeviceLink, ...], ...]:
+        """Each transfer alone on its route."""
+        layout = self._layout()
+        return tuple(
+            tuple(DeviceLink(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
+            for row in layout.routes
+        )
+
+    def _layout(self) -> MachineLayout:
+        places, machine = self._places, self._machine
+        routes = []
+        for sender in places:
+            row = []
+            for receiver in places:
+                route = machine.route(sender, receiver, from_host=sender.gpu is None, to_host=receiver.gpu is None)
+                row.append((route.links, route.streams))
+            routes.append(tuple(row))
+        runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
+        return MachineLayout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+
+
+def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
+    """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node.
+
+    `handles` are the graph file's ids.
+    """
+    rows = []
+    for pattern in patterns:
+        fits = matcher([pattern], handles)
+        row = tuple(number for number, group in enumerate(drawn.groups) if any(map(fits, group.nodes)))
+        if not row:
+            raise UsageError(f"nothing to keep apart: got '{pattern}', which fits no node that the step runs")
+        rows.append(row)
+    return replace(drawn, problem=replace(drawn.problem, apart=tuple(rows)))
+
+
+def _calls(node: StepNode) -> bool:
+    """Whether a node calls functions, whose nodes run as others of the step."""
+    return any(execution.site is not None and execution.site.calls for execution in node.executions)
+
+
+def _is_gradient(name: str) -> bool:
+    """Whether a node is in a scope that `tf.gradients` made."""
+    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
+
+
+def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:
+    """What groups hold is an estimate: one that would have room nowhere is judged by its simulation, and not left out here."""
+    tasks = list(problem.tasks)
+    for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
+        most = max(problem.devices[device].capacity for device in known.choices)
+        if held > most:
+            for task in members:
+                tasks[task] = tasks[task]._replace(holds=tasks[task].holds * most / held * (1 - 1e-9))
+    return replace(problem, tasks=tuple(tasks))
+
+
+def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
+    """Devices of a kind, divided until each group may be on all of a part or on none."""
+    parts: list[tuple[int, frozenset[int]]] = [
+        (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
+    ]
+    for choices in {frozenset(group.choices) for group in movable}:
+        divided = []
+        for kind, members in parts:
+            divided += [(kind, part) for part in (members & choices, members - choices) if part]
+        parts = divided
+    return sorted(parts, key=lambda part: min(part[1]))
+
+
+def _with_signals(
+    tasks: list[ProblemTask], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
+) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
+    """A task of nothing for each that others only wait for: to wait costs a message, and no tensor is moved for it."""
+    group_of = {task: number for number, group in enumerate(groups) for task in group}
+    signals: dict[int, int] = {}
+    for task, sources in enumerate(controls):
+        for source in sorted(sources):
+            if not tasks[source].makes:
+                inputs[task].add(source)
+                continue
+            if source not in signals:
+                signals[source] = len(tasks)
+                nothing = (0.0,) * len(tasks[source].seconds)
+                signal = ProblemTask(tasks[source].name, nothing, is_backward=tasks[source].is_backward, sends=UNSURE)
+                if tasks[source].launches:
+                    signal = signal._replace(launches=nothing, cores=(1,) * len(nothing), path=nothing, work=nothing)
+                tasks.append(signal)
+                inputs.append({source})
+                groups[group_of[source]].append(signals[source])
+            inputs[task].add(signals[source])
+    return tasks, inputs, groups

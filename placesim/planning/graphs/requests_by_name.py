@@ -1,0 +1,121 @@
+"""A plan as requests by the names of nodes, for what the scopes and nodes of a graph file's text can't say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+
+from placesim.formats.graph_file.reader import read_graph_file
+from placesim.formats.graph_file.writing.text_edits import EditableText
+from placesim.graph.session_steps import GraphFile
+from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
+from placesim.machine.inventory import DeviceSet
+from placesim.placement.placer import Placement
+from placesim.placement.session_placer import SessionPlacer
+from placesim.planning.graphs.plan_annotations import find_misplaced_nodes
+
+_ROUNDS = 6
+_MAX_DEPTH = 64
+"""Scopes further in are not asked for as one."""
+
+
+def request(name: str, device_set: DeviceSet) -> DeviceName:
+    """What is asked for to get a device: where there is one task alone, no more than its type and number."""
+    full = parse_runtime_name(name)
+    assert full is not None
+    tasks = {device.name.partition("/device:")[0] for device in device_set.devices}
+    return full._replace(job=None, replica=None, task=None) if len(tasks) == 1 else full._replace(replica=None)
+
+
+def request_text(spec: DeviceName) -> str:
+    """A request as people write it."""
+    if spec.job is None and spec.task is None and spec.type in ("CPU", "GPU"):
+        return f"/{spec.type.lower()}:{spec.id}"
+    return format_spec(spec)
+
+
+def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
+    """A graph file's text with `placement`, so that its nodes go where `planned` has them; None where that is not reached.
+
+    Raises Unclear for a text that can't be changed, and GraphFileError for one that says something else.
+    """
+    places = zip(planned.graph.nodes, planned.devices, strict=True)
+    where = {node.name: device.name for node, device in places if device is not None and node.name in base.graph.ids}
+    words = {device.name: request_text(request(device.name, planned.device_set)) for device in planned.device_set.devices}
+    moved: set[str] = set()
+    written = text
+    for _ in range(_ROUNDS):
+        graph = read_graph_file(written, base.graph.file, base.graph.registry).graph
+        found = SessionPlacer(planned.device_set, soft).place(graph)
+        wrong = set(where if found.error is not None else find_misplaced_nodes(found, where)) - moved
+        if not wrong:
+            return None if found.error is not None else written
+        moved |= wrong
+        rows = placement_rows(moved, where)
+        written = EditableText(text).with_placement({name: words[device] for name, device in rows.items()})
+    return None
+
+
+def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str, str]:
+    """The fewest rows of `placement`, names and name scopes, that give each of `moved` the device of `where` and no other node
+    another than that; the last that fits a node counts.
+    """
+    root = _Scope()
+    for name in where:
+        root.add(name)
+    choice = _Choice(frozenset(moved), where)
+    choice.cost("", root, None)
+    rows: dict[str, str] = {}
+    choice.write("", root, None, rows)
+    return rows
+
+
+class _Scope:
+    """A name scope: the names of its nodes, and the scopes in it."""
+
+    __slots__ = ("inner", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.inner: dict[str, _Scope] = {}
+
+    def add(self, name: str) -> None:
+        scope = self
+        for part in name.split("/")[:-1][:_MAX_DEPTH]:
+            scope = scope.inner.setdefault(part, _Scope())
+        scope.names.append(name)
+
+
+class _Choice:
+    """Which scopes are asked for as one: of a scope and what a row around it gives, the cheapest."""
+
+    def __init__(self, moved: AbstractSet[str], where: Mapping[str, str]) -> None:
+        self._moved = moved
+        self._where = where
+        self._devices = sorted(set(where.values()))
+        self._least: dict[tuple[str, str | None], tuple[int, str | None]] = {}
+
+    def cost(self, path: str, scope: _Scope, given: str | None) -> int:
+        """How many rows what is in a scope takes, its own among them, where a row around it gives it this device."""
+        found = self._least.get((path, given))
+        if found is None:
+            options = [(self._inside(path, scope, given), given)]
+            options += [(1 + self._inside(path, scope, own), own) for own in self._devices if path and own != given]
+            found = self._least[path, given] = min(options, key=lambda option: option[0])
+        return found[0]
+
+    def _inside(self, path: str, scope: _Scope, given: str | None) -> int:
+        inner = sum(self.cost(f"{path}{name}/", below, given) for name, below in scope.inner.items())
+        return inner + sum(self._needs_row(name, given) for name in scope.names)
+
+    def _needs_row(self, name: str, given: str | None) -> bool:
+        return name in self._moved if given is None else self._where[name] != given
+
+    def write(self, path: str, scope: _Scope, given: str | None, rows: dict[str, str]) -> None:
+        """Adds the rows that were chosen, those of a scope before those of what is in it."""
+        own = self._least[path, given][1]
+        if own is not None and own != given:
+            rows[path] = own
+        rows.update((name, self._where[name]) for name in scope.names if self._needs_row(name, own))
+        for name, below in scope.inner.items():
+            self.write(f"{path}{name}/", below, own, rows)

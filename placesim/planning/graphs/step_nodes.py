@@ -1,0 +1,109 @@
+"""What a step executed -> its nodes, and which of them wait for which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.recording.recorder import Execution
+
+
+@dataclass
+class StepNode:
+    """What a node does in the step; `is_own` where it is of the graph and not of a function's body."""
+
+    name: str
+    op: str
+    device: str
+    is_own: bool
+    executions: list[Execution] = field(default_factory=list)
+
+
+class StepNodes(NamedTuple):
+    """Nodes by number, and for each those whose tensors it reads, and those that it only waits for.
+
+    `of_execution` has the nodes of each execution; of a transfer those that it comes from.
+    """
+
+    nodes: list[StepNode]
+    inputs: list[set[int]]
+    controls: list[set[int]]
+    of_execution: list[tuple[int, ...]]
+
+    def joined(self) -> list[int]:
+        """A number for each node, which is the same for nodes that wait for each other."""
+        pairs = [(node, source) for node, row in enumerate(self.inputs) for source in (*row, *self.controls[node])]
+        if not pairs:
+            return list(range(len(self.nodes)))
+        rows, columns = ([pair[n] for pair in pairs] for n in (0, 1))
+        graph = csr_array((np.ones(len(pairs), bool), (rows, columns)), (len(self.nodes), len(self.nodes)))
+        _, labels = connected_components(graph, directed=True, connection="strong")
+        return [int(label) for label in labels]
+
+
+def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
+    """The nodes that ran, in the order of their first runs; transfers are looked through."""
+    client = prepared.client.graph
+    own = {id(node) for part in prepared.partitions.parts for node in part.graph.nodes if node.name in client.ids}
+    found = StepNodes([], [], [], [])
+    numbers: dict[tuple[str, int], int] = {}
+    data: list[set[str] | None] = []
+    node_of: list[tuple[int, ...]] = []
+    for execution in step:
+        site = execution.site
+        sources = {node for source in execution.sources for node in node_of[source]}
+        if site is None or execution.is_dead or site.instruction.node.op in SENDS or site.instruction.node.op in RECEIVES:
+            node_of.append(tuple(sources))
+            continue
+        node = site.instruction.node
+        is_own = id(node) in own
+        number = numbers.setdefault((node.name, 0 if is_own else id(node)), len(numbers))
+        if number == len(found.nodes):
+            found.nodes.append(StepNode(node.name, node.op, site.program.state.device.name, is_own))
+            found.inputs.append(set())
+            found.controls.append(set())
+            read = client.node(node.name).input_nodes if is_own else ()
+            data.append({client.nodes[source].name for source in read} if is_own else None)
+        found.nodes[number].executions.append(execution)
+        read_names = data[number]
+        for source in sources:
+            other = found.nodes[source]
+            is_control = read_names is not None and other.is_own and other.name not in read_names
+            (found.controls if is_control else found.inputs)[number].add(source)
+        node_of.append((number,))
+    for number, controls in enumerate(found.controls):
+        controls -= found.inputs[number]
+    found.of_execution.extend(node_of)
+    return found
+
+
+def merge_steps(steps: Sequence[StepNodes]) -> tuple[StepNodes, list[list[int]]]:
+    """The nodes of several steps, each once, and for each step the numbers that its nodes have there.
+
+    `of_execution` is that of no step.
+    """
+    merged = StepNodes([], [], [], [])
+    numbers: dict[tuple[str, str], int] = {}
+    placed: list[list[int]] = []
+    for step in steps:
+        own = []
+        for node in step.nodes:
+            number = numbers.setdefault((node.name, "" if node.is_own else node.device), len(numbers))
+            if number == len(merged.nodes):
+                merged.nodes.append(StepNode(node.name, node.op, node.device, node.is_own))
+                merged.inputs.append(set())
+                merged.controls.append(set())
+            merged.nodes[number].executions.extend(node.executions)
+            own.append(number)
+        placed.append(own)
+        for number, node_inputs, node_controls in zip(own, step.inputs, step.controls, strict=True):
+            merged.inputs[number].update(own[source] for source in node_inputs)
+            merged.controls[number].update(own[source] for source in node_controls)
+    return merged, placed

@@ -1,0 +1,555 @@
+"""Plans that are made while the machine runs: what becomes ready goes where it would end first, and is simulated at once.
+
+List scheduling takes tasks in an order of its own; the machine takes them as they become ready, and launches ahead of its
+streams.  A pass over all tasks costs about as much as one simulation, so that many are made: clusters of several sizes move as
+one, what transfers count is varied, and from the second pass on the plan so far says where readers will be.  Then parts of the
+best plan are decided anew while the rest stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import NamedTuple
+
+from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
+from placesim.machine.timelines.workload import Cores
+from placesim.planning.coarsening import clusterings, join_groups
+from placesim.planning.problem import Plan, PlanningProblem
+from placesim.planning.schedules import assignments
+from placesim.planning.search_budget import Search
+
+MOVED = (0.0, 0.1, 0.3, 1.0, 3.0)
+"""How many seconds of a task's end a second of transfers to it is worth."""
+AHEAD = (0.0, 0.3, 1.0)
+"""The same for transfers to the readers, where the plan before has them."""
+NOISES = (0.0, 0.0, 0.1, 0.5)
+SPARES = (True, False)
+ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
+"""The chances that a part is decided anew, that it is one of the step's time, and that a weight is another."""
+WORSE, WORSE_PINNED = 1.02, 1.003
+"""A pass that seems so much worse than the best seemed is not simulated; where most is decided before, passes are truer."""
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Parts of a plan that are decided anew."""
+_LAUNCHED, _BEGUN, _ENDED, _MOVED = range(4)
+_NONE = -1
+_UNKNOWN: list[int] = []
+_LOOK = 4096
+"""After so many events it is asked whether the time is over."""
+
+
+class Weights(NamedTuple):
+    """What counts beside when a task would end: seconds of transfers to it and to its readers, and chance.
+
+    Where the host is spared, nothing that a device with a stream of its own could run goes there.
+    """
+
+    moved: float = 0.0
+    ahead: float = 0.0
+    noise: float = 0.0
+    spares_host: bool = True
+
+
+FIRST = (Weights(0.3), Weights(0.3, spares_host=False))
+
+
+class _Way(NamedTuple):
+    """From a device to another: seconds before, and for each unit; the ports that are taken meanwhile."""
+
+    delay: float
+    pace: float
+    ports: tuple[int, ...]
+
+
+class Dispatcher:
+    """Runs a problem's tasks on its machine, and decides where each goes when all that it reads is under way."""
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        count = len(problem.devices)
+        layout, devices = problem.layout, problem.devices
+        kinds = [device.kind for device in devices]
+        self.seconds = [[task.seconds[kind] for kind in kinds] for task in problem.tasks]
+        self.launches = [[task.launches[kind] if task.launches else 0.0 for kind in kinds] for task in problem.tasks]
+        self.cores = [[task.cores[kind] if task.cores else 1 for kind in kinds] for task in problem.tasks]
+        self.makes = [task.makes for task in problem.tasks]
+        self.waiting = [len(sources) for sources in problem.inputs]
+        self.rank = [0] * len(problem.tasks)
+        for place, task in enumerate(problem.order):
+            self.rank[task] = place
+        # a device is a stream that a host launches, or cores; hosts have so many threads and cores
+        self.hosts: list[int] = []
+        self.streams: list[int] = []
+        if layout is None:
+            self.hosts, self.streams = list(range(count)), [_NONE] * count
+            self.room = [(device.slots, math.inf) for device in devices]
+            self.ways = [
+                [_Way(way.delay, way.pace, (a, count + b)) for b in range(count) for way in (problem.way(a, b),)]
+                for a in range(count)
+            ]
+            self.ports = 2 * count
+            return
+        self.room = [
+            (resource.threads, float(resource.cores)) if isinstance(resource, Cores) else (1, 1.0)
+            for resource in layout.resources
+        ]
+        for place in layout.places:
+            resource = layout.resources[place]
+            is_cores = isinstance(resource, Cores)
+            self.streams.append(_NONE if is_cores else place)
+            self.hosts.append(place if isinstance(resource, Cores) or resource.host is None else resource.host)
+        self.ports = len(layout.resources)
+        self.ways = [
+            [_Way(route_latency(links, layout.links), byte_seconds(links, layout.links), streams) for links, streams in row]
+            for row in layout.routes
+        ]
+
+    def units(self, clusters: Sequence[int]) -> Units | None:
+        """Tasks of one cluster, and of one group, as units; None where one of them could be nowhere."""
+        problem = self.problem
+        of_task = join_groups(problem, clusters)
+        count = 1 + max(of_task, default=-1)
+        kinds, devices = len(problem.kinds), problem.devices
+        seconds, held = [[0.0] * kinds for _ in range(count)], [0.0] * count
+        for task, unit in enumerate(of_task):
+            row = seconds[unit]
+            for kind, more in enumerate(problem.tasks[task].seconds):
+                row[kind] += more
+            held[unit] += problem.tasks[task].holds
+        choices = [
+            tuple(n for n, device in enumerate(devices) if row[device.kind] < math.inf and size <= device.capacity)
+            for row, size in zip(seconds, held, strict=True)
+        ]
+        streams = [tuple(device for device in row if self.streams[device] != _NONE) or row for row in choices]
+        if not all(choices):
+            return None
+        return Units(of_task, [[row[device.kind] for device in devices] for row in seconds], held, choices, streams)
+
+    def run(
+        self,
+        units: Units,
+        weights: Weights,
+        draw: Random,
+        before: Sequence[int] = (),
+        pinned: Sequence[int] = (),
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> tuple[float, list[int]] | None:
+        """When all has ended, about, and a device for each task; None where a unit finds no room, or it `is_over`.
+
+        `before` are devices of tasks that readers may be expected on, `pinned` those of units that are decided, or -1.
+        """
+        return _Pass(self, units, weights, draw, before, pinned, is_over).run()
+
+
+class Units(NamedTuple):
+    """What goes to one device: the unit of each task; its seconds by device, what it holds, and where it may go."""
+
+    of_task: Sequence[int]
+    seconds: list[list[float]]
+    held: list[float]
+    choices: list[tuple[int, ...]]
+    streams: list[tuple[int, ...]]
+
+
+class _Pass:
+    """One run of the machine."""
+
+    def __init__(
+        self,
+        machine: Dispatcher,
+        units: Units,
+        weights: Weights,
+        draw: Random,
+        before: Sequence[int],
+        pinned: Sequence[int],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self.machine = machine
+        self.is_over = is_over
+        self.units = units
+        self.weights = weights
+        self.draw = draw
+        self.before = before
+        problem = machine.problem
+        count, ports, resources = len(problem.tasks), machine.ports, len(machine.room)
+        # where nothing is decided before its turn, nothing can be moved before
+        self.foresees = bool(pinned) or len(units.held) < len(problem.groups)
+        self.pinned = pinned or [_NONE] * len(units.held)
+        self.of_unit = [_NONE] * len(units.held)
+        self.left = [device.capacity for device in problem.devices]
+        self.devices = [_NONE] * count
+        self.joined, self.ends = [0.0] * count, [0.0] * count
+        # for how many tensors a task waits once it is decided, and who waits for a task's end, or (below 0) to move its output
+        self.missing = [0] * count
+        self.after: dict[int, list[int]] = {}
+        # by task and device: None once it is there, or who waits for it
+        self.moves: dict[tuple[int, int], list[int] | None] = {}
+        self.free, self.pending = [0.0] * resources, [0.0] * resources
+        self.threads = [threads for threads, _ in machine.room]
+        self.demand = [0.0] * resources
+        self.queued: list[deque[int]] = [deque() for _ in range(resources)]
+        self.busy, self.backlog = [False] * ports, [0.0] * ports
+        self.sending: list[deque[tuple[int, int]]] = [deque() for _ in range(ports)]
+        self.events: list[tuple[float, int, int, int, int]] = []
+        self.now = 0.0
+
+    def run(self) -> tuple[float, list[int]] | None:
+        """See `Dispatcher.run`."""
+        machine, events, rank = self.machine, self.events, self.machine.rank
+        readers, waiting = machine.problem.readers, machine.waiting[:]
+        ready = [task for task in machine.problem.order if not waiting[task]]
+        last, number = 0.0, 0
+        while True:
+            for task in ready:
+                if not self._decide(task):
+                    return None
+            if not events:
+                return last, self.devices
+            number += 1
+            if not number % _LOOK and self.is_over():
+                return None
+            self.now, _, kind, task, device = heappop(events)
+            ready = []
+            if kind == _LAUNCHED:
+                self._release(machine.hosts[device], 1.0)
+                self._join(task, device)
+            elif kind == _ENDED:
+                if machine.streams[device] == _NONE:
+                    self._release(machine.hosts[device], machine.cores[task][device])
+                if self.now > last:
+                    last = self.now
+                for waiter in self.after.pop(task, ()):
+                    if waiter < 0:
+                        self._request(task, -1 - waiter)
+                    else:
+                        self._arrived(waiter)
+                if self.foresees:
+                    self._move_early(task, device)
+                continue
+            elif kind == _BEGUN:
+                pass
+            else:
+                self._moved(task, device)
+                continue
+            for reader in readers[task]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    ready.append(reader)
+            if len(ready) > 1:
+                ready.sort(key=rank.__getitem__)
+
+    # --- where a task goes
+
+    def _decide(self, task: int) -> bool:
+        units, unit = self.units, self.units.of_task[task]
+        device = self.of_unit[unit]
+        if device == _NONE:
+            device = self.pinned[unit]
+            if device == _NONE:
+                choices = units.streams[unit] if self.weights.spares_host else units.choices[unit]
+                device = choices[0] if len(choices) == 1 else self._best(task, unit, choices)
+            if device == _NONE or units.held[unit] > self.left[device]:
+                return False
+            self.of_unit[unit] = device
+            self.left[device] -= units.held[unit]
+            stream = self.machine.streams[device]
+            self.pending[stream if stream != _NONE else self.machine.hosts[device]] += units.seconds[unit][device]
+        self._commit(task, device)
+        return True
+
+    def _best(self, task: int, unit: int, choices: Sequence[int]) -> int:
+        """Where it would end first, and what counts beside that."""
+        machine, now, joined, ends, devices = self.machine, self.now, self.joined, self.ends, self.devices
+        inputs, makes, moves, backlog = machine.problem.inputs[task], machine.makes, self.moves, self.backlog
+        seconds, launches = machine.seconds[task], machine.launches[task]
+        weights, held, left = self.weights, self.units.held[unit], self.left
+        readers = machine.problem.readers[task] if weights.ahead and self.before else ()
+        least, found = math.inf, _NONE
+        for device in choices:
+            if held > left[device]:
+                continue
+            stream = machine.streams[device]
+            begin, moved = now, 0.0
+            for source in inputs:
+                other = devices[source]
+                if other == device:
+                    there = ends[source] if stream == _NONE else joined[source]
+                else:
+                    there = ends[source]
+                    waits = moves.get((source, device), _UNKNOWN)
+                    if waits is None:
+                        there = now
+                    else:
+                        way = machine.ways[other][device]
+                        for port in way.ports:
+                            if now + backlog[port] > there:
+                                there = now + backlog[port]
+                        if waits is _UNKNOWN:
+                            takes = way.delay + way.pace * makes[source]
+                            moved += takes
+                            there += takes
+                if there > begin:
+                    begin = there
+            if stream == _NONE:
+                host = machine.hosts[device]
+                busy = now + self.pending[host] / machine.room[host][0]
+            else:
+                begin += launches[device]
+                busy = self.free[stream]
+                busy = (busy if busy > now else now) + self.pending[stream]
+            score = (begin if begin > busy else busy) + seconds[device] + weights.moved * moved
+            if readers:
+                score += weights.ahead * self._ahead(task, device, readers)
+            if weights.noise:
+                score += weights.noise * seconds[device] * self.draw.random()
+            if score < least:
+                least, found = score, device
+        return found
+
+    def _ahead(self, task: int, device: int, readers: Sequence[int]) -> float:
+        """The seconds of transfers to where readers were."""
+        made, ways = self.machine.makes[task], self.machine.ways[device]
+        others = {self.before[reader] for reader in readers}
+        return sum([ways[other].delay + ways[other].pace * made for other in others if other != device])
+
+    # --- what the machine does
+
+    def _commit(self, task: int, device: int) -> None:
+        """A task is decided: it waits for what is not there, and what it reads elsewhere is moved as soon as it can be."""
+        machine, now, ends, devices, moves = self.machine, self.now, self.ends, self.devices, self.moves
+        devices[task] = device
+        is_launched, missing = machine.streams[device] != _NONE, 0
+        for source in machine.problem.inputs[task]:
+            other = devices[source]
+            if other == device:
+                if not is_launched and ends[source] > now:
+                    missing += 1
+                    self.after.setdefault(source, []).append(task)
+                continue
+            waits = moves.get((source, device), _UNKNOWN)
+            if waits is None:
+                continue
+            missing += 1
+            if waits is not _UNKNOWN:
+                waits.append(task)
+                continue
+            self._foresee(source, device, [task])
+            if ends[source] <= now:
+                self._request(source, device)
+            else:
+                self.after.setdefault(source, []).append(-1 - device)
+        self.missing[task] = missing
+        if not missing:
+            self._start(task)
+
+    def _foresee(self, source: int, device: int, waiting: list[int]) -> None:
+        """An output will be moved."""
+        self.moves[source, device] = waiting
+        way = self.machine.ways[self.devices[source]][device]
+        takes = way.delay + way.pace * self.machine.makes[source]
+        for port in way.ports:
+            self.backlog[port] += takes
+
+    def _move_early(self, source: int, device: int) -> None:
+        """The machine moves an output at once to each device that reads it, whatever else the reader waits for."""
+        for reader in self.machine.problem.readers[source]:
+            unit = self.units.of_task[reader]
+            other = self.of_unit[unit]
+            if other == _NONE:
+                other = self.pinned[unit]
+            if other not in (_NONE, device) and (source, other) not in self.moves:
+                self._foresee(source, other, [])
+                self._request(source, other)
+
+    def _arrived(self, task: int) -> None:
+        self.missing[task] -= 1
+        if not self.missing[task]:
+            self._start(task)
+
+    def _start(self, task: int) -> None:
+        """All inputs are there: it is launched, or runs, where the host has a thread."""
+        host = self.machine.hosts[self.devices[task]]
+        if self.threads[host]:
+            self._occupy(task, host)
+        else:
+            self.queued[host].append(task)
+
+    def _occupy(self, task: int, host: int) -> None:
+        """How fast cores are when it begins counts to its end."""
+        machine, device, now = self.machine, self.devices[task], self.now
+        self.threads[host] -= 1
+        is_launched = machine.streams[device] != _NONE
+        self.demand[host] += 1.0 if is_launched else machine.cores[task][device]
+        slower = max(1.0, self.demand[host] / machine.room[host][1])
+        if is_launched:
+            heappush(self.events, (now + machine.launches[task][device] * slower, machine.rank[task], _LAUNCHED, task, device))
+            return
+        takes = machine.seconds[task][device]
+        self.pending[host] -= takes
+        self.joined[task] = now
+        self.ends[task] = end = now + takes * slower
+        heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
+        # who reads it is decided now
+        heappush(self.events, (now, machine.rank[task], _BEGUN, task, device))
+
+    def _release(self, host: int, cores: float) -> None:
+        self.threads[host] += 1
+        self.demand[host] -= cores
+        if self.queued[host]:
+            self._occupy(self.queued[host].popleft(), host)
+
+    def _join(self, task: int, device: int) -> None:
+        """It is launched: its turn on the stream is settled."""
+        machine, now = self.machine, self.now
+        stream, takes = machine.streams[device], machine.seconds[task][device]
+        self.joined[task] = now
+        self.pending[stream] -= takes
+        self.free[stream] = self.ends[task] = end = max(self.free[stream], now) + takes
+        heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
+
+    def _request(self, source: int, device: int) -> None:
+        """An output waits for its turn in all ports of its way."""
+        ports = self.machine.ways[self.devices[source]][device].ports
+        if not ports:
+            self._send(source, device)
+            return
+        for port in ports:
+            self.sending[port].append((source, device))
+        self._serve(ports[0])
+
+    def _serve(self, port: int) -> None:
+        """Sends what is the first in all its ports."""
+        queue, busy, sending = self.sending[port], self.busy, self.sending
+        while queue and not busy[port]:
+            source, device = first = queue[0]
+            ports = self.machine.ways[self.devices[source]][device].ports
+            if any(busy[other] or sending[other][0] != first for other in ports):
+                return
+            for other in ports:
+                sending[other].popleft()
+                busy[other] = True
+            self._send(source, device)
+
+    def _send(self, source: int, device: int) -> None:
+        way = self.machine.ways[self.devices[source]][device]
+        takes = way.delay + way.pace * self.machine.makes[source]
+        heappush(self.events, (self.now + takes, self.machine.rank[source], _MOVED, source, device))
+
+    def _moved(self, source: int, device: int) -> None:
+        """An output is there: who waits for it may begin, and the ports are free."""
+        way = self.machine.ways[self.devices[source]][device]
+        takes = way.delay + way.pace * self.machine.makes[source]
+        for port in way.ports:
+            self.busy[port] = False
+            self.backlog[port] -= takes
+        waiting = self.moves[source, device] or ()
+        self.moves[source, device] = None
+        for task in waiting:
+            self._arrived(task)
+        for port in way.ports:
+            self._serve(port)
+
+
+def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
+    """Passes with clusters of several sizes and other weights, then parts of the best plan anew."""
+    passes = _Passes(problem, search)
+    for plan in passes.plans():
+        yield plan
+        if search.is_met(plan.value):
+            return
+
+
+class _Passes:
+    """One pass after another, each judged by the simulation."""
+
+    def __init__(self, problem: PlanningProblem, search: Search) -> None:
+        self._problem = problem
+        self._search = search
+        self._machine = Dispatcher(problem)
+        self._measured = assignments(problem)
+        self._best = search.start
+        # by whether most was decided before: what a pass said that was the best yet
+        self._least = {True: math.inf, False: math.inf}
+        self._units: list[Units] = []
+        self._good = [*FIRST]
+        # the best of each clustering, as its value, number and weights
+        self._tried: list[tuple[float, int, Weights]] = []
+
+    def plans(self) -> Iterator[Plan]:
+        """First each clustering, then what was best with other weights, in turns with parts of the best plan."""
+        search, draw = self._search, self._search.random
+        for clusters in clusterings(self._problem):
+            units = self._machine.units(clusters)
+            if units is not None:
+                self._units.append(units)
+                for weights in FIRST:
+                    # where nothing is known yet, one pass is made whatever the time
+                    if search.is_over and self._best is not None:
+                        return
+                    yield from self._try(len(self._units) - 1, weights)
+        while self._units and not search.is_over:
+            if self._best is not None and draw.random() < ANEW:
+                yield from self._anew()
+            else:
+                number = min(draw.choices(sorted(self._tried), k=2))[1]
+                yield from self._try(number, self._weights())
+
+    def _is_late(self) -> bool:
+        """Whether a pass would be for nothing; the first one is not, and counted work does not look at the clock."""
+        return self._best is not None and self._search.evaluations is None and self._search.is_over
+
+    def _try(self, number: int, weights: Weights, pinned: Sequence[int] = ()) -> Iterator[Plan]:
+        before = self._best.devices if self._best else ()
+        found = self._machine.run(self._units[number], weights, self._search.random, before, pinned, self._is_late)
+        self._search.spend(1)
+        if found is None:
+            if not pinned:
+                self._tried.append((math.inf, number, weights))
+            return
+        model, devices = found
+        if model > self._least[bool(pinned)] * (WORSE_PINNED if pinned else WORSE):
+            if not pinned:
+                self._tried.append((model, number, weights))
+            return
+        self._least[bool(pinned)] = min(model, self._least[bool(pinned)])
+        plan = self._measured.plan(devices)
+        if not pinned:
+            self._tried.append((plan.value, number, weights))
+        if self._best is None or plan.value < self._best.value:
+            self._best = plan
+            self._good.append(weights)
+            yield plan
+
+    def _anew(self) -> Iterator[Plan]:
+        """What runs in some part of the step, or a few units anywhere, is decided anew."""
+        draw, best = self._search.random, self._best
+        assert best is not None
+        number = draw.randrange(len(self._units))
+        units = self._units[number]
+        pinned = [_NONE] * len(units.held)
+        for task, unit in enumerate(units.of_task):
+            pinned[unit] = best.devices[task]
+        share = draw.choice(SHARES)
+        if draw.random() < IN_TIME and best.starts:
+            begin = draw.uniform(-share, 1.0) * best.value
+            end = begin + share * best.value
+            free = {unit for unit, start in zip(units.of_task, best.starts, strict=True) if begin <= start < end}
+        else:
+            free = {unit for unit in range(len(pinned)) if draw.random() < share}
+        for unit in free:
+            pinned[unit] = _NONE
+        yield from self._try(number, self._weights(), pinned)
+
+    def _weights(self) -> Weights:
+        """Those of a pass that was better than all before it, with others here and there."""
+        draw = self._search.random
+        good = draw.choice(self._good)
+        return Weights(
+            draw.choice(MOVED) if draw.random() < VARIED else good.moved,
+            draw.choice(AHEAD) if draw.random() < VARIED else good.ahead,
+            draw.choice(NOISES) if draw.random() < VARIED else good.noise,
+            spares_host=draw.choice(SPARES) if draw.random() < VARIED else good.spares_host,
+        )

@@ -1,0 +1,79 @@
+"""Local search of a makespan: groups move to other devices, and each assignment runs first come, first served."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from placesim.planning.methods.annealing import neighbours
+from placesim.planning.methods.list_scheduling import end_first
+from placesim.planning.problem import Plan, PlanningProblem
+from placesim.planning.schedules import assignments
+from placesim.planning.search_budget import Search
+
+FIRST_ROUND = 2000
+WARM, COLD = 0.01, 1e-4
+_TOWARDS_NEIGHBOUR = 0.7
+_TOGETHER = 0.3
+
+
+def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
+    """Rounds from the best so far, each longer than the one before; a move is of a group or of a few connected ones."""
+    measured, draw = assignments(problem), search.random
+    best = search.start or next(end_first(problem, search), None)
+    if best is None:
+        return
+    if search.start is None:
+        yield best
+    if not problem.movable:
+        return
+    near = [neighbours(problem, group) for group in range(len(problem.groups))]
+    length = FIRST_ROUND
+    while not search.is_over and not search.is_met(best.value):
+        devices, value = list(best.devices), best.value
+        of_group = [devices[members[0]] for members in problem.groups]
+        left = [device.capacity for device in problem.devices]
+        for group, device in enumerate(of_group):
+            left[device] -= problem.held[group]
+        temperature, cooling = value * WARM, (COLD / WARM) ** (1 / length)
+        for _ in range(min(length, search.evaluations_left)):
+            if search.is_over:
+                break
+            temperature *= cooling
+            group = problem.movable[draw.randrange(len(problem.movable))]
+            old = of_group[group]
+            others = near[group]
+            new = (
+                of_group[others[draw.randrange(len(others))]]
+                if others and draw.random() < _TOWARDS_NEIGHBOUR
+                else draw.randrange(len(problem.devices))
+            )
+            if new == old:
+                search.skip()
+                continue
+            moved = [group, *(other for other in others if of_group[other] == old and draw.random() < _TOGETHER)]
+            if not all(problem.can_run(one, new) for one in moved) or sum(problem.held[one] for one in moved) > left[new]:
+                search.skip()
+                continue
+            if problem.apart and any(of_group[rival] == new for one in moved for rival in problem.rivals[one]):
+                search.skip()
+                continue
+            for one in moved:
+                for task in problem.groups[one]:
+                    devices[task] = new
+            found = measured.seconds(devices)
+            search.spend(1)
+            if found <= value or draw.random() < math.exp((value - found) / temperature):
+                value = found
+                for one in moved:
+                    of_group[one] = new
+                    left[old] += problem.held[one]
+                    left[new] -= problem.held[one]
+                if value < best.value:
+                    best = measured.plan(devices)
+                    yield best
+            else:
+                for one in moved:
+                    for task in problem.groups[one]:
+                        devices[task] = old
+        length *= 2

@@ -1,0 +1,78 @@
+"""An effort and a connection -> the processes to search in: on a Dask cluster, where it names one, else here.
+
+A study searches many times, often for less than a process takes to start: those of this machine are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from placesim.core.process.workers import DONE, Process
+from placesim.planning.portfolio import Effort, open_here
+from placesim.runtime.cluster.connection_settings import Connection
+
+
+@contextmanager
+def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
+    """The effort, with processes there.  Raises what `open_cluster` raises."""
+    if connection.scheduler is None and effort.needs_no_process:
+        yield effort
+    elif connection.scheduler is None:
+        spare = SpareProcesses(open_here)
+        try:
+            yield replace(effort, open=spare.open)
+        finally:
+            spare.close()
+    else:
+        from placesim.runtime.cluster.cluster_setup import open_cluster
+        from placesim.runtime.cluster.remote_process import RemoteProcessPool
+
+        with open_cluster(connection) as cluster:
+            yield replace(effort, open=RemoteProcessPool(cluster, "placesim.planning.worker", answers_once=False).open)
+
+
+class SpareProcesses:
+    """Processes that `start` starts; who closes one that has answered to the end leaves it to who opens the next."""
+
+    def __init__(self, start: Callable[[], Process]) -> None:
+        self._start = start
+        self._spare: list[Process] = []
+
+    def open(self) -> Process:
+        """Raises what starting one raises."""
+        return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
+
+    def close(self) -> None:
+        """End those that nobody uses."""
+        while self._spare:
+            self._spare.pop().close()
+
+
+class _ProcessLoan:
+    """A process, to be given back where it is at nothing."""
+
+    def __init__(self, process: Process, give_back: Callable[[Process], None]) -> None:
+        self._process = process
+        self._give_back = give_back
+        self._is_idle = False
+        self.kill = process.kill
+        self.how_it_ended = process.how_it_ended
+
+    def tell(self, question: Any) -> None:
+        self._is_idle = False
+        self._process.tell(question)
+
+    def answer(self) -> Any:
+        found = self._process.answer()
+        self._is_idle = found is DONE
+        return found
+
+    def close(self) -> None:
+        if self._is_idle:
+            self._is_idle = False
+            self._give_back(self._process)
+        else:
+            self._process.close()

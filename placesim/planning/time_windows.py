@@ -1,0 +1,108 @@
+"""When each task could begin on each device at the earliest, and what must come after it: no plan is faster anywhere.
+
+What a task reads comes from whichever device would have it there first, over the whole way; nothing waits for a device, a link
+or another's choice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
+from placesim.planning.problem import UNSURE, PlanningProblem
+
+MAX_TASKS = 50_000
+"""More tasks than that take longer than their bound is worth."""
+_Array = np.ndarray
+
+
+class LinkTimes:
+    """Seconds from each device to each other, `[from, to]`: before anything arrives, and for each unit."""
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        count, layout = len(problem.devices), problem.layout
+        self.delays, self.paces = np.zeros((2, count, count))
+        for source in range(count):
+            for target in range(count):
+                if source == target:
+                    continue
+                if layout is None:
+                    self.delays[source, target], self.paces[source, target] = problem.way(source, target)
+                else:
+                    links, _ = layout.routes[source][target]
+                    self.delays[source, target] = route_latency(links, layout.links)
+                    self.paces[source, target] = byte_seconds(links, layout.links)
+
+    def seconds(self, amount: float) -> _Array:
+        """What an amount takes at the least from each device to each; nothing where it is UNSURE that anything is moved."""
+        found: _Array = np.zeros_like(self.delays) if amount <= UNSURE else self.delays + amount * self.paces
+        return found
+
+
+class Windows:
+    """Matrices of seconds, `[task, device]`: a task's earliest `begins`, how long its `paths` are, and what must come `after`.
+
+    Endless where it can't be.  `launches` are those of its host before it begins, part of what comes before.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        kinds = [device.kind for device in problem.devices]
+        self._problem = problem
+        self.ways = LinkTimes(problem)
+        shape = len(problem.tasks), len(kinds)
+        self.paths = np.array([[task.path_seconds[kind] for kind in kinds] for task in problem.tasks], float).reshape(shape)
+        self.launches = np.array(
+            [[task.launches[kind] if task.launches else 0.0 for kind in kinds] for task in problem.tasks], float
+        ).reshape(shape)
+        self._off = np.full((len(kinds), len(kinds)), 0.0)
+        np.fill_diagonal(self._off, np.inf)
+        self.begins = self._forward()
+        self.after = self._backward()
+
+    def _moved(self, task: int) -> _Array:
+        """From each device to each other, endless to itself: that is no move."""
+        moved: _Array = self.ways.seconds(self._problem.tasks[task].sent) + self._off
+        return moved
+
+    def _forward(self) -> _Array:
+        problem, group_of = self._problem, self._problem.group_of
+        begins, launched = np.zeros_like(self.paths), np.zeros_like(self.paths)
+        arrived: dict[int, _Array] = {}
+        for task in problem.order:
+            there, may_launch = begins[task], launched[task]
+            for source in problem.inputs[task]:
+                ends = begins[source] + self.paths[source]
+                moved = np.full_like(there, np.inf)
+                if group_of[source] == group_of[task]:
+                    pass  # it never comes from elsewhere
+                elif source in arrived:
+                    moved = arrived[source]
+                else:
+                    moved = arrived[source] = (ends[:, None] + self._moved(source)).min(axis=0)
+                # what comes from elsewhere is there before it is launched for; a stream keeps the order of what is its own
+                np.maximum(there, np.minimum(ends, moved + self.launches[task]), out=there)
+                np.maximum(may_launch, np.minimum(launched[source], moved), out=may_launch)
+            may_launch += self.launches[task]
+            np.maximum(there, may_launch, out=there)
+        return begins
+
+    def _backward(self) -> _Array:
+        problem, group_of = self._problem, self._problem.group_of
+        after = np.zeros_like(self.paths)
+        for task in reversed(problem.order):
+            moved = self._moved(task) if problem.readers[task] else self._off
+            for reader in problem.readers[task]:
+                rest = self.paths[reader] + after[reader]
+                least = rest
+                if group_of[reader] != group_of[task]:
+                    least = np.minimum(rest, (moved + (rest + self.launches[reader])).min(axis=1))
+                np.maximum(after[task], least, out=after[task])
+        return after
+
+    def seconds(self) -> _Array:
+        """The least makespan with each group on each device, `[group, device]`."""
+        problem = self._problem
+        alone = self.begins + self.paths + self.after
+        found = np.zeros((len(problem.groups), alone.shape[1]))
+        np.maximum.at(found, np.array(problem.group_of, np.intp), alone)
+        return found

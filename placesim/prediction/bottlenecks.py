@@ -1,0 +1,104 @@
+"""What would help most: a simulated step once more, each time with something that takes no time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.process.progress import report_stage
+from placesim.machine.timelines.compiled_workload import WorkloadPlan
+from placesim.machine.timelines.event_simulation import plan_seconds
+from placesim.machine.timelines.workload import NOWHERE
+from placesim.prediction.time_breakdown import Speedup
+
+if TYPE_CHECKING:
+    from placesim.prediction.simulated_steps import SimulatedStep
+
+KINDS = ("link", "resource", "op", "node")
+OF_EACH_KIND = 4
+"""So many links, resources, ops and nodes are tried."""
+SIMULATED_TASKS = 1_000_000
+"""So many tasks are simulated for that in all: of larger steps fewer of each kind are tried, but always one."""
+
+
+class _Candidate(NamedTuple):
+    """Something that could take no time: the seconds that it holds of the critical path, those in all, and the plan without."""
+
+    kind: str
+    what: str
+    on_path: float
+    in_all: float
+    free: Callable[[], WorkloadPlan]
+
+
+def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
+    """How long the step would take without this or that, what helps most first.
+
+    Tried are those of each kind that hold most of the critical path; where that is alike, those that take most.
+    """
+    limit = max(1, min(OF_EACH_KIND, SIMULATED_TASKS // (len(KINDS) * max(1, step.plan.count))))
+    candidates = [*_links(step), *_resources(step), *_nodes(step)]
+    candidates.sort(key=lambda it: (-it.on_path, -it.in_all))
+    tried = [candidate for kind in KINDS for candidate in [it for it in candidates if it.kind == kind][:limit]]
+    helps: list[Speedup] = []
+    with report_stage("trying what would help", lambda: (len(helps), len(tried))):
+        for candidate in tried:
+            helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
+    return tuple(sorted(helps, key=lambda it: it.seconds))
+
+
+def _links(step: SimulatedStep) -> Iterator[_Candidate]:
+    """Those that anything takes."""
+    plan = step.plan
+    on_path: dict[int, float] = defaultdict(float)
+    for part in step.critical_path:
+        if part.task in plan.streams:
+            for link in set(plan.transfer(part.task).route):
+                on_path[link] += part.end - part.start
+    for number in sorted({link for route in plan.routes() for link in route}):
+        busy = step.timeline.traffic[number].busy_seconds
+        yield _Candidate("link", plan.links[number].name, on_path[number], busy, partial(plan.with_free_link, number))
+
+
+def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
+    """Those that nodes run on, or are launched by."""
+    plan = step.plan
+    on_path: dict[int, float] = defaultdict(float)
+    for part in step.critical_path:
+        on_path[plan.places[part.task + plan.count if part.is_launch else part.task]] += part.end - part.start
+    used = {cost.resource for cost in step.placed} - {NOWHERE}
+    for number in sorted(used | {plan.hosts[resource] for resource in used} - {NOWHERE}):
+        busy = step.timeline.usage[number].busy_seconds
+        name = plan.resources[number].name
+        yield _Candidate("resource", name, on_path[number], busy, partial(plan.with_free_resource, number))
+
+
+def _nodes(step: SimulatedStep) -> Iterator[_Candidate]:
+    """Nodes, and the ops that several nodes have."""
+    seconds: dict[int, float] = defaultdict(float)
+    for part in step.critical_path:
+        seconds[part.task] += part.end - part.start
+    by_node: dict[str, list[int]] = defaultdict(list)
+    by_op: dict[str, list[int]] = defaultdict(list)
+    names: dict[str, str] = {}
+    several = set()
+    for number, (execution, cost) in enumerate(zip(step.step, step.placed, strict=True)):
+        if execution.site is not None and cost.resource != NOWHERE:
+            name, op = execution.site.name, execution.site.instruction.node.op
+            by_node[name].append(number)
+            by_op[op].append(number)
+            if names.setdefault(op, name) != name:
+                several.add(op)
+
+    def candidate(kind: str, what: str, numbers: list[int]) -> _Candidate:
+        in_all = sum(step.placed[number].predicted.seconds + step.placed[number].launch for number in numbers)
+        on_path = sum(seconds[number] for number in numbers)
+        return _Candidate(kind, what, on_path, in_all, partial(step.plan.with_free_tasks, numbers))
+
+    for node, numbers in by_node.items():
+        yield candidate("node", node, numbers)
+    for op, numbers in by_op.items():
+        if op in several:
+            yield candidate("op", op, numbers)

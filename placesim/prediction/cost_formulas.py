@@ -1,0 +1,222 @@
+"""How long a piece of work takes on a processor: launch, then the slower of computing and moving bytes.
+
+Work is one of a few shapes: a product in tiles (matrices and convolutions), a stream of bytes, rows that are read again when
+the cache can't hold them, steps of a recurrent cell.  A family has a few constants, the same for all processors; `fitted` says
+from what each comes.  The formulas use arithmetic alone, so that the fit (`tests/benchmarks/fit_costs.py`) can hand columns to
+them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
+from placesim.prediction.fitted_constants import (
+    BANDWIDTH_SHARE,
+    ROWS,
+    SPREAD,
+    STEPS,
+    STREAMS,
+    SUSTAINED_OPERATIONS_PER_JOULE_NM,
+    TILED,
+)
+from placesim.prediction.processors import Processor
+from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, StreamedBytes, Work
+
+TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
+"""Rows and columns of the result that one thread block makes: the sizes that libraries offer."""
+SPLITS = (1, 4, 16, 64)
+"""Into how many parts the summed dimension may be cut, to give idle multiprocessors work."""
+PAGE_BYTES = 65536
+"""What a GPU's memory is mapped in."""
+REARRANGED_PASSES = 1.0
+"""How often images and results pass on their way to channels side by side and back: a read and a write each would be 2, of
+which libraries spare some.  From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4)."""
+_CHOICE_SHARPNESS = 12
+_LIMIT_SHARPNESS = 8
+
+
+class Prediction(NamedTuple):
+    """Seconds, and the 10th and 90th percentile of what was measured where the family's formula says so much."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+class ProcessorFigures(NamedTuple):
+    """What the formulas read of a processor; in a fit each is a column.
+
+    `rate` is operations per second at the clock that the board sustains, `bandwidth` bytes per second that copying reaches.
+    """
+
+    rate: float
+    bandwidth: float
+    units: float
+    clock_hz: float
+    cache_bytes: float
+    has_short_reach: float
+
+
+@lru_cache(maxsize=65536)
+def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
+    """How long `work` takes on `processor` after a launch of so many seconds, with the interval of its family.
+
+    InvalidArgumentError where the processor has no rate for the work's arithmetic.
+    """
+    family = work_family(work, processor)
+    seconds = kernel_seconds(work, processor, family)
+    low, high = SPREAD[family]
+    return Prediction(launch_seconds + seconds, launch_seconds + seconds * low, launch_seconds + seconds * high)
+
+
+def work_family(work: Work, processor: Processor) -> str:
+    """Whose constants are taken: the work's own, with the kind of processor where that makes other kernels."""
+    if isinstance(work, Product):
+        if processor.memory == "processor":
+            return "cpu convolution" if work.family.startswith("convolution") else "cpu product"
+        if uses_tensor_cores(work, processor):
+            return f"tensor {work.family}"
+        return f"int8 {work.family}" if work.arithmetic == "int8" else work.family
+    return work.family
+
+
+def uses_tensor_cores(work: Product, processor: Processor) -> bool:
+    """Whether matrix units do the work: the processor has them for this arithmetic, and the channels come in eights."""
+    return work.arithmetic in processor.tensor and work.has_whole_octets
+
+
+def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
+    """The time on the device alone."""
+    machine = machine_of(work, processor)
+    if isinstance(work, Product):
+        rearranged = REARRANGED_PASSES * work.rearranged_bytes if uses_tensor_cores(work, processor) else 0.0
+        return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
+    seconds, start = _fixed_shape_seconds(work, machine, family)
+    # a GPU's start: on a processor the executor's dispatch is all there is
+    return seconds - start if processor.memory == "processor" else seconds
+
+
+def _fixed_shape_seconds(
+    work: RecurrentLayer | Rows | StreamedBytes, machine: ProcessorFigures, family: str
+) -> tuple[float, float]:
+    """The time, and how much of it is the start."""
+    if isinstance(work, RecurrentLayer):
+        return steps_seconds(STEPS[family], machine, *work.steps_load()), STEPS[family].start_seconds
+    if isinstance(work, Rows):
+        return rows_seconds(ROWS[family], machine, *work.rows_load()), ROWS[family].start_seconds
+    return stream_seconds(STREAMS[family], machine, *work.stream_load()), STREAMS[family].start_seconds
+
+
+def start_seconds(work: Work, processor: Processor) -> float:
+    """How much of the time on the device passes whatever the sizes are."""
+    family = work_family(work, processor)
+    if isinstance(work, Product):
+        return TILED[family].start_seconds
+    return 0.0 if processor.memory == "processor" else _fixed_shape_seconds(work, machine_of(work, processor), family)[1]
+
+
+def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
+    """The processor as the formulas see it for this work's arithmetic."""
+    slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
+    return ProcessorFigures(
+        peak_rate(work, processor) / slowdown,
+        processor.bandwidth * BANDWIDTH_SHARE[processor.memory],
+        processor.units,
+        processor.clock_hz / slowdown,
+        processor.cache_bytes,
+        float(processor.has_short_reach),
+    )
+
+
+def peak_rate(work: Work, processor: Processor) -> float:
+    """Operations per second of the work's arithmetic, as this work can use it; what computes little has that of float32."""
+    if isinstance(work, StreamedBytes | Rows):
+        return processor.rate("float32")
+    if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
+        return processor.rate("float32")
+    return processor.rate(work.arithmetic)
+
+
+def power_slowdown(
+    rate: float, watts: float, process_nm: float, operations_per_joule_nm: float = SUSTAINED_OPERATIONS_PER_JOULE_NM
+) -> float:
+    """How many times slower than its peak of `rate` float32 operations per second a board of so many watts can compute on.
+
+    Energy for an operation falls with the feature size of the process; a board that would need more than it may draw lowers its
+    clock.
+    """
+    sustained = operations_per_joule_nm * watts / process_nm
+    slowdown: float = (1 + (rate / sustained) ** _LIMIT_SHARPNESS) ** (1 / _LIMIT_SHARPNESS)
+    return slowdown
+
+
+def tiled_seconds(
+    c: TiledConstants,
+    machine: ProcessorFigures,
+    batch: float,
+    rows: float,
+    columns: float,
+    depth: float,
+    moved_bytes: float,
+    element_bytes: float,
+    is_winograd: float,
+) -> float:
+    """`batch` products of `[rows, depth]` and `[depth, columns]`, cut into tiles that go to the multiprocessors in waves.
+
+    Each candidate of `TILES` and `SPLITS` has its time; the library takes about the least.  `is_winograd` is 1 where a filter
+    may be applied with fewer multiplications, else 0.
+    """
+    p = c.sharpness
+    gain = 1 + (c.winograd_gain - 1) * is_winograd
+    memory = moved_bytes * (1 + (c.winograd_traffic - 1) * is_winograd) / machine.bandwidth
+    result = batch * rows * columns * element_bytes
+    unit_rate = machine.rate / machine.units
+    strides = 1 + machine.has_short_reach * c.far_cost * depth * element_bytes / PAGE_BYTES
+    chosen = 0.0
+    for tile_rows, tile_columns in TILES:
+        intensity = tile_rows * tile_columns / (tile_rows + tile_columns)
+        efficiency = c.efficiency * intensity / (intensity + c.half_intensity)
+        blocks = batch * -(-rows // tile_rows) * -(-columns // tile_columns)
+        for split in SPLITS:
+            load = blocks * split / machine.units
+            whole = -(-(blocks * split) // machine.units)
+            waves = c.wave_share * whole + (1 - c.wave_share) * (c.resident_blocks**2 + load**2) ** 0.5
+            part = depth / split
+            computing = waves * 2 * tile_rows * tile_columns * (part + c.prologue_depth) / (unit_rate * efficiency * gain)
+            loading = waves * element_bytes * part * (tile_rows + tile_columns) / (machine.clock_hz * c.loaded_bytes_per_clock)
+            partial_sums = 2 * 4 * split * batch * rows * columns / machine.bandwidth if split > 1 else 0.0
+            seconds = (computing**p + (loading * strides / gain) ** p + (memory + partial_sums) ** p) ** (1 / p)
+            chosen = chosen + (seconds + c.epilogue_share * result / machine.bandwidth) ** -_CHOICE_SHARPNESS
+    if c.direct_efficiency:
+        direct = 2 * batch * rows * columns * depth / (machine.rate * c.direct_efficiency)
+        chosen = chosen + ((direct**p + memory**p) ** (1 / p)) ** -_CHOICE_SHARPNESS
+    fastest: float = chosen ** (-1 / _CHOICE_SHARPNESS)
+    return c.start_seconds + fastest
+
+
+def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
+    """Bytes that pass once, or as often as the family's constant says."""
+    return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
+
+
+def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float) -> float:
+    """Rows of `row_bytes`, each read again for each further pass where what is under way does not fit the cache."""
+    crowding = (machine.units * c.rows_per_unit * row_bytes / machine.cache_bytes) ** 2
+    return c.start_seconds + moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
+
+
+def steps_seconds(
+    c: StepsConstants, machine: ProcessorFigures, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
+) -> float:
+    """A layer of a recurrent cell: a product of all inputs at once, then one small product a step, which wait for each other.
+
+    A step reads the weights `[gates * hidden, hidden]` from the caches at the rate of all multiprocessors.
+    """
+    p = c.sharpness
+    weights = gates * hidden * hidden
+    step_computing = 2 * weights * batch / (machine.rate * c.efficiency) * (1 + c.half_batch / batch)
+    step_loading = weights * element_bytes / (machine.units * machine.clock_hz * c.loaded_bytes_per_clock)
+    step: float = c.step_seconds + (step_computing**p + step_loading**p) ** (1 / p)
+    return c.start_seconds + steps * step + 2 * weights * batch * steps * c.product_share / machine.rate

@@ -1,0 +1,265 @@
+"""A machine's devices -> the streams, cores and links that a step's tasks share.
+
+Each task of the cluster has the cores of its host and a network link each way; each GPU a compute stream, three copy streams, a
+PCIe link each way and, where its model has it, an NVLink each way; or the links that the inventory lists in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.core.errors import GraphFileError, Location, Problem
+from placesim.machine.device_names import DeviceName
+from placesim.machine.host_models import HostModel
+from placesim.machine.inventory import Device
+from placesim.machine.links import (
+    HOST,
+    LATENCIES,
+    NETWORK,
+    NETWORK_BYTES,
+    NO_LINKS,
+    NVLINK_SWITCH,
+    PCIE_BYTES_PER_LANE,
+    LinkEntry,
+    LinkKind,
+    MachineLinks,
+    TaskDevices,
+    TaskName,
+    Vertex,
+    resolve_ends,
+)
+from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.workload import Cores, Resource, SerialStream
+from placesim.prediction.hosts import Host
+from placesim.prediction.processors import Processor, gpu_processor
+from placesim.prediction.routes import Routes
+
+LINK_ASSUMPTION = (
+    "links that the inventory does not list are assumed: PCIe by the GPU's generation and lanes with "
+    f"{LATENCIES['pcie'] * 1e6:g} us, NVLink where the model has it with {LATENCIES['nvlink'] * 1e6:g} us, between tasks "
+    f"{NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {LATENCIES['network'] * 1e6:g} us; each by itself in both directions"
+)
+
+FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
+"""How the names of a GPU's copy streams end."""
+
+
+class Threads(NamedTuple):
+    """How many nodes a task's CPUs run at once, and how many cores one of them may use; 0: as many as there are."""
+
+    inter_op: int = 0
+    intra_op: int = 0
+
+
+class _Gpu(NamedTuple):
+    """Places of a GPU's streams, and where its links end; `launch` is 0 where it is not known."""
+
+    processor: Processor
+    compute: int
+    from_host: int
+    to_host: int
+    to_others: int
+    vertex: Vertex
+    launch: float = 0.0
+
+
+class DevicePlace(NamedTuple):
+    """Where a device's nodes run: the cores of its task and, for a GPU, its streams."""
+
+    device: Device
+    task: DeviceName
+    cores: int
+    gpu: _Gpu | None
+    host: Host
+
+    @property
+    def name(self) -> str:
+        """What computes: a GPU's model, or the host."""
+        return "host" if self.gpu is None else self.gpu.processor.name
+
+
+class Route(NamedTuple):
+    """Links and streams that a tensor takes; none of either within a host's memory."""
+
+    links: tuple[int, ...] = ()
+    streams: tuple[int, ...] = ()
+
+
+class SimulatedMachine:
+    """Resources and links by number, and the place of each device by name.
+
+    Virtual devices of one GPU share its streams and links.  A link of the inventory takes the place of the GPU's PCIe, its
+    NVLink or the host's network link, whichever it is said to be.  Raises InvalidArgumentError for a GPU model without a rate
+    or a bandwidth.
+    """
+
+    def __init__(self, devices: Sequence[Device], threads: Threads | None = None, links: MachineLinks = NO_LINKS) -> None:
+        threads = threads or Threads()
+        self.resources: list[Resource] = []
+        self.places: dict[str, DevicePlace] = {}
+        self.threads = threads
+        self.hosts: dict[DeviceName, Host] = {}
+        self._cores: dict[DeviceName, int] = {}
+        self._gpus: dict[tuple[DeviceName, int], _Gpu] = {}
+        self._location = links.location
+        self._routes = Routes()
+        self._found: dict[tuple[Vertex, Vertex], Route] = {}
+        listed = listed_links(devices, links)
+        tasks = list(dict.fromkeys(device.spec.address_space for device in devices))
+        self._names_tasks = len(tasks) > 1
+        for task in tasks:
+            end = Vertex(_task(task), HOST)
+            name = f"{task.job}:{task.task}/" if self._names_tasks else ""
+            model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
+            host = self.hosts[task] = Host(model)
+            # a pool of negative size has the caller's thread alone
+            inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
+            self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
+            if self._names_tasks and (end, "network") not in listed.replaced:
+                self._both_ways(end, Vertex(None, NETWORK), f"{name}network", NETWORK_BYTES, LATENCIES["network"] / 2)
+        for device in devices:
+            task = device.spec.address_space
+            gpu = None if device.gpu is None else self._gpu(device, task, listed)
+            self.places[device.name] = DevicePlace(device, task, self._cores[task], gpu, self.hosts[task])
+        self.assumes_links = bool(self.links)
+        for link in listed.links:
+            self._listed(link)
+
+    @property
+    def links(self) -> list[Link]:
+        """All links, each direction by itself where they are so."""
+        return self._routes.links
+
+    def _gpu(self, device: Device, task: DeviceName, listed: ListedLinks) -> _Gpu:
+        memory = device.gpu
+        assert memory is not None
+        found = self._gpus.get((task, memory.platform_id))
+        if found is None:
+            prefix = f"{task.job}:{task.task}/" if self._names_tasks else ""
+            name, own = f"{prefix}GPU:{device.spec.id}", memory.model.figures
+            vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
+            found = self._gpus[task, memory.platform_id] = _Gpu(
+                gpu_processor(memory.model),
+                self._resource(SerialStream(f"{name} compute", self._cores[task])),
+                self._resource(SerialStream(f"{name} {FROM_HOST}")),
+                self._resource(SerialStream(f"{name} {TO_HOST}")),
+                self._resource(SerialStream(f"{name} {BETWEEN_GPUS}")),
+                vertex,
+                own.launch,
+            )
+            if (vertex, "pcie") not in listed.replaced:
+                pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
+                self._both_ways(vertex, Vertex(vertex.task, HOST), f"{name} PCIe", pcie, LATENCIES["pcie"])
+            if own.nvlink and (vertex, "nvlink") not in listed.replaced:
+                switch = Vertex(vertex.task, NVLINK_SWITCH)
+                self._both_ways(vertex, switch, f"{name} NVLink", own.nvlink, LATENCIES["nvlink"] / 2)
+        return found
+
+    def _resource(self, resource: Resource) -> int:
+        self.resources.append(resource)
+        return len(self.resources) - 1
+
+    def _both_ways(self, end: Vertex, hub: Vertex, name: str, bandwidth: float, latency: float) -> None:
+        """Into an end and out of it."""
+        self._routes.connect(hub, end, self._routes.add(Link(f"{name} in", bandwidth, latency)))
+        self._routes.connect(end, hub, self._routes.add(Link(f"{name} out", bandwidth, latency)))
+
+    def _listed(self, link: ListedLink) -> None:
+        entry, ends = link
+        names = [end.text(self._names_tasks) for end in ends]
+        label = f"{entry.name}: " if entry.name else ""
+        if entry.is_medium or entry.ways == "shared":
+            shown = " - ".join(names) if len(names) <= 3 else f"{names[0]} - ... - {names[-1]}"
+            number = self._routes.add(Link(f"{label}{shown}", entry.bandwidth, entry.latency))
+            self._routes.share(ends, number)
+            return
+        for way in (0, 1) if entry.ways == "each" else (0,):
+            name = f"{label}{names[way]} to {names[1 - way]}"
+            self._routes.connect(ends[way], ends[1 - way], self._routes.add(Link(name, entry.bandwidth, entry.latency)))
+
+    def intra_op(self, host: Host) -> int:
+        """How many cores of a host one node may use."""
+        return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
+
+    def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
+        """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.
+
+        Raises GraphFileError where the links of the inventory leave none.
+        """
+        source = None if from_host else sender.gpu
+        target = None if to_host else receiver.gpu
+        first = Vertex(_task(sender.task), HOST) if source is None else source.vertex
+        last = Vertex(_task(receiver.task), HOST) if target is None else target.vertex
+        found = self._found.get((first, last))
+        if found is None:
+            links = self._routes.find(first, last)
+            if links is None:
+                raise self._no_route(sender, receiver, first, last)
+            found = self._found[first, last] = Route(links, self._streams(source, target, first, last))
+        return found
+
+    def _streams(self, source: _Gpu | None, target: _Gpu | None, first: Vertex, last: Vertex) -> tuple[int, ...]:
+        """Two GPUs copy between themselves; where the host of either takes part, each copies from or to its own."""
+        if source is not None and target is not None:
+            if source is target:
+                return ()
+            if first.task == last.task or not self._routes.passes_host(first, last):
+                return source.to_others, target.to_others
+        return (
+            *(gpu.to_host for gpu in (source,) if gpu is not None),
+            *(gpu.from_host for gpu in (target,) if gpu is not None),
+        )
+
+    def _no_route(self, sender: DevicePlace, receiver: DevicePlace, first: Vertex, last: Vertex) -> GraphFileError:
+        ends = f"from {first.text(self._names_tasks)} ({sender.device.name}) to {last.text(self._names_tasks)}"
+        message = f"no route {ends} ({receiver.device.name}): got links that leave none, expected a way over hosts and switches"
+        return GraphFileError((Problem(self._location or Location("--link", 0, 0), message),))
+
+
+# --- what the inventory lists ---------------------------------------------------------------------------------------
+
+
+class ListedLink(NamedTuple):
+    """A link that an entry stands for, and its ends."""
+
+    entry: LinkEntry
+    ends: tuple[Vertex, ...]
+
+
+class ListedLinks(NamedTuple):
+    """The inventory's links on a machine, and what they take the place of: an end's PCIe, NVLink or network link."""
+
+    links: tuple[ListedLink, ...]
+    replaced: frozenset[tuple[Vertex, LinkKind]]
+
+
+def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
+    """What the entries stand for; those of the command line take the place of the others between the same ends."""
+    tasks = machine_tasks(devices)
+    given = {
+        (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)
+    }
+    written = [ListedLink(entry, ends) for entry in links.entries for ends in resolve_ends(entry, tasks)]
+    found = [link for link in written if (link.entry.kind, frozenset(link.ends)) not in given] + list(given.values())
+    replaced = frozenset((end, link.entry.kind) for link in found for end in link.ends if not end.is_hub)
+    return ListedLinks(tuple(link for link in found if link.entry.bandwidth), replaced)
+
+
+def machine_tasks(devices: Sequence[Device]) -> dict[TaskName, TaskDevices]:
+    """What each task has, its GPUs by the driver's numbers."""
+    cpus: dict[TaskName, int] = {}
+    gpus: dict[TaskName, dict[int, None]] = {}
+    for device in devices:
+        task = _task(device.spec.address_space)
+        cpus[task] = cpus.get(task, 0) + (device.type == "CPU")
+        gpus.setdefault(task, {})
+        if device.gpu is not None:
+            gpus[task][device.gpu.platform_id] = None
+    return {task: TaskDevices(cpus[task], tuple(gpus[task])) for task in cpus}
+
+
+def _task(task: DeviceName) -> TaskName:
+    assert task.job is not None
+    assert task.task is not None
+    return TaskName(task.job, task.task)

@@ -1,0 +1,240 @@
+"""What a step executed -> tasks and transfers on a machine's streams, cores and links; task n is execution n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.core.dtypes import FLOAT
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.host_models import HostProfile
+from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
+from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.kernels.kernel import is_expensive
+from placesim.prediction.cost_formulas import Prediction, predict
+from placesim.prediction.host_costs import kernel_prediction
+from placesim.prediction.host_loads.rules import host_load
+from placesim.prediction.hosts import SHARE_SECONDS
+from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
+from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
+from placesim.prediction.processors import NoFiguresError, Processor
+from placesim.prediction.work_amounts import Work
+from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.executors.dataflow import LARGE_INPUT_BYTES
+from placesim.runtime.executors.program import TransferKey, needs_dataflow
+from placesim.runtime.partitioning.partition import tensor_of
+from placesim.runtime.recording.recorder import Execution, TypedShape
+
+NOTHING = Prediction(0.0, 0.0, 0.0)
+
+
+class ExecutionCost(NamedTuple):
+    """What an execution takes and where: on `resource`, after `launch` seconds on the host where that is a stream.
+
+    `is_assumed` tells what runs on a host's cores of which nothing is known.  Transfers have a `route` and `num_bytes`.
+    """
+
+    predicted: Prediction
+    resource: int = NOWHERE
+    launch: float = 0.0
+    cores: int = 1
+    is_assumed: bool = False
+    route: Route | None = None
+    num_bytes: int = 0
+
+
+class PlacedKernel(NamedTuple):
+    """What a kernel takes at a place, with the processor that computes it and the work; None where that is its dispatch."""
+
+    placed: ExecutionCost
+    processor: Processor
+    work: Work | None = None
+
+
+_NOWHERE = ExecutionCost(NOTHING)
+
+
+class StepCosts:
+    """What executions take on a machine, found once for those that are alike."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[object, ...], ExecutionCost] = {}
+        self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
+
+    def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
+        """One for each execution; NoFiguresError where a GPU has no rate for what a node computes."""
+        found: list[ExecutionCost] = []
+        for execution in step:
+            found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
+        return found
+
+    def _end_of_call(self, execution: Execution, before: Sequence[ExecutionCost]) -> ExecutionCost:
+        """The end of a function's run takes nothing; where its last kernels are one stream's, it has its turn there.
+
+        What reads the call's results on that stream then waits for the stream's order alone.
+        """
+        resources = {before[source].resource for source in execution.sources}
+        streams = resources & self._compute_streams
+        return ExecutionCost(NOTHING, min(streams)) if len(streams) == 1 else _NOWHERE
+
+    def work_seconds(self, step: Sequence[Execution]) -> float:
+        """What all of a step takes one after another, transfers alone on their links."""
+        links = self._machine.links
+        found = 0.0
+        for cost in self.placed(step):
+            found += cost.predicted.seconds + cost.launch
+            if cost.route is not None and cost.route.links:
+                route = [links[link] for link in cost.route.links]
+                found += sum(link.latency for link in route) + cost.num_bytes / min(link.bandwidth for link in route)
+        return found
+
+    def _placed(self, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
+        site = execution.site
+        if site is None or execution.is_dead:
+            return _NOWHERE
+        op = site.instruction.node.op
+        if op in SENDS:
+            return _NOWHERE
+        if op in RECEIVES:
+            return self._transfer(site, execution, step)
+        key: tuple[object, ...] = (id(site.program),)
+        if op not in DISPATCHED and not site.calls:
+            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._kernel(site, execution)
+        return found
+
+    def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
+        op, key = site.instruction.node.op, site.instruction.key
+        assert key is not None
+        from_host = False
+        for source in execution.sources:
+            sender = step[source].site
+            if sender is not None and sender.instruction.node.op == "_HostSend":
+                from_host = True
+        known = (key[0], key[1], op, from_host, execution.outputs)
+        found = self._known.get(known)
+        if found is None:
+            places = self._machine.places
+            route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=op == "_HostRecv")
+            found = self._known[known] = ExecutionCost(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
+        return found
+
+    def _kernel(self, site: Site, execution: Execution) -> ExecutionCost:
+        place = self._machine.places[site.program.state.device.name]
+        shapes = node_shapes(site, execution)
+        return self.kernel_on(place, site, shapes, site.output_on_host).placed
+
+    def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
+        """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
+        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
+        on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
+        is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
+        if place.gpu is not None and (is_dispatched or not on_host):
+            processor = place.gpu.processor
+            work = None if is_dispatched else node_work(shapes, processor)
+            if work is None:
+                return PlacedKernel(ExecutionCost(NOTHING, place.gpu.compute, place.host.dispatch), processor)
+            launch = place.gpu.launch or place.host.launch
+            return PlacedKernel(
+                ExecutionCost(_predicted(site.name, work, processor), place.gpu.compute, launch), processor, work
+            )
+        return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
+
+    def _on_host(self, site: Site, shapes: NodeShapes, place: DevicePlace, *, is_dispatched: bool) -> PlacedKernel:
+        host, threads = place.host, self._machine.intra_op(place.host)
+        if host.profile is not None:
+            return self._on_measured_host(site, shapes, place, host.profile, is_dispatched=is_dispatched)
+        work = None if is_dispatched else node_work(shapes, host.processor(1))
+        if work is None:
+            placed = ExecutionCost(_exactly(host.dispatch), place.cores, is_assumed=host.is_assumed)
+            return PlacedKernel(placed, host.processor(1))
+        alone = _predicted(site.name, work, host.processor(1))
+        cores = max(1, min(threads, int(alone.seconds / SHARE_SECONDS)))
+        found = alone if cores == 1 else min(alone, _predicted(site.name, work, host.processor(cores)))
+        predicted = Prediction(*(seconds + host.dispatch for seconds in found))
+        placed = ExecutionCost(predicted, place.cores, cores=cores, is_assumed=host.is_assumed)
+        return PlacedKernel(placed, host.processor(cores), work)
+
+    def _on_measured_host(
+        self, site: Site, shapes: NodeShapes, place: DevicePlace, profile: HostProfile, *, is_dispatched: bool
+    ) -> PlacedKernel:
+        in_parallel = self._machine.threads.inter_op > 1
+        key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
+        load = None if is_dispatched else host_load(shapes)
+        if load is None:
+            return PlacedKernel(ExecutionCost(_exactly(profile.seconds[key]), place.cores), place.host.processor(1))
+        dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
+        if in_parallel and runs_in_pool(site, shapes):
+            dispatch += profile.seconds["handed"]
+        threads = min(self._machine.intra_op(place.host), load.parts)
+        found = kernel_prediction(load, profile, threads)
+        predicted = Prediction(*(seconds + dispatch for seconds in found))
+        placed = ExecutionCost(predicted, place.cores, cores=max(1, threads))
+        return PlacedKernel(placed, place.host.processor(max(1, threads)), node_work(shapes, place.host.processor(1)))
+
+
+def _exactly(seconds: float) -> Prediction:
+    return Prediction(seconds, seconds, seconds)
+
+
+def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
+    """Whether a session with threads between ops runs the node in one of them."""
+    return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
+
+
+def node_shapes(site: Site, execution: Execution) -> NodeShapes:
+    """What an execution tells of its node's work."""
+    instruction = site.instruction
+    inputs = tuple(dims for dims, _ in execution.inputs)
+    outputs = tuple(dims for dims, _ in execution.outputs)
+    op, flops = instruction.node.op, instruction.kernel.flops
+    computes = flops is not None and op not in DISPATCHED and bool(outputs)
+    operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
+    made = (*execution.outputs, *execution.inputs)
+    dtype = made[0][1] if made else FLOAT
+    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs))
+
+
+def transfer_ends(execution: Execution) -> tuple[str, str, str]:
+    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+    sender, receiver, tensor = transfer_key(execution)
+    return sender, receiver, tensor_of(tensor)
+
+
+def transfer_key(execution: Execution) -> TransferKey:
+    """The same with the tensor as the partitioner named it."""
+    assert execution.site is not None
+    key = execution.site.instruction.key
+    assert key is not None
+    return key
+
+
+def num_bytes(shapes: Sequence[TypedShape]) -> int:
+    """The bytes of tensors; strings, handles and variants count for none."""
+    found = 0
+    for dims, dtype in shapes:
+        count = dtype.size
+        for dim in dims:
+            count *= dim
+        found += count
+    return found
+
+
+def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
+    try:
+        return predict(work, processor)
+    except InvalidArgumentError as error:
+        raise NoFiguresError(f"no time for {name}: {error.message}") from None
+
+
+def workload(step: Sequence[Execution], placed: Sequence[ExecutionCost]) -> list[Task | LinkTransfer]:
+    """The tasks of a step, each with the seconds that are expected."""
+    return [
+        Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
+        if cost.route is None
+        else LinkTransfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
+        for execution, cost in zip(step, placed, strict=True)
+    ]

@@ -1,0 +1,103 @@
+"""A study of memory -> what a person at a terminal sees: each device's curve, the largest holders, what it would take."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from placesim.core.escaping import escape_line
+from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.report.terminal.block_chart import blocks_line, encode_for
+from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.text.amounts import readable_size
+from placesim.report.text.memory import device_labels, requirements
+
+MAX_CURVE = 100
+_STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
+
+
+def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
+    """Each device by itself, then what it would take to fit."""
+    buffer = io.StringIO()
+    console = make_console(stream, buffer)
+    labels = device_labels(study)
+    for device in study.devices:
+        for part in _device(device, labels[device.usage.device], console.width, top):
+            console.print(part)
+    for sentence in requirements(study):
+        for part in wrap_text(Text(escape_line(sentence)), console.width, 2):
+            console.print(part, soft_wrap=True)
+    for device in study.devices:
+        for line in device.dump:
+            console.print(Text(escape_line(line)), soft_wrap=True)
+    return encode_for(buffer.getvalue(), stream)
+
+
+def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
+    usage, needed = device.usage, device.needed
+    first, *facts = _facts(device)
+    yield from facts_lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
+    yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
+    yield from wrap_text(Text(f"peak at {escape_line(needed.peak_node)}", "dim"), width, 2)
+    holdings = largest_holdings(usage.holders, top)
+    if holdings:
+        yield _table(holdings, width)
+    yield Text()
+
+
+def _facts(device: DeviceMemory) -> Iterator[Text]:
+    usage, peak = device.usage, readable_size(device.needed.peak)
+    if usage.limit is None:
+        yield Text("no limit")
+        yield Text(f"peak {peak}")
+        return
+    room = device.room or 0
+    yield Text(f"limit {readable_size(usage.limit)}")
+    yield Text(f"peak {peak} ({device.needed.peak / usage.limit:.1%})" if usage.limit else f"peak {peak}")
+    yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} too much", "bold red")
+    if device.fragmentation is not None and not math.isnan(device.fragmentation):
+        yield Text(f"fragmentation {device.fragmentation:.1%}")
+
+
+def curve_line(curve: Sequence[int], width: int) -> str:
+    """One block for each part of the steps, as high as the most that was in use there; the highest is the peak."""
+    most = max(curve, default=0)
+    if not most:
+        return ""
+    cells = min(width, len(curve))
+    parts = (
+        curve[len(curve) * i // cells : max(len(curve) * (i + 1) // cells, len(curve) * i // cells + 1)] for i in range(cells)
+    )
+    return blocks_line([max(part) for part in parts], most)
+
+
+def _table(holdings: Sequence[Holding], width: int) -> Table:
+    rows = [
+        (
+            holding.kind,
+            escape_line(holding.name) or "all",
+            f"{holding.number:,}",
+            readable_size(holding.size),
+            escape_line(holding.since),
+            escape_line(holding.until) or "stays",
+        )
+        for holding in holdings
+    ]
+    columns = (
+        Column("held by"),
+        Column("whose", is_name=True),
+        Column("number", is_number=True),
+        Column("bytes", is_number=True),
+        Column("since", is_name=True, missed=1),
+        Column("until", is_name=True, missed=2),
+    )
+    styled = [
+        [Text(cell, _STYLES[row[0]] if not i else "dim" if columns[i].missed else "") for i, cell in enumerate(row)]
+        for row in rows
+    ]
+    return fit_table(columns, styled, width)

@@ -1,0 +1,128 @@
+"""What a person at a terminal sees: the same text with colour, and tables.  Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from placesim.core.escaping import escape_line
+from placesim.core.styled_text import Role, StyledText, TextSpan, lines_of
+from placesim.report.report import Report
+from placesim.report.terminal.console import is_wrapping, make_console, wrap_text
+
+MAX_STYLED_LINES = 5000
+"""A longer log is printed plain: styling it would take longer than placing the graph."""
+TEXT_WIDTH = 24
+"""Columns of sentences are not made narrower."""
+MAX_PARAGRAPHS = 40
+"""A longer table has its cells folded where a terminal is too narrow for it."""
+_STYLES = {
+    Role.PLAIN: "",
+    Role.NODE: "bold",
+    Role.OP: "dim",
+    Role.GPU: "green",
+    Role.CPU: "cyan",
+    Role.DEVICE: "magenta",
+    Role.PLACE: "blue",
+    Role.HEAD: "bold",
+    Role.TERM: "dim",
+    Role.RULE: "bold red",
+    Role.ERROR: "bold red",
+    Role.HELP: "dim",
+    Role.GONE: "red",
+    Role.NEW: "green",
+}
+
+
+def styled_log(report: Report, stream: TextIO) -> str:
+    """The report's log with nodes, ops and devices in colour."""
+    log = report.log()
+    return styled(report.marked_log(), stream) if log.count("\n") <= MAX_STYLED_LINES else log
+
+
+def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
+    """A text with its spans in colour; one of very many lines as it is.
+
+    With `is_fitted` its lines are broken between words to the width of the terminal, and go on behind what they begin with.
+    """
+    if text.count("\n") > MAX_STYLED_LINES:
+        return text
+    buffer = io.StringIO()
+    console = make_console(stream, buffer)
+    is_fitted = is_fitted and is_wrapping(stream)
+    for line in lines_of(text):
+        shown = _in_colour(line)
+        for part in wrap_text(shown, console.width, _hanging(line, console.width)) if is_fitted else (shown,):
+            console.print(part, soft_wrap=True)
+    return buffer.getvalue()
+
+
+def _hanging(line: Sequence[TextSpan], width: int) -> int:
+    """Where a line goes on: behind its term, or else a little further in than it begins."""
+    behind = 0
+    for span in line:
+        behind += len(span.text)
+        if span.role is Role.TERM:
+            break
+        if span.text.strip():
+            plain = "".join(part.text for part in line)
+            behind = len(plain) - len(plain.lstrip()) + 2
+            break
+    return min(behind, width // 3)
+
+
+def _in_colour(line: Iterable[TextSpan]) -> Text:
+    return Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> str:
+    """Rows under their heads; numbers stand to the right.
+
+    A cell breaks at blanks; a few rows for which that is too narrow are paragraphs, each with its first cell as head.
+    """
+    buffer = io.StringIO()
+    console = make_console(stream, buffer)
+    least = [_least_width([column, *(row[i] for row in rows)]) for i, column in enumerate(columns)]
+    is_wide_enough = sum(least) + 2 * (len(least) - 1) <= console.width
+    if not is_wide_enough and len(rows) <= MAX_PARAGRAPHS:
+        console.print(_paragraphs(columns, rows))
+        return buffer.getvalue()
+    found = Table(box=None, header_style="bold", pad_edge=False)
+    for index, column in enumerate(columns):
+        is_number = bool(rows) and all(row[index].isdigit() for row in rows)
+        found.add_column(
+            column,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=least[index] if is_wide_enough else None,
+        )
+    for row in rows:
+        found.add_row(*(Text(escape_line(cell)) for cell in row))
+    console.print(found)
+    return buffer.getvalue()
+
+
+def _least_width(cells: Sequence[str]) -> int:
+    """What a column needs: sentences may be broken, names and numbers may not."""
+    is_text = any(" " in cell for cell in cells[1:])
+    words = max((len(word) for cell in cells for word in (cell.split() if is_text else [cell])), default=0)
+    return max(words, min(TEXT_WIDTH, max(map(len, cells)))) if is_text else words
+
+
+def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+    found: list[Text | Table] = []
+    for name, *cells in rows:
+        found.append(Text(escape_line(name), "bold", overflow="fold"))
+        facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        facts.add_column(no_wrap=True)
+        facts.add_column(overflow="fold")
+        for column, cell in zip(columns[1:], cells, strict=True):
+            if cell:
+                facts.add_row(Text(f"  {column}", "dim"), Text(escape_line(cell)))
+        found.append(facts)
+    return Group(*found)

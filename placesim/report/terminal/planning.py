@@ -1,0 +1,136 @@
+"""A study of a plan -> what a person at a terminal sees: the plan's time and bound, what it is held against, and what moves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from placesim.core.escaping import escape_line
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, SimulatedPlacement
+from placesim.report.terminal.block_chart import encode_for
+from placesim.report.terminal.console import Column, fit_table, make_console, wrap_text
+from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.planning import NOTHING, fullest_share, summarise_error
+
+_WHAT = {
+    PlanMeasure.LATENCY: "a step takes",
+    PlanMeasure.THROUGHPUT: "the busiest device of a step takes",
+    PlanMeasure.MEMORY: "the highest peak of memory is",
+}
+_MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
+"""What a narrow terminal is not shown, in this order."""
+
+
+def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
+    """The plan beside what the graph's placement is now, the bound, a table of placements, and the groups that move.
+
+    `output` is the file to which the plan is written, if it is.
+    """
+    buffer = io.StringIO()
+    console = make_console(stream, buffer)
+    for text in _head(study):
+        for line in wrap_text(text, console.width):
+            console.print(line, soft_wrap=True)
+    console.print()
+    console.print(_placements(study, console.width))
+    for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
+        for line in wrap_text(Text(escape_line(error), "dim"), console.width, 2):
+            console.print(line, soft_wrap=True)
+    if study.moves[:top]:
+        console.print()
+        console.print(_moves(study, top, console.width))
+        if len(study.moves) > top:
+            console.print(Text(f"and {len(study.moves) - top:,} more; `--top` says how many are told", "dim"))
+    if study.asked:
+        console.print()
+        console.print(Text(_asked(study, output), "dim"))
+    return encode_for(buffer.getvalue(), stream)
+
+
+def _asked(study: PlanStudy, output: str | None) -> str:
+    nodes, devices = len(study.asked), sorted(set(study.asked.values()))
+    which = short_names(devices)[0] if len(devices) == 1 else f"one of {len(devices)} devices"
+    who = "1 node has" if nodes == 1 else f"{nodes:,} nodes have"
+    how = "; `--output planned.yaml` writes them" if output is None else f", and do in {escape_line(output)}"
+    return f"{who} to ask for {which}{how}"
+
+
+def _head(study: PlanStudy) -> Iterator[Text]:
+    if study.plan is None:
+        yield Text("no plan fits", "bold red")
+        return
+    head = Text(f"{_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
+    before = study.before
+    if before is not None and before is not study.plan:
+        was = before.value(study.sought)
+        head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
+        if was and study.value < was:
+            head.append(f": {1 - study.value / was:.0%} less", "green")
+        if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
+            head.append("; the intervals overlap: which is faster is not sure", "dim")
+    yield head
+    if study.is_optimal:
+        yield Text(f"nothing can be better: {study.bound.why}")
+    else:
+        yield Text(f"no placement can be below {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
+    if study.is_interrupted:
+        yield Text("the search was interrupted: the best so far", "yellow")
+
+
+def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:
+    if before.study is None or after.study is None:
+        return False
+    return before.study.step.low <= after.study.step.high and after.study.step.low <= before.study.step.high
+
+
+def _readable(study: PlanStudy, value: float) -> str:
+    return readable_size(round(value)) if study.sought is PlanMeasure.MEMORY else readable_seconds(value)
+
+
+def _placements(study: PlanStudy, width: int) -> Table:
+    """Without what a narrow terminal has no room for."""
+    rows = []
+    for placed in study.placements:
+        style = "bold green" if placed is study.plan else ""
+        timed, fullest = placed.study, fullest_share(placed)
+        cells = [NOTHING] * 5
+        if timed is not None:
+            size = readable_size(sum(transfer.bytes for transfer in timed.transfers))
+            load, peak = placed.value(PlanMeasure.THROUGHPUT), placed.value(PlanMeasure.MEMORY)
+            values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
+            cells = [*values, f"{len(timed.transfers):,}", size]
+        note = "" if placed.error is None else placed.error.type_name
+        told = (placed.label, *cells, NOTHING if fullest is None else _share(fullest), note)
+        rows.append([Text(escape_line(cell), style) for cell in told])
+    missed = {title: number for number, title in enumerate(_MISSED_LEAST, 1)}
+    titles = ("step", "load", "peak", "transfers", "bytes", "memory")
+    columns = [Column("placement", is_name=True), *(Column(title, True, missed=missed.get(title, 0)) for title in titles)]
+    if any(row[-1].plain for row in rows):
+        columns.append(Column(""))
+    return fit_table(columns, [row[: len(columns)] for row in rows], width)
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def _moves(study: PlanStudy, top: int, width: int) -> Table:
+    is_told = any(move.loss is not None for move in study.moves)
+    rows = []
+    for move in study.moves[:top]:
+        gain = [NOTHING if move.loss is None else _signed(study, move.loss)] if is_told else []
+        rows.append(
+            [Text(escape_line(cell)) for cell in (move.nodes[0], f"{len(move.nodes):,}", move.source, move.target, *gain)]
+        )
+    columns = [Column("what moves", is_name=True), Column("nodes", True), Column("from"), Column("to")]
+    return fit_table(columns + [Column("gain", True)] * is_told, rows, width)
+
+
+def _signed(study: PlanStudy, loss: float) -> str:
+    """A group may lose nothing by its move, where others come along."""
+    return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)

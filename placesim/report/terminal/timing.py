@@ -1,0 +1,171 @@
+"""A study of time -> what a person at a terminal sees: the step's time, each device's lane, and what it goes into."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.text import Text
+
+from placesim.core.escaping import escape_line
+from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
+from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
+from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.timing import device_labels
+
+MIN_LANE, MAX_LANE = 8, 150
+IDLE = "·"
+_INDENT = "  "
+"""Before what goes on from the line above."""
+
+
+def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
+    """The step time in a line with what bounds it, the devices, the links, the critical path, and what costs most."""
+    buffer = io.StringIO()
+    console = make_console(stream, buffer)
+    for text in _head(study):
+        for line in wrap_text(text, console.width, len(_INDENT)):
+            console.print(line, soft_wrap=True)
+    console.print()
+    for line in _lanes(study, console.width):
+        console.print(line, soft_wrap=True)
+    for table in (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top)):
+        if table.rows:
+            console.print()
+            console.print(fit_table(table.columns, table.rows, console.width))
+    console.print()
+    for sentence in study.assumptions:
+        for line in wrap_text(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
+            console.print(line, soft_wrap=True)
+    return encode_for(buffer.getvalue(), stream)
+
+
+def _head(study: TimeStudy) -> list[Text]:
+    step, bound = study.step, study.bound
+    head = Text("step ").append(readable_seconds(step.seconds), "bold")
+    head.append(f" ({readable_seconds(step.low)} to {readable_seconds(step.high)})")
+    if step.seconds:
+        head.append(f"   never below {readable_seconds(bound.seconds)} ({bound.seconds / step.seconds:.0%}): {bound.what}")
+    lines = [head]
+    for row in study.steps:
+        text = f"step {row.number}: {row.repeat:,} x {readable_seconds(row.seconds)}"
+        if row.first_seconds != row.seconds:
+            text += f", the first {readable_seconds(row.first_seconds)}"
+        lines.append(Text(text, "dim"))
+    return lines
+
+
+class _Table:
+    """Columns by their titles, with a sign before them: `>` for numbers, `/` for names; `-` for what is missed least."""
+
+    def __init__(self, *titles: str) -> None:
+        signs = [title[: len(title) - len(title.lstrip(">/-"))] for title in titles]
+        self.columns = [
+            Column(title[len(sign) :], ">" in sign, "/" in sign, number if "-" in sign else 0)
+            for number, (title, sign) in enumerate(zip(titles, signs, strict=True), 1)
+        ]
+        self.rows: list[list[Text]] = []
+
+    def add(self, *cells: str) -> None:
+        """A row."""
+        self.rows.append([Text(escape_line(cell)) for cell in cells])
+
+
+def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
+    """For each device its facts, then what it computed and what it copied over the step's time."""
+    labels, whole = device_labels(study), study.step.seconds
+    heads = ["  computes ", "  copies   "]
+    cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
+    for device in study.devices:
+        memory = Text(f"memory {_size(device.peak)}")
+        if device.limit is not None:
+            memory.append(f" of {readable_size(device.limit)}")
+            if (device.peak or 0) > device.limit:
+                memory.stylize("bold red")
+        facts = [Text(f"busy {_percent(device.busy, whole)}")]
+        if device.copies:
+            facts.append(Text(f"copies {readable_seconds(device.copies)}"))
+        if device.bytes_in or device.bytes_out:
+            facts.append(Text(f"in {readable_size(device.bytes_in)}  out {readable_size(device.bytes_out)}"))
+        first = Text.assemble((labels[device.device], "bold"), "  ", escape_line(device.processor))
+        yield from facts_lines([first, *facts, memory], width)
+        yield _lane(heads[0], blocks_line(lane(study, device.device, cells), 1.0), "green")
+        if device.copies:
+            yield _lane(heads[1], shades_line(copies_lane(study, device.device, cells)), "yellow")
+    yield _scale(len(heads[0]), cells, whole)
+
+
+def _lane(head: str, drawn: str, style: str) -> Text:
+    """A lane; what is idle has a point, so that its length is seen."""
+    found = Text(head, "dim")
+    for part in re.split("( +)", drawn):
+        found.append(part.replace(" ", IDLE), "dim" if part.startswith(" ") else style)
+    return found
+
+
+def _scale(indent: int, cells: int, seconds: float) -> Text:
+    """The times at both ends of the lanes and, where there is room, at their middle."""
+    ends = "0", readable_seconds(seconds / 2), readable_seconds(seconds)
+    middle = cells // 2 - len(ends[0])
+    if len(ends[1]) + len(ends[2]) + 2 > cells - middle:
+        return Text(" " * indent + ends[0] + ends[2].rjust(cells - len(ends[0])), "dim")
+    rest = cells - len(ends[0]) - middle - len(ends[1])
+    return Text(" " * indent + ends[0] + " " * middle + ends[1] + ends[2].rjust(rest), "dim")
+
+
+def _links(study: TimeStudy) -> _Table:
+    found = _Table("/link", ">bytes", ">in use")
+    for link in study.links:
+        if link.bytes:
+            found.add(link.name, readable_size(int(link.bytes)), _percent(link.busy, study.step.seconds))
+    return found
+
+
+def _path(study: TimeStudy, top: int) -> _Table:
+    found = _Table("/critical path", "of", ">parts", ">time", ">share")
+    for part in folded_path(study, top):
+        shown = readable_seconds(part.seconds), _percent(part.seconds, study.step.seconds)
+        found.add(part.scope, part.kind, f"{part.number:,}", *shown)
+    return found
+
+
+def _nodes(study: TimeStudy, top: int) -> _Table:
+    labels = device_labels(study)
+    found = _Table("/node", "/op", "device", ">-runs", ">time", ">-low", ">-high")
+    for node in dearest_nodes(study, top):
+        times = [readable_seconds(seconds) + "?" * node.is_uncertain for seconds in (node.seconds, node.low, node.high)]
+        found.add(node.node, node.op, labels[node.device], f"{node.number:,}", *times)
+    return found
+
+
+def _transfers(study: TimeStudy, top: int) -> _Table:
+    labels = device_labels(study)
+    found = _Table("/transfer", "from", "to", ">bytes", ">time")
+    for run in dearest_transfers(study, top):
+        found.add(
+            run.tensor,
+            labels[run.sender],
+            labels[run.receiver],
+            readable_size(run.bytes),
+            readable_seconds(run.end - run.start),
+        )
+    return found
+
+
+def _helps(study: TimeStudy, top: int) -> _Table:
+    found = _Table("/if this took no time", "", ">step", ">saved")
+    for row in study.helps[:top]:
+        saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
+        found.add(row.what, row.kind, readable_seconds(row.seconds), saved)
+    return found
+
+
+def _size(value: int | None) -> str:
+    return "-" if value is None else readable_size(value)
+
+
+def _percent(seconds: float, whole: float) -> str:
+    return f"{seconds / whole:.1%}" if whole else "-"

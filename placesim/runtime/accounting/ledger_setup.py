@@ -1,0 +1,79 @@
+"""A session's devices -> the ledger of their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from placesim.machine.gpu_memory import GpuMemory, GpuProcess
+from placesim.machine.inventory import Device
+from placesim.machine.memory.allocator import BfcAllocator
+from placesim.machine.memory.allocator_log import DumpLine
+from placesim.machine.memory.allocator_settings import BfcOptions, FailureLog
+from placesim.machine.memory.buffer_sources import AllocatedMemory, CountedMemory, DeviceSource
+from placesim.machine.memory.sub_allocator import gpu_memory, mapped_memory
+from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.accounting.out_of_memory import ReportOptions
+
+
+def build_ledger(
+    devices: Sequence[Device],
+    *,
+    has_limits: bool = True,
+    report: ReportOptions | None = None,
+    log: Callable[[DumpLine], object] | None = None,
+    process: GpuProcess | None = None,
+) -> Ledger:
+    """A ledger with an allocator for each device that has a limit.
+
+    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out, in allocators of the
+    session's own; else a GPU's is its process's.  `log` is told what TensorFlow's allocators log.
+    """
+    allocators = process.allocators if process is not None and has_limits else {}
+    failures = allocators.setdefault("", FailureLog())
+    sources: dict[str, DeviceSource] = {}
+    hosts: dict[tuple[str, int | None], DeviceSource] = {}
+    for device in devices:
+        source = sources[device.name] = allocators.get(device.name) or _source(device, failures, log, has_limits=has_limits)
+        if device.gpu is not None:
+            allocators[device.name] = source
+            source.start_session(log)
+        if device.gpu is None:
+            hosts.setdefault(_task(device), source)
+    return Ledger(
+        sources,
+        {device.name: hosts.setdefault(_task(device), CountedMemory("cpu")) for device in devices},
+        report or ReportOptions(),
+        log,
+    )
+
+
+def _task(device: Device) -> tuple[str, int | None]:
+    return (device.spec.job or "", device.spec.task)
+
+
+def _source(
+    device: Device, failures: FailureLog, log: Callable[[DumpLine], object] | None, *, has_limits: bool
+) -> DeviceSource:
+    limit = device.allocation_limit
+    if limit is None:
+        return CountedMemory("cpu")
+    return AllocatedMemory(make_allocator(device.gpu, limit if has_limits else UNLIMITED, failures, log), limit)
+
+
+def make_allocator(
+    gpu: GpuMemory | None,
+    limit: int,
+    failures: FailureLog | None = None,
+    log: Callable[[DumpLine], object] | None = None,
+) -> BfcAllocator:
+    """The allocator of a GPU, or of a CPU device that was given so many bytes."""
+    if gpu is None:
+        options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
+    else:
+        options = BfcOptions(gpu.allow_growth, gpu.retries, gpu.garbage_collection, gpu.fragmentation_fraction)
+        driver, name = gpu_memory(), gpu.name
+    return BfcAllocator(name, limit, driver, options, failures=failures, log=log)
+
+
+UNLIMITED = 1 << 50
+"""The limit of an allocator that shall never run out, in bytes."""

@@ -1,0 +1,42 @@
+"""The nodes of programs as far as memory goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placesim.core.dtypes import DataType
+from placesim.machine.memory.buffer_sources import DeviceSource
+from placesim.ops.attributes import Attrs
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.ops.kernels.memory_rules import MemoryRule
+from placesim.runtime.accounting.default_rule import PlainKernel
+from placesim.runtime.executors.program import Instruction, Program
+
+OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
+"""Ops whose kernels own their output from the moment when they are made."""
+ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
+"""Ops whose memory no rule tells of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
+
+    `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
+    takes.
+    """
+
+    program: Program
+    instruction: Instruction
+    name: str
+    rule: MemoryRule | None
+    plain: PlainKernel | None
+    attrs: Attrs
+    output_dtypes: tuple[DataType, ...]
+    output_is_ref: tuple[bool, ...]
+    output_on_host: tuple[bool, ...]
+    source: DeviceSource
+    host_source: DeviceSource
+    is_cpu: bool
+    calls: bool
+    is_read: tuple[bool, ...]

@@ -1,0 +1,221 @@
+"""What is said where a device has no room for a tensor: TensorFlow's error, the lines of its log, and whose the memory is.
+
+The texts are TensorFlow 2.21's, recorded word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from placesim.core.byte_counts import human_readable_bytes
+from placesim.core.dtypes import DataType
+from placesim.core.errors import InvalidArgumentError, OpError, ResourceExhaustedError
+from placesim.graph.node_text import node_tail
+from placesim.machine.memory.allocator_log import DumpLine
+from placesim.machine.memory.allocator_state import rounded_up
+from placesim.machine.memory.buffer_sources import DeviceSource
+from placesim.machine.memory.buffers import Buffer
+from placesim.ops.attributes import TensorValue
+from placesim.ops.kernels.memory_rules import Kind
+from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.runtime.executors.program import Instruction, Program
+
+_HINT = (
+    "\nHint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to "
+    "RunOptions for current allocation info. This isn't available when running in Eager mode.\n"
+)
+MAX_LISTED_NODES = 101
+LISTED_SHARE = 0.99
+MAX_HOLDERS = 10
+_WAYS_OUT = (
+    "`--no-memory-limit` runs it all the same and only counts, `--log-memory` prints TensorFlow's dump of the allocator",
+)
+MAX_LOGGED = 14912
+"""So many characters of a line fit into TensorFlow's log."""
+_RUNNING, _MAKING = 1858, 1834
+"""The lines of op_kernel.cc that log the failure of a kernel, and of one that is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What an error tells: with `report_tensor_allocations_upon_oom` TensorFlow's own list of what is in use."""
+
+    report_tensor_allocations_upon_oom: bool = False
+
+
+class FailureUsage(NamedTuple):
+    """A device's memory at the moment when there is no room in it for `size` bytes more, with `live` in use.
+
+    `kept` says what keeps each buffer that outlives the step, `last_readers` after which node each of the others is free.
+    """
+
+    source: DeviceSource
+    size: int
+    live: tuple[Buffer, ...]
+    kept: Mapping[Buffer, str]
+    last_readers: Mapping[Buffer, str]
+
+
+class MemoryFailure(NamedTuple):
+    """An error, and what TensorFlow logs of it; None where it is not known which line of its source it names."""
+
+    error: OpError
+    line: DumpLine | None
+
+
+def kernel_failure(
+    program: Program,
+    instruction: Instruction,
+    asked: Kind,
+    usage: FailureUsage,
+    options: ReportOptions,
+    *,
+    is_temporary: bool = False,
+) -> MemoryFailure:
+    """For a kernel that can't get a tensor, an output or a temporary."""
+    dims, dtype = asked
+    device = program.state.device.name
+    text = _out_of_memory_text(dims, dtype, device, usage)
+    from placesim.runtime.accounting.source_lines import kernel_line
+
+    line = kernel_line(instruction.node.op, temporary=is_temporary)
+    return MemoryFailure(
+        _exhausted(program, instruction, text, _addition(options, device, usage), usage),
+        None if line is None else _failure_line(_RUNNING, line, ResourceExhaustedError, text),
+    )
+
+
+def transfer_failure(program: Program, instruction: Instruction, usage: FailureUsage, options: ReportOptions) -> MemoryFailure:
+    """For a tensor that comes from another device.  Nothing is listed, since the text names no allocator."""
+    sender, receiver, name = instruction.key or ("", "", "")
+    incarnation = int(instruction.attrs.get("send_device_incarnation", 0))
+    key = f"{sender};{incarnation:016x};{receiver};{name};0:0"
+    text = f"SameWorkerRecvDone unable to allocate output tensor. Key: {key}"
+    addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
+    return MemoryFailure(_exhausted(program, instruction, text, addition, usage), None)
+
+
+def constant_failure(
+    program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
+) -> MemoryFailure:
+    """For a constant whose kernel can't be made; in host memory it is the tensor's proto that can't be read."""
+    from placesim.runtime.accounting.source_lines import CONSTANT_LINE
+    from placesim.runtime.accounting.tensor_text import ProtoText
+
+    node = instruction.node
+    kind: type[OpError]
+    if on_host:
+        kind, text = InvalidArgumentError, ProtoText("Cannot parse tensor from proto: ", tensor)
+        message, logged = text.shortened(node_tail("", node.name)), text.start(MAX_LOGGED)
+    else:
+        kind = ResourceExhaustedError
+        logged = f"OOM when allocating tensor of shape {format_dims(tensor.array.shape)} and type {tensor.dtype.name}"
+        message = logged + node_tail(logged, node.name)
+    error = kind(message, node=node.name, location=program.graph.location(node), device=program.state.device.name)
+    error.help = tuple(_help(usage))
+    return MemoryFailure(error, _failure_line(_MAKING, CONSTANT_LINE, kind, logged))
+
+
+def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> OpError:
+    """For a variable's value that the session starts with."""
+    dims, dtype = kind
+    text = _out_of_memory_text(dims, dtype, device, usage)
+    error = ResourceExhaustedError(text + node_tail(text, variable), node=variable, device=device)
+    error.help = tuple(_help(usage))
+    return error
+
+
+def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError:
+    """The error of a node that called a function in which there was no room."""
+    addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
+    message = error.message + node_tail(error.message, caller) + addition
+    found = type(error)(message, node=error.node, location=error.location, device=error.device)
+    found.help = error.help
+    return found
+
+
+def abort_line(error: OpError) -> DumpLine:
+    """What is logged when an error ends a step, or a function's run."""
+    return DumpLine(
+        "W", "local_rendezvous.cc", 412, f"Local rendezvous is aborting with status: {error.code}: {error.message}"[:MAX_LOGGED]
+    )
+
+
+def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: FailureUsage) -> str:
+    shape = format_dims(dims)
+    return f"OOM when allocating tensor with shape{shape} and type {dtype.name} on {device} by allocator {usage.source.name}"
+
+
+def _failure_line(line: int, place: str, kind: type[OpError], text: str) -> DumpLine:
+    return DumpLine("W", "op_kernel.cc", line, f"OP_REQUIRES failed at {place} : {kind.code}: {text}"[:MAX_LOGGED])
+
+
+def _exhausted(program: Program, instruction: Instruction, text: str, addition: str, usage: FailureUsage) -> OpError:
+    node = instruction.node
+    error = ResourceExhaustedError(
+        text + node_tail(text, node.name) + addition,
+        node=node.name,
+        location=program.graph.location(node),
+        device=program.state.device.name,
+    )
+    error.help = tuple(_help(usage))
+    return error
+
+
+def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
+    """What follows the node: a hint, or what this step's kernels have allocated and is still in use, by node, largest first."""
+    if not options.report_tensor_allocations_upon_oom:
+        return _HINT
+    by_node: dict[str, int] = {}
+    for buffer in usage.source.live:
+        if buffer not in usage.kept:
+            by_node[buffer.owner] = by_node.get(buffer.owner, 0) + buffer.allocated
+    if not by_node:
+        return "\n"
+    lines = [f"\n\nCurrent usage from device: {device}, allocator: {usage.source.name}\n"]
+    total, listed = sum(by_node.values()), 0
+    ordered = sorted(by_node.items(), key=lambda item: -item[1])
+    count = 0
+    for name, size in ordered:
+        lines.append(f"  {human_readable_bytes(size)} from {name}\n")
+        count, listed = count + 1, listed + size
+        if count >= MAX_LISTED_NODES or listed >= total * LISTED_SHARE:
+            break
+    if count < len(ordered):
+        lines.append(f"  Remaining {len(ordered) - count} nodes with {human_readable_bytes(total - listed)}\n")
+    return "".join(lines)
+
+
+# --- in our own words -----------------------------------------------------------------------------------------------
+
+
+def _help(usage: FailureUsage) -> list[str]:
+    """What is missing, the largest tensors that are in use, whose they are and how long, and what to do."""
+    source, size = usage.source, human_readable_bytes(usage.size)
+    in_use = sum(buffer.allocated for buffer in usage.live)
+    limit = in_use if source.limit is None else source.limit
+    used, needed = human_readable_bytes(in_use), rounded_up(usage.size) + sum(rounded_up(b.size) for b in usage.live)
+    lines = [f"{used} of {human_readable_bytes(limit)} of {source.name} are in use when {size} are asked for"]
+    if needed > limit:
+        lines.append(f"at least {human_readable_bytes(needed - limit)} more are needed here")
+    else:
+        lines.append("all of it would fit, but the allocator's memory is in pieces that are too large or too small")
+    held = sorted(usage.live, key=lambda buffer: -buffer.allocated)
+    largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
+    return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *_WAYS_OUT]
+
+
+def _rest(buffers: Sequence[Buffer]) -> list[str]:
+    if not buffers:
+        return []
+    size = human_readable_bytes(sum(buffer.allocated for buffer in buffers))
+    return [f"{size} in {len(buffers)} smaller tensor{'s' * (len(buffers) > 1)}"]
+
+
+def _holding(buffer: Buffer, usage: FailureUsage) -> str:
+    """Whose a buffer is, and how long it would still have been in use."""
+    if buffer in usage.kept:
+        return f"{usage.kept[buffer]}: stays with the session"
+    return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

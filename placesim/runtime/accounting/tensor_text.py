@@ -1,0 +1,94 @@
+"""A constant's TensorProto as text, as protobuf prints it; of a large one only as much as is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import STRING
+from placesim.core.tensor_fields import Array, has_one_value, is_plain_value, stored_values, value_field
+from placesim.ops.attributes import TensorValue
+
+FIRST, LAST = 2000, 300
+"""So much of a long text is shown, of its beginning and of its end."""
+MARKER = "goo.gle/debugproto  "
+"""Stands before the text so that nobody parses it; protobuf draws its end anew for each process."""
+_ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
+_ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
+
+
+class ProtoText:
+    """A text that ends with a tensor's proto."""
+
+    def __init__(self, before: str, tensor: TensorValue) -> None:
+        array = np.asarray(tensor.array)
+        self._head = before + MARKER + "\n" + _shape_text(tensor)
+        self._content: Array | None = None
+        if tensor.dtype is STRING or is_plain_value(array):
+            self._head += _values_text(tensor)
+        elif array.size:
+            self._head += 'tensor_content: "'
+            ordered = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            self._content = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
+
+    def start(self, count: int) -> str:
+        """The first `count` characters."""
+        if self._content is None:
+            return self._head[:count]
+        return (self._head + _escaped(self._content[:count]) + ('"\n' if len(self._content) <= count else ""))[:count]
+
+    def shortened(self, after: str) -> str:
+        """The whole text and what comes after it; of one that is long, the middle is left out and counted."""
+        if self._content is None:
+            text = self._head + after
+            length = len(text)
+            last = text
+        else:
+            counts = np.bincount(self._content, minlength=256)
+            length = len(self._head) + int(counts @ np.array([len(text) for text in _ESCAPED])) + len('"\n' + after)
+            text, last = self.start(FIRST + LAST), _escaped(self._content[-LAST:]) + '"\n' + after
+            if length <= FIRST + LAST:
+                return self._head + _escaped(self._content) + '"\n' + after
+        if length <= FIRST + LAST:
+            return text
+        return f"{text[:FIRST]} ...[{length - FIRST - LAST} characters left out]... {last[-LAST:]}"
+
+
+def _escaped(content: Array) -> str:
+    return "".join(_ESCAPED[byte] for byte in content.tolist())
+
+
+def _shape_text(tensor: TensorValue) -> str:
+    dims = "".join(f"  dim {{\n    size: {size}\n  }}\n" if size else "  dim {\n  }\n" for size in tensor.array.shape)
+    return f"dtype: {tensor.dtype.enum_name}\ntensor_shape {{\n{dims}}}\n"
+
+
+def _values_text(tensor: TensorValue) -> str:
+    """A line for each value, or part of a complex one."""
+    array = np.asarray(tensor.array).reshape(-1)
+    if tensor.dtype is STRING:
+        given = array[:1] if has_one_value(tensor.array) else array
+        texts = [_string_text(value) for value in given.tolist()]
+    elif value_field(tensor.dtype).name == "float8_val":
+        texts = [f'"{_escaped(np.ascontiguousarray(array[:1]).view(np.uint8))}"']
+    else:
+        texts = [_number_text(value) for value in stored_values(np.ascontiguousarray(array[:1]), tensor.dtype)]
+    name = value_field(tensor.dtype).name
+    return "".join(f"{name}: {text}\n" for text in texts)
+
+
+def _string_text(value: str | bytes) -> str:
+    data = value.encode() if isinstance(value, str) else bytes(value)
+    return f'"{_escaped(np.frombuffer(data, np.uint8))}"'
+
+
+def _number_text(value: Any) -> str:
+    """As protobuf prints a number: with as few digits as mostly do, or as always do."""
+    if isinstance(value, np.bool_):
+        return "true" if value else "false"
+    if not isinstance(value, np.floating):
+        return str(int(value))
+    few, many = (6, 9) if value.dtype == np.float32 else (15, 17)
+    text = f"{value:.{few}g}"
+    return text if value.dtype.type(text) == value else f"{value:.{many}g}"

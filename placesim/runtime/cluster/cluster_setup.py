@@ -1,0 +1,104 @@
+"""A scheduler's address, or none -> a cluster whose workers are placesim's own version, with a home for each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from placesim.core.errors import UnavailableError, UsageError
+from placesim.runtime.cluster.connection_settings import Connection
+from placesim.runtime.cluster.device_assignment import (
+    DeviceAssignment,
+    DeviceMove,
+    check_bindings,
+    find_homes,
+    group_by_unit,
+    parse_binding,
+)
+from placesim.runtime.cluster.local_cluster import own_workers
+from placesim.runtime.cluster.scheduler_client import check_extra, connected_client, quiet
+from placesim.runtime.cluster.versions import Offer, check_versions, read_offers
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+_MORE_SECONDS = 2.0
+"""How long more workers are waited for where fewer would do as well."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that is open.
+
+    `homes` has the worker's address of each device, by full name; `names` what errors call a worker, by its address: its task,
+    or its device.  `moved` are those that soft placement gave another worker.
+    """
+
+    client: Client
+    scheduler: str
+    offers: tuple[Offer, ...]
+    is_own: bool
+    homes: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    moved: tuple[DeviceMove, ...] = ()
+
+
+@contextmanager
+def open_cluster(
+    connection: Connection, devices: Sequence[str] = (), *, is_soft: bool = False, is_checked: bool = True
+) -> Iterator[Cluster]:
+    """The cluster with a home for each of the devices (full names), or for none; it is left, or ended, with the context.
+
+    Versions are checked unless they are only to be told.
+
+    Raises UsageError for what means nothing, and UnavailableError for a scheduler that doesn't answer, versions that differ,
+    and workers that are too few without soft placement.
+    """
+    bindings = [parse_binding(text) for text in connection.workers]
+    check_bindings(bindings, devices)
+    if connection.scheduler is None and bindings:
+        raise UsageError("--worker says where devices live on a cluster: expected --scheduler with it")
+    check_extra()
+    units = group_by_unit(devices, connection.per)
+    with ExitStack() as stack:
+        stack.enter_context(quiet())
+        if connection.scheduler is None:
+            scheduler, _ = stack.enter_context(own_workers(tuple(units)))
+        else:
+            scheduler = connection.scheduler
+        client = stack.enter_context(connected_client(scheduler, connection.seconds, connection.tls))
+        if connection.scheduler is not None:
+            if is_checked:
+                _wait_for_workers(client, 1 if is_soft else max(1, len(units)), connection.seconds)
+            if is_soft:
+                _wait_for_workers(client, len(units), min(connection.seconds, _MORE_SECONDS))
+        offers = read_offers(client, connection.seconds)
+        if is_checked:
+            if not offers:
+                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` that joins it")
+            check_versions(client, offers, connection.seconds)
+        found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else DeviceAssignment({})
+        address: str = client.scheduler.address
+        yield Cluster(
+            client, address, offers, connection.scheduler is None, found.workers, _names(units, found.workers), found.moved
+        )
+
+
+def _wait_for_workers(client: Client, number: int, seconds: float) -> None:
+    """Workers may be joining just now; whether there are enough is said by who needs them."""
+    if number:
+        with suppress(TimeoutError):
+            client.wait_for_workers(number, seconds)
+
+
+def _names(units: Mapping[str, Sequence[str]], homes: Mapping[str, str]) -> dict[str, str]:
+    names: dict[str, list[str]] = {}
+    for unit, devices in units.items():
+        for device in devices:
+            listed = names.setdefault(homes[device], [])
+            if unit not in listed:
+                listed.append(unit)
+    return {address: ", ".join(listed) for address, listed in names.items()}

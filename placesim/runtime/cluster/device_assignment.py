@@ -1,0 +1,199 @@
+"""Devices and workers -> which device lives in which worker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from placesim.core.errors import GraphBuildError, UnavailableError, UsageError
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.machine.device_names import ANY, DeviceName, format_spec, parse_python_spec, parse_runtime_name
+from placesim.runtime.cluster.versions import Offer
+
+_MOST_NAMED = 8
+
+
+class WorkerBinding(NamedTuple):
+    """`--worker DEVICE=ADDRESS`: devices, as a name with fields left open, and a worker's address, name or host."""
+
+    text: str
+    spec: DeviceName
+    worker: str
+
+
+class DeviceMove(NamedTuple):
+    """A device that has another worker than it was given, or shares one for want of workers."""
+
+    device: str
+    asked: str
+    worker: str
+
+
+class DeviceAssignment(NamedTuple):
+    """Each device's worker, and those that soft placement moved."""
+
+    workers: Mapping[str, str]
+    moved: tuple[DeviceMove, ...] = ()
+
+
+def parse_binding(text: str) -> WorkerBinding:
+    """Raises UsageError for what is no DEVICE=ADDRESS."""
+    device, equals, worker = text.partition("=")
+    if not equals or not device or not worker:
+        raise UsageError(f"wrong --worker: got '{text}', expected DEVICE=ADDRESS, such as /job:ps/task:0=tcp://10.0.0.2:40331")
+    spec = parse_runtime_name(device)
+    if spec is None:
+        try:
+            spec = parse_python_spec(device)
+        except GraphBuildError as error:
+            raise UsageError(f"wrong --worker: {error.message}") from None
+    return WorkerBinding(text, spec, worker)
+
+
+def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
+    """The devices of each unit that has a worker of its own, by its name: a task's, or the device's own."""
+    units: dict[str, list[str]] = {}
+    for device in devices:
+        units.setdefault(device if per == "device" else task_name(device), []).append(device)
+    return units
+
+
+def task_name(device: str) -> str:
+    """The name of a device's task."""
+    return format_spec(_spec(device).address_space)
+
+
+def _spec(device: str) -> DeviceName:
+    spec = parse_runtime_name(device)
+    assert spec is not None
+    return spec
+
+
+def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) -> None:
+    """Raises UsageError for one that names no device of the machine."""
+    for binding in bindings:
+        if not any(binding.spec.matches(_spec(device)) for device in devices):
+            near = did_you_mean(format_spec(binding.spec), devices, SIMILAR_AMONG_FEW)
+            known = ", ".join(devices[:_MOST_NAMED])
+            raise UsageError(f"wrong --worker: got '{binding.text}', expected a device of the machine: {known}{near}")
+
+
+def find_homes(
+    devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], *, is_soft: bool
+) -> DeviceAssignment:
+    """Each device's worker: what a binding says, else the worker of its unit's name, else one that is free.
+
+    Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
+    unit has a worker of its own that no binding named for another.  There is at least one worker.
+
+    Raises UsageError for a binding's worker that there is not, and UnavailableError where workers are too few.
+    """
+    return _WorkerChoice(devices, per, bindings, offers, is_soft).homes()
+
+
+class _WorkerChoice:
+    def __init__(
+        self, devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], is_soft: bool
+    ) -> None:
+        self._devices = devices
+        self._units = group_by_unit(devices, per)
+        self._bindings = bindings
+        self._offers = offers
+        self._is_soft = is_soft
+        self._loads: Counter[str] = Counter()
+        """How many units each worker has."""
+        self._found: dict[str, str] = {}
+        self._moved: list[DeviceMove] = []
+
+    def homes(self) -> DeviceAssignment:
+        waiting = {unit: self._bound(unit, devices) for unit, devices in self._units.items()}
+        waiting = {unit: self._named(unit, devices) for unit, devices in waiting.items() if devices}
+        self._settle({unit: devices for unit, devices in waiting.items() if devices})
+        return DeviceAssignment({device: self._found[device] for device in self._devices}, tuple(self._moved))
+
+    def _bound(self, unit: str, devices: Sequence[str]) -> list[str]:
+        """Gives devices what bindings say; the others are left over."""
+        left = []
+        chosen: dict[WorkerBinding, str] = {}
+        for device in devices:
+            binding = _best(self._bindings, _spec(device))
+            if binding is None:
+                left.append(device)
+                continue
+            if binding not in chosen:
+                worker = self._worker_of(binding)
+                chosen[binding] = worker or self._least_loaded()
+                self._loads[chosen[binding]] += 1
+                if worker is None:
+                    self._moved.append(DeviceMove(unit, binding.worker, chosen[binding]))
+            self._found[device] = chosen[binding]
+        return left
+
+    def _worker_of(self, binding: WorkerBinding) -> str | None:
+        """The worker that a binding means; None where soft placement takes another."""
+        meant = list(_meant(binding.worker, self._offers))
+        if meant:
+            return min(meant, key=lambda address: self._loads[address])
+        if self._is_soft:
+            return None
+        addresses = [offer.address for offer in self._offers]
+        near = did_you_mean(binding.worker, addresses, SIMILAR_AMONG_FEW)
+        known = ", ".join(addresses[:_MOST_NAMED])
+        raise UsageError(f"wrong --worker: got '{binding.text}', expected a worker of the cluster: {known}{near}")
+
+    def _named(self, unit: str, devices: list[str]) -> list[str]:
+        """Gives devices the worker that has their unit's name."""
+        for offer in self._offers:
+            spec = parse_runtime_name(offer.name) or ANY
+            if spec.job is not None and spec.matches(_spec(unit)) and not self._loads[offer.address]:
+                self._take(devices, offer.address)
+                return []
+        return devices
+
+    def _settle(self, waiting: Mapping[str, list[str]]) -> None:
+        free = [offer.address for offer in self._offers if not self._loads[offer.address]]
+        if len(free) < len(waiting) and not self._is_soft:
+            missing = list(waiting)[len(free) :]
+            raise UnavailableError(
+                f"workers are too few: got {len(self._offers)} for {len(self._units)}, expected one more for each of "
+                f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, with which workers are shared"
+            )
+        for unit, devices in waiting.items():
+            address = free.pop(0) if free else self._least_loaded()
+            if self._loads[address]:
+                self._moved.append(DeviceMove(unit, "", address))
+            self._take(devices, address)
+
+    def _take(self, devices: Sequence[str], address: str) -> None:
+        self._loads[address] += 1
+        self._found.update(dict.fromkeys(devices, address))
+
+    def _least_loaded(self) -> str:
+        return min((offer.address for offer in self._offers), key=lambda address: self._loads[address])
+
+
+def _best(bindings: Sequence[WorkerBinding], spec: DeviceName) -> WorkerBinding | None:
+    found: WorkerBinding | None = None
+    for binding in bindings:
+        if binding.spec.matches(spec) and (found is None or _fields(binding) >= _fields(found)):
+            found = binding
+    return found
+
+
+def _fields(binding: WorkerBinding) -> int:
+    return sum(field is not None for field in binding.spec)
+
+
+def _meant(worker: str, offers: Sequence[Offer]) -> Iterator[str]:
+    """The addresses of the workers that an address, a name or a host means."""
+    address = worker.rstrip("/")
+    for of in (
+        lambda offer: address in (offer.address, offer.address.partition("://")[2]),
+        lambda offer: worker == offer.name,
+        lambda offer: worker == offer.host,
+    ):
+        found = [offer.address for offer in offers if of(offer)]
+        if found:
+            yield from found
+            return

@@ -1,0 +1,110 @@
+"""Workers of our own on this machine: a scheduler in this process, and a process for each name."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placesim.core.errors import UnavailableError
+from placesim.core.process.workers import Worker
+
+if TYPE_CHECKING:
+    from distributed.deploy.cluster import Cluster as DaskCluster
+
+START_SECONDS = 60.0
+"""How long a worker may take to start: it imports Dask, on a machine that may be busy."""
+
+
+class WorkerPlace(NamedTuple):
+    """Where a worker belongs: its scheduler's address, its name there, and a folder of its own."""
+
+    scheduler: str
+    name: str
+    folder: str
+
+
+class _WorkerStart(NamedTuple):
+    name: str
+    answer: Any
+    """`(address,)`, or a sentence of what went wrong."""
+
+
+@contextmanager
+def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The scheduler's address, and each name's worker's; all of them are ended with the context.
+
+    They are no children of multiprocessing, which would import the caller's `__main__` in each, and have no nanny: what a
+    worker held is gone with it, so that another in its place would be no help.  Raises UnavailableError where they can't be
+    started.
+    """
+    from distributed import LocalCluster
+
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="placesim-", ignore_cleanup_errors=True))
+        try:
+            hub: DaskCluster = LocalCluster(
+                n_workers=0,
+                processes=True,
+                silence_logs=logging.CRITICAL,
+                dashboard_address=":0",
+                scheduler_kwargs={"local_directory": folder},
+            )
+        except (OSError, RuntimeError) as error:
+            raise UnavailableError(f"no scheduler of our own can be started: {error}") from None
+        stack.callback(_close, hub)
+        processes: list[Worker] = []
+        stack.callback(_end, processes)
+        address: str = hub.scheduler_address
+        yield address, _start(processes, [WorkerPlace(address, name, folder) for name in names])
+
+
+def _start(processes: list[Worker], places: Sequence[WorkerPlace]) -> dict[str, str]:
+    """A process for each place, all at once."""
+    started: SimpleQueue[_WorkerStart] = SimpleQueue()
+    for place in places:
+        try:
+            process = Worker("placesim.runtime.cluster.worker")
+        except OSError as error:
+            raise UnavailableError(f"no worker can be started for {place.name}: {error.strerror or error}") from None
+        processes.append(process)
+        Thread(target=_ask, args=(process, place, started), name="placesim-start", daemon=True).start()
+    found: dict[str, str] = {}
+    for _ in places:
+        try:
+            name, answer = started.get(timeout=START_SECONDS)
+        except Empty:
+            late = ", ".join(place.name for place in places if place.name not in found)
+            raise UnavailableError(f"workers did not start within {START_SECONDS:g} s: {late}") from None
+        if isinstance(answer, str):
+            raise UnavailableError(f"the worker for {name} could not be started: {answer}")
+        found[name] = answer[0]
+    return {place.name: found[place.name] for place in places}
+
+
+def _ask(process: Worker, place: WorkerPlace, started: SimpleQueue[_WorkerStart]) -> None:
+    try:
+        process.tell(place)
+        answer = process.answer()
+    except Exception:  # it has ended, or was ended: someone waits to hear of it
+        try:
+            answer = f"its process ended with {process.how_it_ended()}"
+        except TimeoutError:
+            answer = "its process gives no answer"
+    started.put(_WorkerStart(place.name, answer))
+
+
+def _end(processes: Sequence[Worker]) -> None:
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.close()
+
+
+def _close(hub: DaskCluster) -> None:
+    with suppress(Exception):  # the workers are gone, and so is what waits for them
+        hub.close(timeout=2)

@@ -1,0 +1,158 @@
+"""Modules of ours as processes somewhere on a cluster, told and answering as those on this machine are."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import uuid
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from placesim.core.errors import UnavailableError
+from placesim.runtime.cluster.cluster_setup import Cluster
+from placesim.runtime.cluster.worker_process import Answers, Errand, run_errand
+from placesim.version import __version__
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+_LOOK_SECONDS = 1.0
+ALONE_SECONDS = 10.0
+"""How long a cluster may be without workers, while others may take their place."""
+_END = None
+
+
+class RemoteProcessPool:
+    """The processes of one module on a cluster; `preface` is what each of them is told first."""
+
+    def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
+        self.client = cluster.client
+        self.scheduler = cluster.scheduler
+        self.module = module
+        self.answers_once = answers_once
+        self.kin = "" if preface is _END else uuid.uuid4().hex
+        # a task, so that the cluster makes it again where the worker that has it is lost
+        self.preface: Future | None = None
+        if preface is not _END:
+            self.preface = self.client.submit(bytes, pickle.dumps(preface), key=f"placesim-preface-{self.kin}", pure=False)
+        self._lock = Lock()
+        self._looked = time.monotonic()
+        self._had_workers = self._looked
+
+    def open(self) -> RemoteProcess:
+        """One more process; it is where there is room for it when it is told something."""
+        return RemoteProcess(self)
+
+    def check_workers(self) -> None:
+        """Raises UnavailableError where there have been no workers for a while."""
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._looked + _LOOK_SECONDS:
+                self._looked = now
+                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                    self._had_workers = now
+            if now >= self._had_workers + ALONE_SECONDS:
+                raise UnavailableError(f"no worker is left on the cluster at {self.scheduler}")
+
+
+class RemoteProcess:
+    """A process somewhere on the cluster, as `processes.Process` has it.
+
+    Each question is a task of Dask's: where a worker is lost it is asked again on another.
+    """
+
+    def __init__(self, asking: RemoteProcessPool) -> None:
+        self._asking = asking
+        self._said: SimpleQueue[tuple[str, int, list[Any]] | None] = SimpleQueue()
+        self._future: Future | None = None
+        self._topic = ""
+        self._is_killed = False
+        self._ended = ""
+        self._attempt, self._seen = "", 0
+        self._ready: list[Any] = []
+
+    def tell(self, question: Any) -> None:
+        """Raises UnavailableError where the scheduler is gone."""
+        asking = self._asking
+        name = uuid.uuid4().hex
+        if not asking.answers_once:
+            self._topic = f"placesim-{name}"
+            asking.client.subscribe_topic(self._topic, lambda event: self._said.put(pickle.loads(event[1])))
+        errand = Errand(asking.module, __version__, pickle.dumps(question), asking.kin, self._topic)
+        try:
+            self._future = asking.client.submit(run_errand, errand, asking.preface, key=f"placesim-{name}", pure=False)
+        except Exception as error:  # the client is closed, or its loop is
+            raise self._gone() from error
+        self._future.add_done_callback(lambda future: self._said.put(_END))
+
+    def answer(self) -> Any:
+        """Raises EOFError where it has ended, UnavailableError where the cluster is gone."""
+        while not self._ready:
+            if self._is_killed or self._future is None:
+                raise EOFError
+            try:
+                said = self._said.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                self._asking.check_workers()
+                continue
+            if said is _END:
+                found = self._outcome()
+                self._future = None
+                self._ended = found.ended
+                self._take(found.attempt, 0, found.values)
+            else:
+                self._take(*said)
+        return self._ready.pop(0)
+
+    def _take(self, attempt: str, first: int, values: list[Any]) -> None:
+        """What is new of it: the last answers come with all of those before."""
+        if attempt != self._attempt:
+            self._attempt, self._seen = attempt, 0
+        new = values[max(0, self._seen - first) :]
+        self._seen = max(self._seen, first + len(values))
+        self._ready += new
+
+    def _outcome(self) -> Answers:
+        assert self._future is not None
+        if self._is_killed:
+            raise EOFError
+        if self._future.status in ("cancelled", "lost"):
+            raise self._gone()
+        from distributed import KilledWorker
+
+        try:
+            found = self._future.result()
+        except UnavailableError:
+            raise
+        except KilledWorker:
+            return Answers("", [], "its workers, more than once")
+        except Exception as error:
+            if self._future.status == "cancelled":
+                raise self._gone() from None
+            return Answers("", [], f"{type(error).__name__}: {error}")
+        assert isinstance(found, Answers)
+        return found
+
+    def _gone(self) -> UnavailableError:
+        return UnavailableError(f"the cluster's scheduler at {self._asking.scheduler} is gone")
+
+    def how_it_ended(self) -> str:
+        """`signal 9` or `exit code 1`."""
+        return self._ended
+
+    def kill(self) -> None:
+        """End it; who waits for an answer gets none."""
+        self._is_killed = True
+        with suppress(Exception):  # the cluster may be gone
+            if self._future is not None:
+                self._future.cancel()
+        self._said.put(_END)
+
+    def close(self) -> None:
+        """End it, and leave nothing of it."""
+        self.kill()
+        with suppress(Exception):  # the cluster may be gone
+            if self._topic:
+                self._asking.client.unsubscribe_topic(self._topic)

@@ -1,0 +1,200 @@
+"""A scheduler's address -> a client of it, or a sentence that says why there is none."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from placesim.core.errors import UnavailableError, UsageError
+from placesim.runtime.cluster.connection_settings import Tls
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.security import Security
+
+Found = TypeVar("Found")
+
+SCHEDULER_PORT = 8786
+"""Where `dask scheduler` listens unless it is told otherwise."""
+_ADDRESS = re.compile(r"(?:(?P<scheme>tcp|tls)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
+_LOGGERS = ("distributed", "tornado", "asyncio")
+_CLOSING_SECONDS = 2.0
+_TELLING_SECONDS = 0.5
+
+
+def scheduler_address(text: str) -> str:
+    """The address in full: Dask's own port where it has none.  Raises UsageError for what is none."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"] or SCHEDULER_PORT) > 65535:
+        raise UsageError(f"wrong scheduler: got '{text}', expected tcp://HOST:PORT, or tls://HOST:PORT")
+    return f"{found['scheme'] or 'tcp'}://{found['host']}:{found['port'] or SCHEDULER_PORT}"
+
+
+def check_extra() -> None:
+    """Raises UsageError where Dask is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("distributed") is None:
+        raise UsageError("a cluster needs Dask: `pip install 'placesim[dask]'`")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Dask's log is none of ours: what goes wrong is told as an error of placesim's."""
+    import distributed  # noqa: F401  # it makes its handlers when it is imported
+
+    handlers = [
+        (handler, handler.level)
+        for name in list(logging.root.manager.loggerDict)
+        if name.partition(".")[0] in _LOGGERS
+        for handler in logging.getLogger(name).handlers
+    ]
+    for handler, _ in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for handler, level in handlers:
+            handler.setLevel(level)
+
+
+@contextmanager
+def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Client]:
+    """A client of the scheduler, which nothing else takes for its own.
+
+    Raises UsageError for an address or a file that means nothing, UnavailableError where no scheduler answers in time.
+    """
+    from distributed import Client
+
+    address = scheduler_address(scheduler)
+    security = _security(address, tls)
+    _check_host(address)
+    # a client that gets no answer waits longer than it is told to, and leaves threads behind
+    _ask_who(address, security, seconds)
+    try:
+        client = Client(address, timeout=seconds, security=security, set_as_default=False, name="placesim")
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise UnavailableError(f"no scheduler answers at {address}: {error}") from None
+    try:
+        yield client
+    finally:
+        with suppress(Exception):  # whoever it is connected to may be gone
+            client.close(_CLOSING_SECONDS)
+
+
+def _check_host(address: str) -> None:
+    host, port = _host_and_port(address)
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnavailableError(f"no scheduler at {address}: {reason}") from None
+
+
+def _security(address: str, tls: Tls) -> Security:
+    """What Dask's configuration says, and the files over it."""
+    from distributed.security import Security
+
+    files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
+    given = {name: str(Path(path).absolute()) for name, path in files.items() if path is not None}
+    for path in given.values():
+        if not Path(path).is_file():
+            raise UsageError(f"no file for TLS: got '{path}', expected a file in PEM")
+    try:
+        security = Security(**given)
+        if address.startswith("tls://"):
+            if security.get_connection_args("client").get("ssl_context") is None:
+                raise UsageError(
+                    f"{address} needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's `distributed.comm.tls`"
+                )
+        elif given:
+            raise UsageError(f"wrong scheduler: got {address} with files for TLS, expected tls://HOST:PORT")
+        elif security.require_encryption:
+            raise UsageError(
+                f"wrong scheduler: got {address}, expected tls://HOST:PORT, since Dask's configuration requires it"
+            )
+    except OSError as error:  # an SSLError among them
+        raise UsageError(f"files for TLS can't be read: {error.strerror or error}") from None
+    return security
+
+
+def _ask_who(address: str, security: Security, seconds: float) -> None:
+    """Raises UnavailableError where what answers there is no scheduler."""
+    try:
+        told = _run_within(seconds, _identity(address, security, seconds))
+    except Exception as error:  # of the network, TLS or what is no message of Dask's
+        raise UnavailableError(_no_answer(address, error, seconds)) from None
+    kind = told.get("type") if isinstance(told, dict) else None
+    if kind != "Scheduler":
+        raise UnavailableError(f"no scheduler at {address}: it is a {kind or type(told).__name__} of Dask's")
+
+
+def _no_answer(address: str, error: BaseException, seconds: float) -> str:
+    import asyncio
+
+    # how far Dask came in the time does not tell what is there
+    if not _listens(address):
+        return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
+        return f"no scheduler answers at {address} within {seconds:g} s: what listens there is none of Dask's, or it hangs"
+    return f"no scheduler of Dask's at {address}: {str(cause) or type(cause).__name__}"
+
+
+def _listens(address: str) -> bool:
+    """False where that is certain."""
+    host, port = _host_and_port(address)
+    try:
+        socket.create_connection((host, port), timeout=_TELLING_SECONDS).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.partition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+async def _identity(address: str, security: Security, seconds: float) -> Any:
+    import asyncio
+
+    from distributed.core import connect, send_recv
+
+    async def ask() -> Any:
+        comm = await connect(address, timeout=seconds, **security.get_connection_args("client"))
+        try:
+            return await send_recv(comm, op="identity", reply=True)
+        finally:
+            comm.abort()
+
+    # it tells why it could not connect when its own time is over
+    return await asyncio.wait_for(ask(), seconds + _TELLING_SECONDS)
+
+
+def _run_within(seconds: float, work: Coroutine[Any, Any, Found]) -> Found:
+    """A coroutine in a thread and a loop of its own: the caller's may be running."""
+    import asyncio
+
+    found: Future[Found] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(asyncio.run(work))
+        except BaseException as error:  # handed to whoever waits
+            found.set_exception(error)
+
+    Thread(target=run, name="placesim-connect", daemon=True).start()
+    return found.result(seconds + _CLOSING_SECONDS)

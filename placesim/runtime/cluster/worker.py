@@ -1,0 +1,68 @@
+"""`python -m placesim.runtime.cluster.worker`: a Dask worker of our own, as `placesim.runtime.cluster.local_cluster` starts it.
+
+It reads a pickled `WorkerPlace` and answers with its address, or with the sentence of what went wrong.  It ends with its
+standard input, so that nothing is left of it whatever becomes of the process that started it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from threading import Thread
+from typing import IO, Any
+
+from placesim.core.process.workers import serve
+from placesim.runtime.cluster.local_cluster import WorkerPlace
+
+_CLOSING_SECONDS = 2.0
+
+
+def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
+    """Until the input ends, or the scheduler is gone."""
+    import asyncio
+
+    place = pickle.load(questions)
+    assert isinstance(place, WorkerPlace)
+    try:
+        asyncio.run(_serve(place, questions, answer))
+    except Exception as error:  # whatever it is, who waits has to hear of it
+        answer(f"{type(error).__name__}: {error}")
+    finally:
+        # whoever made the folder may be gone
+        shutil.rmtree(place.folder, ignore_errors=True)
+        # threads that compute or wait are nobody's any more
+        os._exit(0)
+
+
+async def _serve(place: WorkerPlace, questions: IO[bytes], answer: Callable[[Any], None]) -> None:
+    import asyncio
+
+    from distributed import Worker
+
+    loop = asyncio.get_running_loop()
+    worker = await Worker(
+        place.scheduler,
+        name=place.name,
+        nthreads=1,
+        memory_limit=0,
+        dashboard=False,
+        local_directory=place.folder,
+        host="127.0.0.1",
+    )
+    answer((worker.address,))
+
+    async def close() -> None:
+        await worker.close(timeout=_CLOSING_SECONDS, reason="placesim ended")
+
+    def wait_for_end() -> None:
+        questions.read()
+        asyncio.run_coroutine_threadsafe(close(), loop)
+
+    Thread(target=wait_for_end, name="placesim-end", daemon=True).start()
+    await worker.finished()
+
+
+if __name__ == "__main__":
+    serve(work)

@@ -1,0 +1,173 @@
+"""A question to a module of ours, asked in a process of its own beside a Dask worker: what runs on the worker.
+
+A thread of the worker is held for as long as the process is at it, so that a worker does as much at a time as it was given
+threads; the process can be ended, which a thread can't, and what ends it (for want of memory) leaves the worker as it is.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
+from typing import Any, NamedTuple
+
+from placesim.core.errors import UnavailableError
+from placesim.core.process.workers import Worker
+from placesim.version import __version__
+
+IDLE_SECONDS = 2.0
+"""How long a process is kept for the next question of the same kind."""
+_LOOK_SECONDS = 0.2
+TELLING_SECONDS = 0.3
+"""Answers of which there are many are told no more often."""
+
+
+class Errand(NamedTuple):
+    """A question (pickled) to a module whose end calls `processes.serve`; `version` is that of who asks.
+
+    Processes are used again for questions with the same `kin`.  With a `topic` the module answers as often as it likes until it
+    ends, and what it says is logged under the topic; without, once.
+    """
+
+    module: str
+    version: str
+    question: bytes
+    kin: str = ""
+    topic: str = ""
+
+
+class Answers(NamedTuple):
+    """What a process answered; `ended` says how it ended where something is missing, `attempt` tells a repetition apart."""
+
+    attempt: str
+    values: list[Any]
+    ended: str = ""
+
+
+def run_errand(errand: Errand, preface: bytes | None = None) -> Answers:
+    """What comes of it; the process is told the preface (pickled) first, once.
+
+    It is ended where the task is not wanted any more: it was cancelled, or its client is gone.
+    """
+    from distributed import get_worker
+
+    if errand.version != __version__:
+        raise UnavailableError(f"versions of placesim differ: got {__version__} at a worker, expected {errand.version}")
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state in ("executing", "long-running")
+
+    attempt = uuid.uuid4().hex
+    process = _crew.take(errand.kin) or _begun(errand.module, preface)
+    try:
+        with _watched(process, is_wanted):
+            process.pass_on(errand.question)
+            if errand.topic:
+                process.tell_no_more()
+                return _all_told(attempt, process, lambda told: worker.log_event(errand.topic, told))
+            found = Answers(attempt, [process.answer()])
+    except Exception as error:  # whatever ends a process, or keeps it from being understood: someone waits for the outcome
+        found = Answers(attempt, [], _how_it_ended(process, error))
+        process.close()
+        return found
+    _crew.keep(errand.kin, process)
+    return found
+
+
+def _begun(module: str, preface: bytes | None) -> Worker:
+    process = Worker(module)
+    if preface is not None:
+        with suppress(OSError):  # asking it fails as well
+            process.pass_on(preface)
+    return process
+
+
+def _all_told(attempt: str, process: Worker, tell: Callable[[bytes], None]) -> Answers:
+    """All answers until the process ends; they are told now and then as well."""
+    import pickle
+
+    values: list[Any] = []
+    told, due = 0, 0.0
+    with suppress(EOFError):
+        while True:
+            values.append(process.answer())
+            if time.monotonic() >= due:
+                tell(pickle.dumps((attempt, told, values[told:])))
+                told, due = len(values), time.monotonic() + TELLING_SECONDS
+    process.close()
+    return Answers(attempt, values)
+
+
+def _how_it_ended(process: Worker, error: Exception) -> str:
+    try:
+        return process.how_it_ended()
+    except TimeoutError:
+        return f"no answer that could be read: {error!r}"
+
+
+@contextmanager
+def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Ends the process where it is not wanted any more."""
+    has_ended = Event()
+
+    def watch() -> None:
+        while not has_ended.wait(_LOOK_SECONDS):
+            if not is_wanted():
+                process.kill()
+                return
+
+    thread = Thread(target=watch, name="placesim-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+
+
+class _ProcessPool:
+    """Processes that wait for the next question, for a moment."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._idle: list[tuple[float, str, Worker]] = []
+        self._has_thread = False
+
+    def take(self, kin: str) -> Worker | None:
+        with self._lock:
+            for entry in self._idle:
+                if entry[1] == kin:
+                    self._idle.remove(entry)
+                    return entry[2]
+        return None
+
+    def keep(self, kin: str, process: Worker) -> None:
+        if not kin:
+            process.close()
+            return
+        with self._lock:
+            self._idle.append((time.monotonic() + IDLE_SECONDS, kin, process))
+            if not self._has_thread:
+                self._has_thread = True
+                Thread(target=self._end_idle, name="placesim-idle", daemon=True).start()
+
+    def _end_idle(self) -> None:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            with self._lock:
+                over = [entry for entry in self._idle if entry[0] <= time.monotonic()]
+                self._idle = [entry for entry in self._idle if entry not in over]
+                self._has_thread = bool(self._idle)
+                has_more = self._has_thread
+            for _, _, process in over:
+                process.close()
+            if not has_more:
+                return
+
+
+_crew = _ProcessPool()

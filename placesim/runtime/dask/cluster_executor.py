@@ -1,0 +1,218 @@
+"""The client's side of a prepared step: who runs what of it, and which of several errors is the step's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from placesim.core.errors import InternalError, PlacesimError
+from placesim.graph.graph import Graph
+from placesim.runtime.dask.message_queue import Position
+from placesim.runtime.dask.messages import Event, PartResult, PartWork, Readiness
+from placesim.runtime.executors.schedule import schedule_nodes
+from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.sessions.shared_variable_memory import shared_buffers
+
+if TYPE_CHECKING:
+    from placesim.runtime.dask.session import DaskSession
+
+Progress = Callable[[int], None]
+PROBE_SECONDS = 0.02
+
+
+class DaskExecutor:
+    """Runs a prepared step on the workers of a session, as often as wanted."""
+
+    def __init__(self, session: DaskSession, number: int, step: PreparedStep) -> None:
+        """Send each worker its partitions.  Raises what making their programs raises."""
+        self._session = session
+        self._number = number
+        parts = step.partitions.parts
+        self._graphs = [part.graph for part in parts]
+        self._nodes = sum(map(len, self._graphs))
+        shares: dict[str, list[int]] = {}
+        for index, part in enumerate(parts):
+            shares.setdefault(session.homes[part.device.name], []).append(index)
+        self._arguments = {address: _indices([parts[i].graph for i in own], "_Arg") for address, own in shares.items()}
+        self._workers = tuple(shares)
+        self._flows = self._prepare(step, shares)
+
+    def _prepare(self, step: PreparedStep, shares: Mapping[str, Sequence[int]]) -> bool:
+        """Whether the step's order follows from its data."""
+        self._session.check_workers(shares)
+        links, parts, graphs = self._session.links, step.partitions.parts, self._graphs
+        try:
+            order = schedule_nodes(graphs)
+        except InternalError:  # a loop, or partitions that wait for each other: who runs them says so
+            order = []
+        buffers = shared_buffers(step.client)
+        for address, own in shares.items():
+            place = {index: i for i, index in enumerate(own)}
+            rows = [(position, number, node) for position, (number, node) in enumerate(order) if number in place]
+            results = _indices([graphs[i] for i in own], "_Retval")
+            work = PartWork(
+                tuple(parts[i] for i in own),
+                tuple(own),
+                tuple((place[number], node) for _, number, node in rows),
+                tuple(position for position, _, _ in rows),
+                {index: found for index, found in buffers.items() if index in results},
+            )
+            links.tell(address, {"do": "prepare", "number": self._number}, work)
+        found = self._gather("ready", "number", self._number)
+        failed = [(ready.failed, ready.error) for ready in found.values() if ready.error is not None]
+        if failed:
+            raise min(failed, key=itemgetter(0))[1]
+        flows = any(ready.needs_dataflow for ready in found.values())
+        if self._session.runs_in_parallel and sum(ready.expensive for ready in found.values()) > 1:
+            flows = True
+        if not flows and not order and self._nodes:
+            schedule_nodes(graphs)
+        return flows
+
+    def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
+        """What each worker answers."""
+        found: dict[str, Readiness] = {}
+        while len(found) < len(self._workers):
+            said = self._session.hear()
+            if said.message["is"] == kind and said.message[name] == number:
+                found[said.address] = said.value
+            elif said.message["is"] == "lost" and said.address in self._workers:
+                raise self._session.lost(said.address)
+        return found
+
+    def _lack(self) -> tuple[Position, PlacesimError] | None:
+        """Where in the step a device has no room, and the error; raised at once where that is before, or where no order is."""
+        lack = self._session.lack
+        if lack is None:
+            return None
+        for position, (number, index) in enumerate(() if self._flows or not lack.is_node else schedule_nodes(self._graphs)):
+            if self._graphs[number].nodes[index].name == lack.error.node:
+                return (position,), lack.error
+        raise lack.error
+
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
+        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
+
+        Raises UnavailableError for a worker that is gone.  However it ends, no worker goes on with it.
+        """
+        self._session.check_workers(self._workers)
+        run = _StepRun(self._session, self._workers, self._lack())
+        try:
+            for address in self._workers:
+                given = {index: feeds[index] for index in self._arguments[address] if index in feeds}
+                message = {"do": "step", "step": run.step, "number": self._number, "flows": self._flows}
+                self._session.links.tell(address, message, given)
+            run.limit()
+            ended = run.finish()
+        except BaseException:
+            run.stop()
+            raise
+        self._session.set_clocks()
+        results: dict[int, Any] = {}
+        for found in ended.values():
+            results.update(found.results)
+        if progress is not None:
+            progress(self._nodes)
+        return results
+
+
+class _StepRun:
+    """One step that is under way."""
+
+    def __init__(self, session: DaskSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
+        self._session = session
+        self._workers = workers
+        self.step = session.next_step()
+        self._ended: dict[str, PartResult] = {}
+        self._first = first
+        self._idle: dict[str, tuple[int, Any]] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+
+    def finish(self) -> dict[str, PartResult]:
+        """What became of each worker's part.  Raises the error that comes first in the order of the step."""
+        while len(self._ended) < len(self._workers):
+            said = self._session.hear()
+            kind = said.message["is"]
+            if kind == "lost":
+                if said.address in self._workers:
+                    raise self._session.lost(said.address)
+            elif kind == "severed":
+                raise self._session.lost(said.value, said.address)
+            elif said.message.get("step") != self.step:
+                continue  # of a step that was given up
+            elif kind == "ended":
+                self._end(said.address, said.value)
+            elif kind == "idle":
+                self._idle[said.address] = said.message["come"], said.value
+                self._probe()
+            elif kind == "count":
+                self._counts[said.address] = said.value
+                self._look_for_standstill()
+        self._tell_events()
+        if self._first is not None:
+            raise self._first[1]
+        return self._ended
+
+    def stop(self) -> None:
+        """Nobody goes on with it."""
+        for address in self._workers:
+            if address not in self._ended:
+                self._session.links.tell(address, {"do": "stop", "step": self.step})
+
+    def _end(self, address: str, ended: PartResult) -> None:
+        self._ended[address] = ended
+        if ended.error is not None and (self._first is None or ended.position < self._first[0]):
+            self._first = ended.position, ended.error
+            self.limit()
+        self._probe()
+
+    def limit(self) -> None:
+        """Where something is known to fail, what comes after it need not run."""
+        if self._first is not None:
+            for address in self._workers:
+                if address not in self._ended:
+                    self._session.links.tell(address, {"do": "limit", "step": self.step}, self._first[0])
+
+    def _tell_events(self) -> None:
+        """What ops printed and which functions were placed, in the order of the step, up to what failed."""
+        rows: list[tuple[Position, int, int, Event]] = []
+        for number, address in enumerate(self._workers):
+            events = self._ended[address].events
+            rows += [(event.position, number, i, event) for i, event in enumerate(events)]
+        for position, _, _, event in sorted(rows, key=lambda row: row[:3]):
+            if self._first is None or position <= self._first[0]:
+                self._session.happened(event.what)
+
+    # --- where nothing goes on
+
+    def _probe(self) -> None:
+        """Where nobody seems to run, ask how many tensors are on their way."""
+        running = [address for address in self._workers if address not in self._ended]
+        if running and all(address in self._idle for address in running):
+            self._counts = {}
+            for address in self._workers:
+                self._session.links.tell(address, {"do": "probe", "step": self.step})
+
+    def _look_for_standstill(self) -> None:
+        """Raise what the first worker waits for once nobody runs, and nothing is on its way, twice in a row.
+
+        One look may be misled: what was counted at different moments can balance by chance.  Source: F. Mattern, Algorithms for
+        distributed termination detection (1987), the method of four counters.
+        """
+        if len(self._counts) < len(self._workers):
+            return
+        running = [address for address in self._workers if address not in self._ended]
+        is_quiet = all(self._idle[address][0] == self._counts[address][1] for address in running)
+        if is_quiet and sum(sent for sent, _ in self._counts.values()) == sum(come for _, come in self._counts.values()):
+            if self._counts == self._before:
+                waiting = min((self._idle[address][1] for address in running), key=lambda found: found.kind)
+                raise waiting.error
+            self._before = self._counts
+        self._session.rest(PROBE_SECONDS)
+        self._probe()
+
+
+def _indices(graphs: Sequence[Graph], op: str) -> tuple[int, ...]:
+    return tuple(node.attrs["index"] for graph in graphs for node in graph.nodes if node.op == op)

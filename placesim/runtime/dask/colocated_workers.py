@@ -1,0 +1,41 @@
+"""Devices that one worker has to have: a function runs whole in the worker that calls it, with all the state that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from placesim.graph.graph import Node
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.placement.function_bodies import bodies_of
+from placesim.placement.placer import Placement
+
+_STATELESS_ALL_THE_SAME = frozenset(
+    (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
+)
+"""Ops that TensorFlow marks as stateful, and that keep nothing from one run to the next."""
+
+
+def keeps_state(node: Node) -> bool:
+    """Whether a node keeps anything on its device."""
+    return node.signature.is_stateful and node.op not in _STATELESS_ALL_THE_SAME
+
+
+def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
+    """The worker of each device, once those are joined that functions which a placed graph calls keep state on.
+
+    Of devices that are joined all have the worker of the first.
+    """
+    joined = {device: {device} for device in homes}
+    callers: dict[str, str] = {}  # by a body's path: the device of the graph's own node by way of which it runs
+    for body in bodies_of(placement).bodies:
+        caller = callers[body.path] = next(
+            (device for path, device in callers.items() if body.path.startswith(f"{path}/")), body.device
+        )
+        if body.placement is None or body.placement.error is not None:
+            continue
+        for node, device in zip(body.placement.graph.nodes, body.placement.devices, strict=True):
+            if device is not None and keeps_state(node) and joined[device.name] is not joined[caller]:
+                group = joined[device.name] | joined[caller]
+                joined.update(dict.fromkeys(group, group))
+    order = {device: number for number, device in enumerate(homes)}
+    return {device: homes[min(group, key=order.__getitem__)] for device, group in joined.items()}

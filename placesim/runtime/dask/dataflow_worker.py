@@ -1,0 +1,231 @@
+"""A worker's part of a step whose order follows from its data: what is ready runs by generation, as in one process.
+
+In one process ready nodes stand in a queue, so that they run breadth first.  Here each worker keeps its own by generation: the
+generation of a node is one more than that of the node that made it ready.  It travels with tensors, and tells which of several
+errors comes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor as Pool
+from contextlib import suppress
+from queue import Empty
+from typing import Any, NamedTuple
+
+from placesim.core.errors import InternalError, OpError
+from placesim.core.process.deadlines import TURN_SECONDS
+from placesim.graph.node_text import node_tag
+from placesim.runtime.dask.message_queue import Arrival, FailureLimit, Mail, Position, StepInterruption, StopMessage
+from placesim.runtime.dask.ordered_worker import Sender
+from placesim.runtime.dask.worker_measurements import PartMeasurements
+from placesim.runtime.executors.dataflow import DataflowRun, blame_node, deadlock_error, read_wanted
+from placesim.runtime.executors.dataflow_executor import DataflowExecutor
+from placesim.runtime.executors.frames import DEAD, Visit
+from placesim.runtime.executors.program import Program
+
+_FROM_OUTSIDE = (Arrival, FailureLimit, StopMessage)
+LAST = 1 << 62
+"""The generation of what is found out when all has run."""
+
+
+class StallReport(NamedTuple):
+    """What a worker says if nothing goes on anywhere: `kind` 0 where a node is parked, 1 where a tensor is missing."""
+
+    kind: int
+    error: OpError
+
+
+class FlowingPart(DataflowExecutor):
+    """Runs some of a step's programs; `numbers` are theirs among all, `is_here` tells which devices are this worker's."""
+
+    def __init__(
+        self, programs: Sequence[Program], numbers: Sequence[int], is_here: Callable[[str], bool], pool: Pool | None
+    ) -> None:
+        super().__init__(programs, pool)
+        self.is_here = is_here
+        self.numbers = {id(program): number for program, number in zip(programs, numbers, strict=True)}
+        self._run: PartRun | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where the node stands that runs, or that failed."""
+        return (LAST,) if self._run is None else self._run.position
+
+    def run_part(
+        self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
+    ) -> dict[int, Any]:
+        """As `run`; `idle` is told how many tensors were taken in whenever nothing can run, and why."""
+        self.fold()
+        self._run = PartRun(self, feeds, mail, send, idle)
+        return self._run.run()
+
+
+class Generations(deque[Visit]):
+    """Nodes that are ready, the lowest generation first, and each in the order in which they became so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.current = -1
+        self._waiting: dict[int, deque[Visit]] = {}
+        self._count = 0
+
+    def append(self, visit: Visit) -> None:
+        self._waiting.setdefault(self.current + 1, deque()).append(visit)
+        self._count += 1
+
+    def extend(self, visits: Iterable[Visit]) -> None:
+        for visit in visits:
+            self.append(visit)
+
+    @property
+    def lowest(self) -> int:
+        """The lowest generation that anything waits in."""
+        return min(self._waiting, default=LAST)
+
+    def popleft(self) -> Visit:
+        self.current = self.lowest
+        found = self._waiting[self.current]
+        visit = found.popleft()
+        if not found:
+            del self._waiting[self.current]
+        self._count -= 1
+        return visit
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+
+class PartRun(DataflowRun):
+    """The state of one step in one worker."""
+
+    def __init__(
+        self,
+        executor: FlowingPart,
+        feeds: Mapping[int, Any],
+        mail: Mail,
+        send: Sender,
+        idle: Callable[[int, StallReport], None],
+    ) -> None:
+        super().__init__(executor, feeds, None)
+        self.ready: Generations = Generations()
+        self._is_here = executor.is_here
+        self._numbers = executor.numbers
+        self.finished: Mail = mail  # type: ignore[assignment]  # what comes from outside stands in the same queue
+        self._send_away = send
+        self._tell_idle = idle
+        self._limit: Position | None = None
+        self._arrived: dict[Any, tuple[Any, int]] = {}
+        self._generations: dict[Any, int] = {}
+        self._come = 0
+        self._visit: Visit | None = None
+        self._measured = PartMeasurements.of(executor.programs)
+
+    @property
+    def position(self) -> Position:
+        """Generation, partition and node of what runs."""
+        if self._visit is None:
+            return (LAST,)
+        return (self.ready.current, self._numbers[id(self._visit.node.program)], self._visit.node.index)
+
+    def run(self) -> dict[int, Any]:
+        self._begin()
+        try:
+            while self.ready or self.in_flight or self.parked or self.receivers:
+                self._turn()
+        except Exception:
+            while self.in_flight:
+                self.in_flight -= not isinstance(self.finished.get(), _FROM_OUTSIDE)
+            raise
+        self._visit = None
+        return self._end()
+
+    def _turn(self) -> None:
+        while not self.finished.empty():
+            self._take(self.finished.get())
+        if self.ready:
+            if self._limit is not None and self.ready.lowest > self._limit[0] and not self.in_flight:
+                raise StepInterruption
+            self._start(self.ready.popleft())
+        elif self._limit is not None and not self.in_flight:
+            raise StepInterruption
+        elif self.in_flight:
+            self._wait()
+        elif not self._retried():
+            self._tell_idle(self._come, self._waiting())
+            self._wait()
+
+    def _wait(self) -> None:
+        while True:
+            with suppress(Empty):
+                return self._take(self.finished.get(timeout=TURN_SECONDS))
+
+    def _retried(self) -> bool:
+        """Whether anything that was parked could go on."""
+        before = self.done
+        for _ in range(len(self.parked)):
+            self._start(self.parked.popleft())
+        return self.done > before or bool(self.ready) or bool(self.in_flight)
+
+    def _waiting(self) -> StallReport:
+        if self.parked:
+            node = self.parked[0].node
+            return StallReport(0, blame_node(deadlock_error(node.name, self.is_body), node))
+        name = next(iter(self.receivers.values())).node.name
+        return StallReport(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
+
+    def _take(self, found: Any) -> None:
+        """Something came from outside, or from a thread of the pool."""
+        if isinstance(found, Arrival):
+            self._come += 1
+            if self._measured is not None and found.value is not DEAD:
+                self._measured.came(found.key[0], found)
+            self._arrive(found)
+        elif isinstance(found, FailureLimit):
+            self._limit = found.position
+        elif isinstance(found, StopMessage):
+            raise StepInterruption
+        else:
+            visit, outputs = found
+            self.in_flight -= 1
+            self._visit = visit
+            if isinstance(outputs, BaseException):
+                self._fail(visit, outputs)
+            else:
+                self._finish(visit, self._account_for(visit, outputs))
+
+    def _start(self, visit: Visit) -> None:
+        self._visit = visit
+        super()._start(visit)
+
+    # --- transfers
+
+    def _send(self, visit: Visit) -> None:
+        device = visit.node.instruction.key[1] if visit.node.instruction.key else ""
+        if self._is_here(device):
+            return super()._send(visit)
+        value = DEAD if visit.dead else read_wanted(self._values(visit)[0], visit.node.instruction.reads_ref[0])
+        self._send_away(device, self._key(visit), value, self.ready.current)
+        return self._finish(visit, ())
+
+    def _receive(self, visit: Visit) -> None:
+        key = self._key(visit)
+        if not visit.dead and key in self._arrived:
+            value, generation = self._arrived.pop(key)
+            self.ready.current = max(self.ready.current, generation)
+            return self._deliver(visit, value)
+        self._generations[key] = self.ready.current
+        return super()._receive(visit)
+
+    def _arrive(self, found: Arrival) -> None:
+        visit = self.receivers.pop(found.key, None)
+        if visit is None:
+            self._arrived[found.key] = found.value, found.generation
+            return
+        self._visit = visit
+        self.ready.current = max(found.generation, self._generations.pop(found.key))
+        self._deliver(visit, found.value)

@@ -1,0 +1,27 @@
+"""Which nodes run in their order on a worker, as the order of what they do can be seen."""
+
+from __future__ import annotations
+
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.ops.kernels.kernel import WANT_ONLY_NAMES
+from placesim.runtime.executors.program import Instruction, Program
+from placesim.runtime.sessions.reads_after_update import find_late_reads
+
+_WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
+"""TensorFlow marks them as stateful; what they wait for is data."""
+
+
+def find_stateful_nodes(program: Program) -> set[int]:
+    """The ids of a program's nodes that read or change what outlives them: variables, generators, files, what is printed."""
+    late = find_late_reads(program.graph, program.state.device.name)
+    return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
+
+
+def _takes_turn(instruction: Instruction) -> bool:
+    signature, op = instruction.node.signature, instruction.node.op
+    if True in signature.input_is_ref or True in signature.output_is_ref or True in instruction.reads_ref:
+        return True
+    if op in _WITHOUT_TURN:
+        return False
+    is_unknown = signature.definition is None  # a call of a function by its name
+    return is_unknown or signature.is_stateful or (instruction.kernel.needs_context and op not in WANT_ONLY_NAMES)

@@ -1,0 +1,69 @@
+"""What a step does to the memory of simulated devices, found out before a cluster runs it: it is walked through here first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from placesim.core.errors import PlacesimError, ResourceExhaustedError
+from placesim.graph.graph import TensorRef
+from placesim.ops.kernels.device_resources import value_dims
+from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
+from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
+from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes, fed_sketch
+from placesim.runtime.partitioning.prepared_step import CachedStep
+from placesim.runtime.sessions.session import GraphSession
+
+
+class MemoryShortage(NamedTuple):
+    """There is no room: for what a node makes, or else for what the session keeps before any of its nodes runs."""
+
+    error: ResourceExhaustedError
+    is_node: bool
+
+
+class _NotBeforehandError(Exception):
+    """A step whose tensors nobody knows before it has run."""
+
+
+class MemoryPreviewSession(GraphSession):
+    """A session beside a cluster's, of the same steps; it has shapes where that one has tensors, and a ledger.
+
+    Only steps whose shapes all follow from what they are fed are walked through, and of these each node runs once: of any other
+    nobody knows beforehand what it holds.
+    """
+
+    def __init__(self, *args: Any, ledger: Ledger, **options: Any) -> None:
+        super().__init__(*args, **{**options, "ledger": ledger, "sketched": FeedShapes(), "measurements": None})
+        self._books = ledger
+        self._walked: dict[int, tuple[CachedStep, CachedStep]] = {}
+
+    def lack_of_memory(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any]) -> MemoryShortage | None:
+        """The first thing of a step that a device has no room for, where there is one."""
+        _, walked = self._walked.setdefault(id(prepared), (prepared, CachedStep(prepared.step)))
+        shapes = tuple(value_dims(value) for value in walked.arguments(self.graph, feeds).values())
+        if shapes in (walked.fitting, walked.open):
+            return None
+        given = {ref: self._sketched_feed(ref, value) for ref, value in feeds.items()}
+        self._books.failure = None
+        try:
+            self._execute(walked, given, None)
+        except ResourceExhaustedError as error:
+            return MemoryShortage(error, is_node=self._books.failure is not None)
+        except (PlacesimError, _NotBeforehandError):
+            self._books.is_partial = True  # what fails, or needs values, is told where it runs
+            walked.open = shapes
+        return None
+
+    def _sketched_feed(self, ref: TensorRef, value: Any) -> Any:
+        dims = value_dims(value)
+        return value if math.prod(dims) <= MAX_KNOWN_ELEMENTS else fed_sketch(dims, self.graph.nodes[ref.node], ref.slot)
+
+    def _run_accounted(
+        self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Callable[[int], None] | None
+    ) -> dict[int, Any]:
+        if has_fixed_shapes(prepared, tuple(value_dims(value) for value in arguments.values())):
+            return super()._run_accounted(ledger, prepared, arguments, progress)
+        raise _NotBeforehandError

@@ -1,0 +1,307 @@
+"""A worker's part of a step whose order is fixed: of its nodes that are ready, the one that comes first in that order runs.
+
+In one process the nodes of all devices run one by one.  Here a worker goes on with what it has while tensors are on their way,
+so that workers don't wait for each other layer by layer.  What an order can be seen of keeps its turn (`turns`).  After an
+error whatever comes before it is still run: of several errors the first is the step's, as in one process.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from placesim.core.errors import OpError, PlacesimError
+from placesim.ops.categories import SENDS
+from placesim.ops.process.memory_limit import LOOK_AFTER
+from placesim.runtime.dask.execution_order import find_stateful_nodes
+from placesim.runtime.dask.message_queue import BEFORE_ALL, Arrival, FailureLimit, Mail, Position, StepInterruption, StopMessage
+from placesim.runtime.dask.worker_measurements import PartMeasurements
+from placesim.runtime.executors.constant_folding import fold
+from placesim.runtime.executors.node_steps import Step, StepCompiler
+from placesim.runtime.executors.program import Instruction, Program, TransferKey, blame, kernel_defect
+
+Sender = Callable[[str, Any, Any, int], None]
+"""Sends to a device, under a key, a value of a generation."""
+
+
+class ScheduledPart:
+    """Runs the nodes of some of a step's programs; a node's number is where it stands in `order`.
+
+    `order` has pairs of program and node, `positions` where each of them stands in the order of the whole step, `is_here` which
+    devices are this worker's.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        order: Sequence[tuple[int, int]],
+        positions: Sequence[int],
+        is_here: Callable[[str], bool],
+    ) -> None:
+        self.positions = positions
+        self.feeds: dict[int, Any] = {}
+        self.results: dict[int, Any] = {}
+        self.rendezvous = PartRendezvous(is_here, PartMeasurements.of(programs))
+        self.stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+        self.memory = programs[0].state.memory
+        self._programs = programs
+        self._order = order
+        instructions = [programs[part].instructions[index] for part, index in order]
+        compilers = [StepCompiler(store, self.feeds, self.results, self.rendezvous) for store in self.stores]
+        self.steps = [compilers[part].compile(found, ()) for (part, _), found in zip(order, instructions, strict=True)]
+        self._is_folded = False
+        self.edges = Edges(programs, order, instructions, is_here)
+        self.reads = Reads(programs, order, instructions)
+        self.at = -1
+        """The number of the node that runs, or that failed."""
+
+    @property
+    def position(self) -> Position:
+        """Where that node stands in the order of the whole step."""
+        return (self.positions[self.at],) if self.at >= 0 else BEFORE_ALL
+
+    def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
+        """Values by `_Arg` index -> values by `_Retval` index.
+
+        Raises the error of the first of the nodes that fail here, and Stopped once an earlier one failed elsewhere.
+        """
+        if not self._is_folded:
+            self._fold()
+        self.feeds.update(feeds)
+        self.rendezvous.send = send
+        self.at = -1
+        try:
+            _PartRun(self, mail).run()
+            return dict(self.results)
+        finally:  # nothing of a step outlives it
+            for held in (self.feeds, self.results, self.rendezvous):
+                held.clear()
+            for store in self.stores:
+                store[:] = [None] * len(store)
+
+    def _fold(self) -> None:
+        """Steps of what depends on constants alone hand out what was computed once."""
+        self._is_folded = True
+        folded = fold(self._programs)
+        if folded is None:
+            return
+        for number, (part, index) in enumerate(self._order):
+            found = self._programs[part].instructions[index]
+            if (part, index) in folded.nodes and found.key is None:
+                self.steps[number] = _handing_out(self.stores[part], found.outputs, folded.outputs(part, found))
+
+    def blamed(self, error: Exception, number: int) -> PlacesimError:
+        """A node's error, with its name, device and place."""
+        part, index = self._order[number]
+        program = self._programs[part]
+        instruction = program.instructions[index]
+        if isinstance(error, OpError):
+            return blame(error, program.graph, instruction.node, program.state.device.name)
+        if isinstance(error, PlacesimError):
+            return error
+        return kernel_defect(error, program, instruction, [self.stores[part][i] for i in instruction.inputs])
+
+
+def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
+    def step() -> None:
+        store[first : first + len(outputs)] = outputs
+
+    return step
+
+
+class Edges:
+    """What each node waits for, by numbers.
+
+    `waits` is for how much, `followers` which nodes wait for it, `receives` which node waits for the tensor of a key from
+    elsewhere, and `urgent` are nodes that other workers wait for.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        order: Sequence[tuple[int, int]],
+        instructions: Sequence[Instruction],
+        is_here: Callable[[str], bool],
+    ) -> None:
+        numbers = {pair: number for number, pair in enumerate(order)}
+        takers = [find_stateful_nodes(program) for program in programs]
+        self.waits = [0] * len(order)
+        self.followers: list[list[int]] = [[] for _ in order]
+        self.receives: dict[TransferKey, int] = {}
+        self.urgent: set[int] = set()
+        sends: dict[TransferKey, int] = {}
+        before: int | None = None
+        for number, ((part, index), found) in enumerate(zip(order, instructions, strict=True)):
+            node, key = found.node, found.key
+            for source in (*node.input_nodes, *node.control_inputs):
+                self._join(numbers[part, source], number)
+            if index in takers[part]:
+                if before is not None:
+                    self._join(before, number)
+                before = number
+            if key is None:
+                continue
+            if node.op in SENDS:
+                sends[key] = number
+                if not is_here(key[1]):
+                    self.urgent.add(number)
+            elif is_here(key[0]):
+                self._join(sends[key], number)
+            else:
+                self.waits[number] += 1
+                self.receives[key] = number
+
+    def _join(self, source: int, target: int) -> None:
+        self.followers[source].append(target)
+        self.waits[target] += 1
+
+
+class Reads:
+    """Which places of the stores each node reads or writes, and by how many nodes each place is read."""
+
+    def __init__(
+        self, programs: Sequence[Program], order: Sequence[tuple[int, int]], instructions: Sequence[Instruction]
+    ) -> None:
+        self.counts = [[0] * program.store_size for program in programs]
+        self.places: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+        """Of each node its store, the places that it reads, and those of its outputs that nobody reads."""
+        for (part, _), found in zip(order, instructions, strict=True):
+            for place in set(found.inputs):
+                self.counts[part][place] += 1
+        for (part, _), found in zip(order, instructions, strict=True):
+            own = range(found.outputs, found.outputs + found.output_count)
+            unread = tuple(place for place in own if not self.counts[part][place])
+            self.places.append((part, tuple(set(found.inputs)), unread))
+
+
+class _PartRun:
+    """One step in one worker."""
+
+    def __init__(self, part: ScheduledPart, mail: Mail) -> None:
+        self._part = part
+        self._mail = mail
+        self._waits = list(part.edges.waits)
+        self._counts = [list(counts) for counts in part.reads.counts]
+        self._ready = [self._rank(number) for number, count in enumerate(self._waits) if not count]
+        heapify(self._ready)
+        self._done = bytearray(len(self._waits))
+        self._end = self._left = len(self._waits)  # nodes from `_end` on are not wanted; of the others so many are left
+        self._unseen = 0
+        self._error: PlacesimError | None = None
+
+    def run(self) -> None:
+        mail, ready = self._mail, self._ready
+        while self._left:
+            while not mail.empty():
+                self._take(mail.get())
+            if ready and ready[0] < self._end:
+                self._start(heappop(ready) % len(self._waits))
+            elif self._left:
+                self._take(mail.get())
+        if self._error is None and self._part.at >= 0:
+            self._guard(self._part.at, self._look)
+        if self._error is not None:
+            self._part.at = self._end
+            raise self._error
+        if self._end < len(self._waits):
+            raise StepInterruption
+
+    def _rank(self, number: int) -> int:
+        """What is lowest runs first: a node's number, or a negative one that is the same modulo the count of nodes."""
+        return number - len(self._waits) if number in self._part.edges.urgent else number
+
+    def _start(self, number: int) -> None:
+        self._part.at = number
+        if not self._guard(number, self._part.steps[number]):
+            return
+        self._unseen += 1
+        if self._unseen >= LOOK_AFTER and not self._guard(number, self._look):
+            return
+        self._done[number] = 1
+        self._left -= number < self._end
+        self._drop(number)
+        for follower in self._part.edges.followers[number]:
+            self._let(follower)
+
+    def _guard(self, number: int, work: Callable[[], None]) -> bool:
+        """Do something for a node, and say whether that worked: an error ends the step at that node."""
+        try:
+            work()
+        except Exception as error:
+            if number < self._end:
+                self._error = self._part.blamed(error, number)
+                self._want(number)
+            return False
+        return True
+
+    def _look(self) -> None:
+        self._part.memory.worked(self._unseen)
+        self._unseen = 0
+
+    def _let(self, number: int) -> None:
+        """One of the things that a node waits for is there."""
+        self._waits[number] -= 1
+        if not self._waits[number]:
+            heappush(self._ready, self._rank(number))
+
+    def _drop(self, number: int) -> None:
+        """Forget what nobody reads any more."""
+        part, read, unread = self._part.reads.places[number]
+        store, counts = self._part.stores[part], self._counts[part]
+        for place in unread:
+            store[place] = None
+        for place in read:
+            counts[place] -= 1
+            if not counts[place]:
+                store[place] = None
+
+    # --- how it ends before its end
+
+    def _want(self, end: int) -> None:
+        """Only what comes before this one."""
+        self._end = end
+        self._left = end - sum(self._done[:end])
+
+    def _take(self, found: Any) -> None:
+        """Something came from outside."""
+        if isinstance(found, Arrival):
+            self._part.rendezvous.arrived(found)
+            self._let(self._part.edges.receives[found.key])
+        elif isinstance(found, FailureLimit):
+            end = bisect_left(self._part.positions, found.position[0])
+            if end < self._end:
+                self._error = None
+                self._want(end)
+        elif isinstance(found, StopMessage):
+            raise StepInterruption
+
+
+class PartRendezvous(dict[Any, Any]):
+    """Tensors on their way between programs, by keys; what is for programs that run elsewhere is sent there."""
+
+    def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
+        super().__init__()
+        self._is_here = is_here
+        self._measured = measured
+        self.send: Sender
+
+    def __setitem__(self, key: TransferKey, value: Any) -> None:
+        if not self._is_here(key[1]):
+            self.send(key[1], key, value, 0)
+            return
+        if self._measured is not None:
+            self._measured.exchange.sent(key, key)
+        super().__setitem__(key, value)
+
+    def pop(self, key: TransferKey, *default: Any) -> Any:
+        if self._measured is not None and self._is_here(key[0]):
+            self._measured.exchange.received(key, key)
+        return super().pop(key, *default)
+
+    def arrived(self, found: Arrival) -> None:
+        """A tensor has come from elsewhere."""
+        if self._measured is not None:
+            self._measured.came(found.key, found)
+        super().__setitem__(found.key, found.value)

@@ -1,0 +1,60 @@
+"""Messages that threads leave to be written to a connection, one after the other, by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from distributed.comm.core import Comm, CommClosedError
+
+from placesim.runtime.dask.serialization import pack
+
+
+class Outbox:
+    """Writes to a connection; what cannot be written is lost, and `lost` is told so once."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, comm: Comm | None = None, lost: Callable[[], None] = lambda: None
+    ) -> None:
+        self._loop = loop
+        self._lost = lost
+        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._comm = comm
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, connect: Callable[[], Any] | None = None) -> None:
+        """Begin to write, in the event loop; `connect` makes the connection where there is none."""
+        self._task = self._loop.create_task(self._write(connect))
+
+    def post(self, message: dict[str, Any], value: Any) -> None:
+        """Send a message with a value, from any thread."""
+        self._put({**message, "value": pack(value)})
+
+    def finish(self) -> None:
+        """Write what is there, and then close the connection."""
+        self._put(None)
+
+    def abort(self) -> None:
+        """Write no more, in the event loop."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._comm is not None:
+            self._comm.abort()
+
+    def _put(self, message: dict[str, Any] | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever would read this
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, message)
+
+    async def _write(self, connect: Callable[[], Any] | None) -> None:
+        try:
+            if self._comm is None and connect is not None:
+                self._comm = await connect()
+            assert self._comm is not None
+            while (message := await self._queue.get()) is not None:
+                await self._comm.write(message)
+                del message  # its tensors are not held while the next one is waited for
+            await self._comm.close()
+        except (CommClosedError, OSError):
+            self._lost()

@@ -1,0 +1,112 @@
+"""What goes over the wire: values and graphs as frames, which Dask's own protocol sends without copying them.
+
+Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops
+are the same in every process, and are sent by their names.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from distributed.protocol import dask_deserialize, dask_serialize, to_serialize
+
+from placesim.core.errors import UnimplementedError
+from placesim.ops.definitions import OpDef
+from placesim.ops.kernels.data.values import ElementSequence
+from placesim.ops.registry import Registry, load_registry
+
+
+class Parcel:
+    """A packed value: the text of the pickle, and behind it the memory of its arrays."""
+
+    __slots__ = ("frames",)
+
+    def __init__(self, frames: Sequence[Any]) -> None:
+        self.frames = frames
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(memoryview(frame).nbytes for frame in self.frames)
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = copyreg.dispatch_table.copy()
+
+
+def _reduced_registry(registry: Registry) -> Any:
+    for arguments in ((), (registry.rules.name,)):  # the default is kept as such
+        if load_registry(*arguments) is registry:
+            return (load_registry, arguments)
+    return registry.__reduce_ex__(5)  # one that a test made
+
+
+def _reduced_op(definition: OpDef) -> Any:
+    is_known = load_registry().op(definition.name) is definition
+    return (_known_op, (definition.name,)) if is_known else (OpDef, tuple(definition))
+
+
+def _known_op(name: str) -> OpDef | None:
+    return load_registry().op(name)
+
+
+def _reduced_dataset(dataset: ElementSequence) -> Any:
+    return (ElementSequence, (dataset.dtypes, dataset.shapes, _elsewhere, dataset.cardinality))
+
+
+def _elsewhere() -> Any:
+    found = UnimplementedError("a dataset is iterated in the worker that made it: its functions cannot be sent to another one")
+    found.help = ("let one worker have the devices of the dataset and of its iterator (`--worker`)",)
+    raise found
+
+
+_Pickler.dispatch_table[Registry] = _reduced_registry
+_Pickler.dispatch_table[OpDef] = _reduced_op
+_Pickler.dispatch_table[ElementSequence] = _reduced_dataset
+
+
+def pack(value: Any) -> Any:
+    """A value as what a message of Dask's holds."""
+    text = io.BytesIO()
+    memory: list[Any] = []
+    _Pickler(text, 5, buffer_callback=lambda buffer: memory.append(buffer.raw())).dump(value)
+    return to_serialize(Parcel([text.getvalue(), *memory]))
+
+
+def unpack(parcel: Parcel) -> Any:
+    """The value that was packed; its arrays may be written to."""
+    text, *memory = parcel.frames
+    return pickle.loads(text, buffers=memory)
+
+
+def copy_compact(value: Any) -> Any:
+    """A tensor that is sent, with its elements side by side in the order in which they lie: of a view the rest stays here."""
+    if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
+        return value.copy(order="K")
+    return value
+
+
+def align_array(value: Any) -> Any:
+    """A tensor that came, where processors like to read it: several small ones may share a message."""
+    if isinstance(value, np.ndarray) and not value.flags.aligned:
+        return value.copy(order="K")
+    return value
+
+
+def _serialize(parcel: Parcel) -> tuple[dict[str, Any], list[Any]]:
+    return {}, list(parcel.frames)
+
+
+def _deserialize(header: dict[str, Any], frames: list[Any]) -> Parcel:
+    return Parcel(frames)
+
+
+_register: Callable[..., Any] = dask_serialize.register
+_register(Parcel)(_serialize)
+_register = dask_deserialize.register
+_register(Parcel)(_deserialize)

@@ -1,0 +1,57 @@
+"""A connection to a cluster -> what makes sessions there, once their devices are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from placesim.graph.graph import Graph
+from placesim.graph.session_steps import Config
+from placesim.machine.inventory import Device
+from placesim.runtime.cluster.cluster_setup import open_cluster
+from placesim.runtime.cluster.connection_settings import Connection
+from placesim.runtime.cluster.device_assignment import DeviceMove
+from placesim.runtime.sessions.session import GraphSession
+
+if TYPE_CHECKING:
+    from placesim.runtime.cluster.performance_report import PerformanceReport
+    from placesim.runtime.dask.worker_measurements import MeasurementCollector
+
+Opener = Callable[..., GraphSession]
+
+
+@contextmanager
+def open_cluster_sessions(
+    connection: Connection,
+    tell: Callable[[DeviceMove], None] = lambda moved: None,
+    take_report: Callable[[str], object] | None = None,
+) -> Iterator[Opener]:
+    """Within, what it gives makes sessions on that cluster, which is reached, or started, with the first of them.
+
+    `tell` is told of each device or task that lives elsewhere than was asked for.  `take_report` is given Dask's performance
+    report of each session that is measured, as an HTML page, when all has ended.  The opener raises what `open_cluster` does,
+    and UsageError where the cluster can't draw a report.
+    """
+    with ExitStack() as stack:
+
+        def opened(graph: Graph, devices: Sequence[Device], config: Config, **options: Any) -> GraphSession:
+            names = [device.name for device in devices]
+            cluster = stack.enter_context(open_cluster(connection, names, is_soft=config.allow_soft_placement))
+            for moved in cluster.moved:
+                tell(moved)
+            from placesim.runtime.cluster.performance_report import PerformanceReport
+            from placesim.runtime.dask.session import DaskSession  # needs Dask, which the cluster has found
+
+            performance = None if take_report is None else PerformanceReport(cluster)
+            session = DaskSession(graph, devices, config, cluster=cluster, tell=tell, **options)
+            if performance is not None and take_report is not None and session.gathering is not None:
+                stack.callback(_report, take_report, performance, session.gathering)
+            stack.callback(session.close)
+            return session
+
+        yield opened
+
+
+def _report(take: Callable[[str], object], performance: PerformanceReport, gathering: MeasurementCollector) -> None:
+    take(performance.page(gathering.spans()))

@@ -1,0 +1,161 @@
+"""Memory that a worker lends to others on its machine: a large tensor is copied once, into memory that both sides map.
+
+The memory has no name in any folder: who knows the sender's process and the number of its file opens it, where the system lets
+that process look into this one (on the same machine, the same user's).  It is gone with the last who has it, however they end.
+Linux alone has this; elsewhere, and where the other side can't open it, tensors go over the connection.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import defaultdict
+from mmap import PAGESIZE, mmap
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.ops.process.memory_limit import current_memory
+
+LEAST_BYTES = 1 << 18
+"""A smaller tensor goes over the connection: to map memory takes as long as to copy about so much (an assumption)."""
+MOST_PIECES = 256
+"""Each piece takes two open files on one side and one on the other; many systems give a process 1024."""
+KEPT_STEPS = 8
+"""A piece of memory that so many steps have not used is given back."""
+_FINENESS = 3
+_TOKEN_BYTES = 16
+_FREE, _LENT = 0, 1
+
+
+class Probe(NamedTuple):
+    """What the other side has to read in memory of ours, to show that it can."""
+
+    path: str
+    token: bytes
+
+
+class SharedArray(NamedTuple):
+    """An array in lent memory; unpickled it is that array, which may be written to."""
+
+    path: str
+    size: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: str
+
+    def __reduce__(self) -> Any:
+        return _borrowed, tuple(self)
+
+
+class _SharedMemory:
+    """Memory with a name for other processes; its last byte says whether it is lent."""
+
+    def __init__(self, size: int) -> None:
+        """Raises OSError where the system has no more."""
+        self.size = size
+        self.used = 0
+        self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # it is closed with the piece
+        self._file.truncate(size + PAGESIZE)
+        self.memory = mmap(self._file.fileno(), size + PAGESIZE)
+
+    @property
+    def path(self) -> str:
+        return f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+
+    @property
+    def is_free(self) -> bool:
+        return self.memory[-1] == _FREE
+
+
+class SharedMemoryLender:
+    """What one session of a worker lends."""
+
+    def __init__(self) -> None:
+        self._pieces: defaultdict[int, list[_SharedMemory]] = defaultdict(list)
+        self._count = 0
+        self._probe: tuple[_SharedMemory, Probe] | None = None
+
+    def probe(self) -> Probe | None:
+        """None where there is no memory to lend."""
+        if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+            token = secrets.token_bytes(_TOKEN_BYTES)
+            piece = _SharedMemory(0)
+            piece.memory[:_TOKEN_BYTES] = token
+            self._probe = piece, Probe(piece.path, token)
+        return None if self._probe is None else self._probe[1]
+
+    def lend(self, value: Any) -> Any:
+        """A copy that another process can take over, in an array's place; the value itself where it is small, or no room is."""
+        if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
+            return value
+        piece = self._free_piece(value.nbytes)
+        if piece is None:
+            return value
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        np.copyto(_array_in(piece.memory, value.dtype, value.shape, order), value)
+        piece.memory[-1] = _LENT
+        piece.used = 0
+        return SharedArray(piece.path, piece.memory.size(), value.dtype, value.shape, order)
+
+    def _free_piece(self, nbytes: int) -> _SharedMemory | None:
+        # shapes that differ a little from step to step share pieces
+        fine = max(PAGESIZE, 1 << (nbytes.bit_length() - 1 - _FINENESS))
+        size = -(-nbytes // fine) * fine
+        for piece in self._pieces[size]:
+            if piece.is_free:
+                return piece
+        if self._count >= MOST_PIECES or not current_memory().has_room(size):
+            return None
+        try:
+            piece = _SharedMemory(size)
+        except OSError:
+            return None
+        self._pieces[size].append(piece)
+        self._count += 1
+        return piece
+
+    def step_ended(self) -> None:
+        """Give back what is free and was not used for some steps."""
+        for pieces in self._pieces.values():
+            for piece in list(pieces):
+                piece.used += 1
+                if piece.used > KEPT_STEPS and piece.is_free:
+                    pieces.remove(piece)
+                    self._count -= 1
+
+    def close(self) -> None:
+        """Nothing more is lent; who has borrowed keeps what it has."""
+        self._pieces.clear()
+        self._probe = None
+
+
+def can_borrow(probe: Probe | None) -> bool:
+    """Whether this process can open what another one lends."""
+    if probe is None:
+        return False
+    try:
+        with open(probe.path, "rb") as file:
+            return file.read(_TOKEN_BYTES) == probe.token
+    except OSError:
+        return False
+
+
+class _BorrowedMemory(mmap):
+    """Lent memory in the process that has borrowed it, which gives it back with the last array that lies there."""
+
+    def __del__(self) -> None:
+        self[-1] = _FREE
+
+
+def _borrowed(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> np.ndarray[Any, Any]:
+    file = os.open(path, os.O_RDWR)
+    try:
+        memory = _BorrowedMemory(file, size)
+    finally:
+        os.close(file)
+    return _array_in(memory, dtype, shape, order)
+
+
+def _array_in(memory: mmap, dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> np.ndarray[Any, Any]:
+    return np.ndarray(shape, dtype, memory, order="F" if order == "F" else "C")

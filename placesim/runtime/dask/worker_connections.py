@@ -1,0 +1,105 @@
+"""The client's connections to the workers of a session: what it tells them, and what they say, in one queue."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from distributed import Client
+from distributed.comm.core import Comm, CommClosedError, connect
+
+from placesim.core.errors import UnavailableError
+from placesim.core.process.deadlines import TURN_SECONDS
+from placesim.runtime.dask.messages import SESSION, SessionOpening
+from placesim.runtime.dask.outgoing_messages import Outbox
+from placesim.runtime.dask.serialization import pack, unpack
+from placesim.runtime.dask.worker_plugin import EnginePlugin
+
+CLOSING_SECONDS = 2.0
+"""How long workers may take to hear that a session is closed."""
+
+
+class WorkerMessage(NamedTuple):
+    """What a worker said: its address, the message, the value with it, and when it came; a broken connection `is` lost."""
+
+    address: str
+    message: Mapping[str, Any]
+    value: Any
+    moment: int = 0
+
+
+class WorkerConnections:
+    """One connection to each worker of a session."""
+
+    def __init__(self, client: Client, openings: Mapping[str, SessionOpening]) -> None:
+        """Open a session on workers by address.  Raises UnavailableError for one that cannot be reached."""
+        self._client = client
+        self._inbox: SimpleQueue[WorkerMessage] = SimpleQueue()
+        self._outboxes: dict[str, Outbox] = {}
+        self._readers: list[asyncio.Task[None]] = []
+        self._id = uuid.uuid4().hex
+        self.gone: set[str] = set()
+        try:
+            client.register_plugin(EnginePlugin())
+        except (CommClosedError, OSError) as error:
+            raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
+        client.sync(self._open, openings)
+
+    def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
+        """Send a worker a message."""
+        self._outboxes[address].post(dict(message), value)
+
+    def hear(self) -> WorkerMessage:
+        """What comes next, from any worker."""
+        while True:
+            with suppress(Empty):  # an interrupt reaches this thread in between
+                return self.hear_within(TURN_SECONDS)
+
+    def hear_within(self, seconds: float) -> WorkerMessage:
+        """The same; raises Empty where nothing comes in time."""
+        said = self._inbox.get(timeout=seconds)
+        if said.message["is"] == "lost":
+            self.gone.add(said.address)
+        return said
+
+    def close(self) -> None:
+        """End the session in all workers; those that do not answer learn it when they read again."""
+        with suppress(Exception):  # whatever has broken, nothing of it is wanted
+            self._client.sync(self._close, callback_timeout=CLOSING_SECONDS)
+
+    # --- in the client's event loop
+
+    async def _open(self, openings: Mapping[str, SessionOpening]) -> None:
+        await asyncio.gather(*(self._open_one(address, opening) for address, opening in openings.items()))
+
+    async def _open_one(self, address: str, opening: SessionOpening) -> None:
+        try:
+            comm = await connect(address, **self._client.security.get_connection_args("client"))
+            await comm.write({"op": SESSION, "session": self._id, "value": pack(opening)})
+            await comm.read()
+        except (CommClosedError, OSError) as error:
+            raise UnavailableError(f"worker {address} cannot be reached: {error}") from None
+        loop = asyncio.get_running_loop()
+        outbox = self._outboxes[address] = Outbox(loop, comm)
+        outbox.start()
+        self._readers.append(loop.create_task(self._read(address, comm)))
+
+    async def _read(self, address: str, comm: Comm) -> None:
+        try:
+            while True:
+                message = await comm.read()
+                value = message.pop("value")
+                self._inbox.put(WorkerMessage(address, message, unpack(value), perf_counter_ns()))
+        except (CommClosedError, OSError):
+            self._inbox.put(WorkerMessage(address, {"is": "lost"}, None))
+
+    async def _close(self) -> None:
+        for reader in self._readers:
+            reader.cancel()
+        for outbox in self._outboxes.values():
+            outbox.abort()

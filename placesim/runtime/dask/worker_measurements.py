@@ -1,0 +1,207 @@
+"""What kernels took in the workers of a session: each tells of it in its own clock, and the client brings that onto its own."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from time import perf_counter_ns, time_ns
+from typing import NamedTuple
+
+import numpy as np
+
+from placesim.machine.timelines.trace_events import NANOSECONDS
+from placesim.runtime.cluster.performance_report import COMPUTED, MOVED, WorkerSpan
+from placesim.runtime.dask.message_queue import Arrival
+from placesim.runtime.executors.program import Program, TransferKey
+from placesim.runtime.partitioning.partition import tensor_of
+from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
+
+FROM_ELSEWHERE = 1
+"""Marks a transfer whose beginning is a moment of the sender's clock."""
+_BODY = -1
+_SAMPLES = 16
+
+
+class WorkerTransferPath(NamedTuple):
+    """A way, and the number of the prepared step whose partitions it joins; below 0 it lies within a function's body."""
+
+    step: int
+    way: TransferPath
+
+
+class WorkerMeasurement(NamedTuple):
+    """What a worker measured since it told of it last, as `Measurements` has it; numbers and moments are the worker's own."""
+
+    nodes: Sequence[RemoteNode]
+    ways: Sequence[WorkerTransferPath]
+    runs: array[int]
+    transfers: array[int]
+    threads: Mapping[int, str]
+
+
+# --- in a worker ----------------------------------------------------------------------------------------------------
+
+
+class WorkerRecorder(Measurements):
+    """What runs in one worker of a session; told in pieces, by whichever thread is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps_of_ways: dict[int, int] = {}
+        self._told = [0, 0, 0, 0]
+        self._lock = Lock()
+
+    def join(self, programs: Sequence[Program], step: int) -> None:
+        """These programs are the worker's part of a prepared step: what they send and receive has a far end elsewhere."""
+        first = len(self.ways)
+        if programs:
+            self.ways_of(programs)
+        self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
+
+    def news(self) -> WorkerMeasurement:
+        """What was not told before."""
+        with self._lock:
+            # runs name nodes, and transfers ways: what is named is there before, and so is read after
+            runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
+            nodes, ways = self.nodes[self._told[2] :], self.ways[self._told[3] :]
+            first = self._told[3]
+            sizes = len(runs), len(transfers), len(nodes), len(ways)
+            self._told = [before + size for before, size in zip(self._told, sizes, strict=True)]
+        return WorkerMeasurement(
+            [RemoteNode(node.device, node.name, node.op, node.inputs) for node in nodes],
+            [WorkerTransferPath(self._steps_of_ways.get(number, _BODY), way) for number, way in enumerate(ways, first)],
+            runs,
+            transfers,
+            dict(self.threads),
+        )
+
+
+class PartMeasurements:
+    """What tells measurements of the tensors of a part of a step: those between its programs, and those from elsewhere."""
+
+    def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
+        self.exchange = measurements.exchange(programs)
+        self._ways = measurements.ways_of(programs)
+        self._transfers = measurements.transfers
+
+    @classmethod
+    def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
+        """None where nobody measures."""
+        measurements = programs[0].state.measurements if programs else None
+        return None if measurements is None else cls(measurements, programs)
+
+    def came(self, name: TransferKey, arrival: Arrival) -> None:
+        """A tensor came from another worker."""
+        self._transfers.extend((self._ways[name], arrival.sent, arrival.there, FROM_ELSEWHERE))
+
+
+# --- in the client --------------------------------------------------------------------------------------------------
+
+
+class WorkerClock:
+    """What a worker's clock is ahead of the client's, in nanoseconds, by the quickest of its last round trips.
+
+    An answer was written somewhere between a question and its coming back; halfway is wrong by half of that at most.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
+
+    def add(self, asked: int, there: int, back: int) -> None:
+        """A round trip: asked and back by the client's clock, there by the worker's."""
+        self._samples.append((back - asked, there - (asked + back) // 2))
+
+    @property
+    def ahead(self) -> int:
+        """0 before the first round trip."""
+        return min(self._samples, default=(0, 0))[1]
+
+
+class MeasurementCollector:
+    """Adds what workers tell to the measurements of the client.
+
+    `homes` has the address of each device's worker, `names` what a trace calls the process of an address.
+    """
+
+    def __init__(self, measurements: Measurements, homes: Mapping[str, str], names: Mapping[str, str]) -> None:
+        self._found = measurements
+        self._homes = homes
+        self._names = names
+        self.clocks = {address: WorkerClock() for address in names}
+        self._nodes: dict[str, list[int]] = {address: [] for address in names}
+        self._ways: dict[str, list[int]] = {address: [] for address in names}
+        self._joined: dict[tuple[int, str, str, str], int] = {}
+        self._threads: dict[tuple[str, int], int] = {}
+
+    def settle(self) -> None:
+        """Note which process each device is in, once its home is the one that it keeps."""
+        self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
+
+    def take(self, address: str, told: WorkerMeasurement) -> None:
+        """What a worker tells, in the order in which it does."""
+        own = self._nodes[address]
+        own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
+        self._found.nodes += told.nodes
+        self._ways[address] += [self._way(own, *way) for way in told.ways]
+        self._take_runs(address, told)
+        self._take_transfers(address, told)
+
+    def spans(self) -> Iterator[WorkerSpan]:
+        """What the workers were at."""
+        since_epoch = time_ns() - perf_counter_ns()
+        addresses = {number: address for (address, _), number in self._threads.items()}
+        for number, start, end, thread in rows(self._found.runs, 4):
+            node, name = self._found.nodes[number], f"{self._found.threads[thread]} {thread}"
+            yield WorkerSpan(addresses[thread], name, node.op, node.name, COMPUTED, *_seconds(since_epoch, start, end))
+        for number, start, end, _ in rows(self._found.transfers, 4):
+            way = self._found.ways[number]
+            moments = _seconds(since_epoch, start, end)
+            yield WorkerSpan(self._homes[way.receiver], "in", RECEIVED, tensor_of(way.tensor), MOVED, *moments)
+
+    def _take_runs(self, address: str, told: WorkerMeasurement) -> None:
+        runs = np.array(told.runs, np.int64).reshape(-1, 4)
+        threads = {ident: self._thread(address, ident, name) for ident, name in told.threads.items()}
+        runs[:, 0] = np.array(self._nodes[address], np.int64)[runs[:, 0]]
+        runs[:, 1:3] -= self.clocks[address].ahead
+        runs[:, 3] = [threads[ident] for ident in runs[:, 3].tolist()]
+        self._found.runs.frombytes(runs.tobytes())
+
+    def _take_transfers(self, address: str, told: WorkerMeasurement) -> None:
+        ahead = self.clocks[address].ahead
+        for way, start, end, mark in rows(told.transfers, 4):
+            number = self._ways[address][way]
+            sender = self._homes[self._found.ways[number].sender] if mark == FROM_ELSEWHERE else address
+            there = end - ahead
+            # clocks are known to half a round trip, which a small tensor may be quicker than
+            self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
+
+    def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
+        """The client's number of a way, both of whose ends tell of it."""
+        maker = None if way.maker is None else own[way.maker]
+        found = way._replace(maker=maker, readers=tuple(own[reader] for reader in way.readers))
+        key = (step, way.sender, way.receiver, way.tensor)
+        ways = self._found.ways
+        if step < 0 or key not in self._joined:
+            self._joined[key] = len(ways)
+            ways.append(found)
+            return len(ways) - 1
+        number = self._joined[key]
+        if maker is not None:
+            ways[number] = ways[number]._replace(maker=maker)
+        else:
+            ways[number] = ways[number]._replace(readers=found.readers)
+        return number
+
+    def _thread(self, address: str, ident: int, name: str) -> int:
+        key = (address, ident)
+        if key not in self._threads:
+            number = self._threads[key] = len(self._threads)
+            self._found.threads[number] = name
+            self._found.groups[number] = self._names[address]
+        return self._threads[key]
+
+
+def _seconds(origin: int, start: int, end: int) -> tuple[float, float]:
+    return (origin + start) / NANOSECONDS, (origin + end) / NANOSECONDS

@@ -1,0 +1,301 @@
+"""Steps that are walked through and not computed: tensors of which only the shape and the type are known.
+
+Kernels run as they are on small tensors that are known: the arithmetic of shapes, loop counters, predicates.  Where a tensor is
+large, or follows from one that is not known, the kernel's shape function says what comes out.  What needs a value that nothing
+tells ends in an error that names the node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import VARIANT
+from placesim.core.errors import GraphBuildError, InvalidArgumentError
+from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import node_tag
+from placesim.ops.attributes import Attrs, Shape, names_functions
+from placesim.ops.categories import CASES, IFS, WHILES
+from placesim.ops.kernels.abstract_tensor import NOTHING, UNTOLD, Sketch, SketchedValueError
+from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
+from placesim.ops.kernels.kernel import Kernel, KernelContext
+from placesim.ops.kernels.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
+from placesim.ops.process.memory_limit import AllocationRefusal
+from placesim.runtime.dry_runs.assumptions import TWO_WAYS, Assumptions, OpenTensor
+from placesim.runtime.shapes.graph_shapes import MAX_VALUE_ELEMENTS
+
+MAX_KNOWN_ELEMENTS = 1024
+"""Tensors of more elements are sketched."""
+_JOINING = ("Pack", "Concat", "ConcatV2")
+_PICKING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Unpack", "Split")
+_RESHAPING = ("Cast", "Identity", "Reshape", "ExpandDims", "Squeeze")
+MOVING_OPS = frozenset((*_JOINING, *_PICKING, *_RESHAPING))
+"""Ops that only move elements, so that those which are known stay so beside others."""
+MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
+"""Ops that look at nothing but their inputs' shapes."""
+HANDING_OPS = ("Print", "PrintV2", "Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient")
+"""Ops that hand on their first inputs, if anything; what they write for a reader, a walk has nobody to write for."""
+BRANCHING_OPS = (*IFS, "_If", *CASES)
+"""Ops that call one of several functions, by their first input."""
+REPEATING_OPS = (*WHILES, "_While", "For")
+"""Ops that call a function again and again."""
+ABSORBING = {"LogicalAnd": False, "LogicalOr": True}
+"""Ops that one input may settle alone, and the value with which it does."""
+MAX_ROOTS = 8
+"""Where a value would take more feeds than this to tell, none is named."""
+LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
+"""Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
+_NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
+"""What a kernel stumbles over that looks into a sketch."""
+
+
+def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
+    """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
+    if node.op in MEASURING_OPS:
+        return kernel
+    compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
+    if node.op in HANDING_OPS:
+        return kernel._replace(compute=lambda values, attrs, *context: values[: len(dtypes)], direct=None)
+    if (guesses.is_free and node.op in BRANCHING_OPS) or (node.op in REPEATING_OPS and guesses.tells(node.name)):
+        kernel = kernel._replace(compute=_with_guesses(kernel, node, guesses))
+        compute = kernel.compute
+
+    settled = LAST_OUTPUTS.get(node.op, ())
+    # what has a context, or makes or takes lists, may do no more than hand tensors on
+    may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
+
+    def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
+        is_known = _is_known(values)
+        if not is_known and may_hand_on:
+            try:
+                return compute(values, attrs, *context)
+            except _NOT_FOR_SKETCHES as error:
+                if isinstance(error, SketchedValueError) and names_functions(attrs):
+                    raise error if error.node else unknown_choice(graph, node, values[:1]) from None
+        if not is_known and node.op in ABSORBING:
+            absorbed = _absorbed(values, ABSORBING[node.op])
+            if absorbed is not None:
+                return (absorbed,)
+        shapes = _shapes(kernel, values, attrs, context, is_known=is_known)
+        if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
+            return compute(values, attrs, *context)
+        found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
+        found[len(found) - len(settled) :] = settled
+        roots = _roots(values) if not is_known else None
+        inherited = NOTHING if guesses.dimension is None else _opened_by(values)
+        outputs: list[Any] = []
+        for slot, (dims, dtype, ref) in enumerate(zip(found, dtypes, is_ref, strict=True)):
+            if ref:
+                outputs.append(values[0])
+                continue
+            causes = inherited
+            if dims is None or not is_fully_defined(dims):
+                needed = _needed_roots(kernel, values, attrs, context)
+                causes = inherited | (needed or {UNTOLD})
+                dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims))
+                if dims is None or not is_fully_defined(dims):
+                    raise _open_shape(graph, node, dims, needed)
+            made = Sketch(dims, dtype, node.name, roots)
+            if causes:
+                made.opened_by = causes
+                guesses.causes[id(graph), node.name, slot] = causes
+            outputs.append(made)
+        if node.op in MOVING_OPS and not is_known:
+            _know_some(outputs, compute, values, attrs)
+        return outputs
+
+    return kernel._replace(compute=walk, direct=None)
+
+
+def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
+    """For a node that decides, by these values, of which nothing tells one, what runs next, or how often."""
+    text = f"What {node_tag(node.name)} runs depends on a value that is not known before the step runs"
+    error = SketchedValueError(text, node=node.name, location=graph.location(node))
+    error.roots = _roots(values)
+    return error
+
+
+def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[..., Sequence[Any]]:
+    """The kernel of a node that calls functions; what it decides by and nothing tells is guessed."""
+    compute = kernel.compute
+
+    def choose(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
+        decider = values[0]
+        if isinstance(decider, Sketch):
+            if node.op in CASES:
+                taken = np.array(guesses.branch(decider.origin, len(attrs["branches"])), np.int32)
+            elif decider.shape:
+                taken = np.array(decider.size > 0)
+            else:
+                taken = np.array(guesses.branch(decider.origin, TWO_WAYS) == 1)
+            values = (taken, *values[1:])
+        return compute(values, attrs, *context)
+
+    def repeat(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
+        if any(isinstance(value, Sketch) for value in values[:3]):
+            values = (*(np.array(n, np.int32) for n in (0, guesses.iterations_of(node.name), 1)), *values[3:])
+        return compute(values, attrs, *context)
+
+    def loop(values: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        passed = 0
+        call = context.call_function
+
+        def call_guessing(function: Any, inputs: Sequence[Any], device: str) -> Sequence[Any]:
+            nonlocal passed
+            assert call is not None
+            results = call(function, inputs, device)
+            if function is not attrs["cond"]:
+                return results
+            number, passed = passed, passed + 1
+            if len(results) != 1 or not isinstance(results[0], Sketch):
+                return results
+            held = results[0]
+            return [np.array(held.size > 0 if held.shape else guesses.goes_on(node.name, number))]
+
+        return compute(values, attrs, context if call is None else replace(context, call_function=call_guessing))
+
+    if node.op in BRANCHING_OPS:
+        return choose
+    return repeat if node.op == "For" else loop
+
+
+def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
+    """The scalar that settles a logical op of scalars though another input is not known; None where none does."""
+    if any(value.ndim for value in values):
+        return None
+    return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
+
+
+def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
+    text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
+    error = SketchedValueError(text, node=node.name, location=graph.location(node))
+    error.roots = roots
+    return error
+
+
+def _opened_by(values: Sequence[Any]) -> frozenset[str]:
+    """What would have told the shapes that a node's inputs are assumed to have."""
+    found = NOTHING
+    for value in values:
+        held = value.value if isinstance(value, VariableResource) else value
+        if isinstance(held, Sketch) and held.opened_by is not found:
+            found = found | held.opened_by if found else held.opened_by
+    return found
+
+
+def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], values: Sequence[Any], attrs: Attrs) -> None:
+    """Of what moves elements of small tensors of integers: those that come from known ones."""
+    if any(made.dtype.kind not in "iu" or made.size > MAX_VALUE_ELEMENTS for made in outputs):
+        return
+    given = [_partly(value) for value in values]
+    if any(value is None for value in given):
+        return
+    with suppress(InvalidArgumentError, *_NOT_FOR_SKETCHES):
+        for made, array in zip(outputs, compute(given, attrs), strict=True):
+            made.known = np.asarray(array)
+
+
+def _partly(value: Any) -> Any:
+    """A value with -1 for what is not known of it; None where that is all, or too much."""
+    if not isinstance(value, Sketch):
+        return value
+    if value.known is not None:
+        return value.known
+    return np.full(value.shape, -1, value.dtype) if value.dtype.kind == "i" and value.size <= MAX_VALUE_ELEMENTS else None
+
+
+def _roots(values: Sequence[Any]) -> frozenset[str] | None:
+    """The feeds that together would tell these values, None where no feed does."""
+    found: frozenset[str] = frozenset()
+    for value in values:
+        held = value.value if isinstance(value, VariableResource) else value
+        if isinstance(held, Sketch) and held.roots is not found:
+            if held.roots is None:
+                return None
+            found = found | held.roots if found else held.roots
+    return found if 0 < len(found) <= MAX_ROOTS else None
+
+
+def _needed_roots(
+    kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
+) -> frozenset[str] | None:
+    """The feeds that would tell a node's output shape: those of the values that its shape function asks for, else of all."""
+    asking = _ValueQuestions(*_known_of(values, attrs, context))
+    with suppress(ShapeError, GraphBuildError):
+        kernel.shape(asking)
+    return _roots([values[index] for index in sorted(asking.asked)] or values)
+
+
+def _is_known(values: Sequence[Any]) -> bool:
+    """Whether all of a node's inputs are known, and few elements."""
+    elements = 0
+    for value in values:
+        held = value.value if isinstance(value, VariableResource) else value
+        if isinstance(held, Sketch):
+            return False
+        elements += getattr(held, "size", 1)
+    return elements <= MAX_KNOWN_ELEMENTS
+
+
+def _shapes(
+    kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
+) -> list[Dims] | None:
+    """What the shape function says; None where it refuses what is known, which the kernel says better."""
+    try:
+        return list(kernel.shape(ShapeContext(*_known_of(values, attrs, context))))
+    except (ShapeError, GraphBuildError) as error:
+        if is_known:
+            return None
+        raise InvalidArgumentError(error.message) from None
+
+
+def _known_of(
+    values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
+) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
+    """What a shape function is told of a node's inputs."""
+    return (
+        [value_dims(value.value if isinstance(value, VariableResource) else value) for value in values],
+        attrs,
+        [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
+        [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],
+        [_spelled(value) for value in values],
+    )
+
+
+def _spelled(value: Any) -> Dims:
+    """The shape that a value spells as far as it is known."""
+    known = value.known if isinstance(value, Sketch) else None
+    return None if known is None or known.ndim != 1 else tuple(map(int, known))
+
+
+class _ValueQuestions(ShapeContext):
+    """Keeps in mind which values were asked for and are not known."""
+
+    def __init__(self, *known: Any) -> None:
+        super().__init__(*known)
+        self.asked: set[int] = set()
+
+    def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
+        found = super().known_value(index)
+        if found is None:
+            self.asked.add(index)
+        return found
+
+
+def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
+    """What a handle says of the variable that it names: the shape of its value, or the one that was declared."""
+    variable = context[0].resources.find(handle) if context else None
+    if isinstance(variable, VariableResource) and variable.value is not None:
+        return HandleShape(variable.dtype, tuple(variable.value.shape))
+    if handle.dtype is None or not isinstance(handle.tensor_shape, Shape):
+        return None
+    return HandleShape(handle.dtype, handle.tensor_shape.dims)
+
+
+def _are_small(shapes: Sequence[Dims]) -> bool:
+    return all(dims is None or not is_fully_defined(dims) or math.prod(dims) <= MAX_KNOWN_ELEMENTS for dims in shapes)

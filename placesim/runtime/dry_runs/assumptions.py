@@ -1,0 +1,144 @@
+"""What a walk through a step takes where values are not known: how often loops run, which branches count, open dimensions.
+
+A walk asks, and what it was told is kept here: reports say what was assumed, and the search for the dearer branches
+(`placesim/studies/dry_run.py`) reads which choices there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from placesim.ops.kernels.shapes import Dims
+
+ITERATIONS = 1
+"""How often a loop runs of which nothing says it."""
+TWO_WAYS = 2
+CONTEXT = "/while_context"
+"""What TensorFlow's Python puts behind a loop's scope to name its frame."""
+
+
+class BranchChoice(NamedTuple):
+    """A value that decides between branches: the node that it comes from, and how many there are."""
+
+    node: str
+    ways: int
+
+    def word(self, branch: int) -> str:
+        """What a branch is called."""
+        return ("false", "true")[branch] if self.ways == TWO_WAYS else str(branch)
+
+
+class OpenTensor(NamedTuple):
+    """A tensor whose shape is not known; `is_fed` tells a placeholder."""
+
+    node: str
+    dims: Dims
+    is_fed: bool = False
+
+
+@dataclass(slots=True)
+class Assumptions:
+    """Of one walk.  Unless `is_free`, only what is given is taken: what else depends on an unknown value is an error.
+
+    `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
+    `loops` with the number that each ran, `chosen` with the branch that was taken, in the order in which they came up, and
+    `opened`, the tensors with an assumed dimension, by graph, node and output; `causes` are the feeds (`UNTOLD` for what none
+    tells) whose values would have settled these and all that follow from them.  `failed` tells of choices with a branch that
+    ends in an error, and `notes` what else there is to say.
+    """
+
+    is_free: bool = False
+    iterations: Mapping[str, int] = field(default_factory=dict)
+    dimension: int | None = None
+    branches: Mapping[BranchChoice, int] = field(default_factory=dict)
+    loops: dict[str, int] = field(default_factory=dict)
+    chosen: dict[BranchChoice, int] = field(default_factory=dict)
+    opened: dict[tuple[int, str, int], OpenTensor] = field(default_factory=dict)
+    causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
+    failed: dict[BranchChoice, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def tells(self, loop: str) -> bool:
+        """Whether anything may be taken for how often a loop runs."""
+        return self.is_free or find_loop(self.iterations, loop) is not None
+
+    def goes_on(self, loop: str, number: int) -> bool:
+        """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""
+        return number < self.iterations_of(loop)
+
+    def iterations_of(self, loop: str) -> int:
+        """How often a loop runs of which nothing else says it."""
+        found = self.loops.get(loop)
+        if found is None:
+            name = find_loop(self.iterations, loop)
+            found = self.loops[loop] = ITERATIONS if name is None else self.iterations[name]
+        return found
+
+    def branch(self, node: str, count: int) -> int:
+        """Which of `count` branches is taken where the value that decides comes from a node and is not known."""
+        choice = BranchChoice(node, count)
+        found = self.chosen.get(choice)
+        if found is None:
+            # of two the true one
+            found = self.chosen[choice] = self.branches.get(choice, 1 if count == TWO_WAYS else 0)
+        return found
+
+    def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
+        """A tensor's shape with the assumed number for each open dimension; as it is where none is assumed."""
+        if self.dimension is None or tensor.dims is None:
+            return tensor.dims
+        self.opened[graph, tensor.node, slot] = tensor
+        return tuple(self.dimension if dim < 0 else dim for dim in tensor.dims)
+
+    # --- what is said of it
+
+    def unsaid_loops(self) -> list[str]:
+        """The loops that ran once because nothing says how often."""
+        return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
+
+    def unused_iterations(self) -> list[str]:
+        """The loops' names that were given though nothing asked how often these run."""
+        used = {find_loop(self.iterations, loop) for loop in self.loops}
+        return [name for name in self.iterations if name not in used]
+
+    def warnings(self) -> list[str]:
+        """What of it is likely to be wrong."""
+        return [
+            f"loop {loop} is taken to run once, since nothing fixes how often: `--iterations {loop}=N` says it"
+            for loop in self.unsaid_loops()
+        ]
+
+    def sentences(self) -> tuple[str, ...]:
+        """What was assumed, and what was given to no end."""
+        said = [
+            f"loop {loop} is taken to run once: nothing fixes how often, `--iterations {loop}=N` says it"
+            for loop in self.unsaid_loops()
+        ]
+        said += [
+            f"loop {loop} is taken to run {times} times, as given"
+            for loop, times in self.loops.items()
+            if find_loop(self.iterations, loop)
+        ]
+        said += [
+            f"the number of iterations of {name} is not taken: its condition is known, or it does not run"
+            for name in self.unused_iterations()
+        ]
+        for choice, taken in self.chosen.items():
+            why = self.failed.get(choice, f"the dearest of {choice.ways}")
+            said.append(f"{choice.node} is not known: branch {choice.word(taken)} counts, {why}")
+        if self.opened:
+            tensors = "1 tensor" if len(self.opened) == 1 else f"{len(self.opened)} tensors"
+            said.append(f"open dimensions of {tensors} are taken as {self.dimension}")
+        return (*said, *self.notes)
+
+
+def find_loop(names: Mapping[str, object], loop: str) -> str | None:
+    """The one of these names that is a loop's: its frame, the scope of that, or what either ends with, behind a slash."""
+    return next((name for name in names if is_loop_name(name, loop)), None)
+
+
+def is_loop_name(name: str, loop: str) -> bool:
+    """Whether a loop may be called so."""
+    return any(full == name or full.endswith("/" + name) for full in (loop, loop.removesuffix(CONTEXT)))

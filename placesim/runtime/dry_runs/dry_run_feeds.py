@@ -1,0 +1,221 @@
+"""What a step that is walked through is fed: the shapes of its placeholders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from placesim.core.errors import UsageError
+from placesim.core.files.access import FileAccess
+from placesim.graph.graph import Graph, Node, NodeDef, TensorRef
+from placesim.graph.session_steps import Feed, GeneratedFeed, GraphStep
+from placesim.ops.categories import ENTERS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
+from placesim.ops.kernels.abstract_tensor import UNTOLD, Sketch, SketchedValueError
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
+from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
+from placesim.runtime.dry_runs.assumptions import Assumptions, OpenTensor
+from placesim.runtime.partitioning.step_requests import RequestedName, nearest_names, resolve_fed_tensor, resolve_feed
+from placesim.runtime.shapes.open_shapes import choose_settlements, find_open_causes
+
+MAX_NAMED = 5
+_LOOP_OPS = (*WHILES, "_While", "For")
+_LOOPS = frozenset((*NEXT_ITERATIONS, *_LOOP_OPS))
+
+
+@dataclass(frozen=True, slots=True)
+class FeedShapes:
+    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open.
+
+    `guesses` say what is taken where nothing settles it, and keep what was asked.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    batch: int | None = None
+    guesses: Assumptions = field(default_factory=Assumptions)
+
+
+def sketch_feeds(
+    graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
+) -> dict[TensorRef, Any]:
+    """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
+
+    Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
+    for a feed that fits no tensor.
+    """
+    for name in wanted.shapes:
+        if name not in graph.ids:
+            error = UsageError(f"no such placeholder: got '{name}' as the name of a shape, expected a node of the graph")
+            error.help = nearest_names(graph, name)
+            raise error
+    found: dict[TensorRef, Any] = {}
+    for feed in step.feeds:
+        ref = resolve_fed_tensor(graph, feed)
+        found[ref] = _sketch_feed(graph, feed, ref, wanted, directory, files)
+    missing: dict[int, Dims] = {}
+    targets = [f.node for f in fetched]
+    for node in _unfed_placeholders(graph, targets, found):
+        dims = _settled(node, _declared(node), wanted)
+        if not is_fully_defined(dims):
+            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims, is_fed=True))
+        if dims is None or not is_fully_defined(dims):
+            missing[node.id] = dims
+        else:
+            found[TensorRef(node.id, 0)] = fed_sketch(dims, node, 0)
+    if missing:
+        raise _open_shapes(graph, missing, _ancestors(graph, targets, found), found)
+    return found
+
+
+def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
+    is_tellable = math.prod(dims) <= MAX_KNOWN_ELEMENTS
+    return Sketch(dims, node.signature.output_dtypes[slot], node.name, frozenset([node.name]) if is_tellable else None)
+
+
+def _open_shapes(
+    graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
+) -> SketchedValueError:
+    """For placeholders that are open, with the least that has to be said of them: what settles most tensors comes first."""
+    names = {node_id: graph.nodes[node_id].name for node_id in missing}
+    # the rest of such a shape is known
+    of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
+    acts: dict[int | None, Sequence[int]] = {None: of_batch} if of_batch else {}
+    acts |= {node_id: (node_id,) for node_id in missing if node_id not in of_batch}
+    settled = {ref.node: tuple(value.shape) for ref, value in fed.items() if ref.slot == 0}
+    causes = find_open_causes(graph, needed, settled, list(missing))
+    chosen = choose_settlements(causes, acts)
+    said = []
+    for act, count in chosen[:MAX_NAMED]:
+        way = "`--batch N` says the first dimension of all"
+        if act is not None:
+            way = f"`--shape {names[act]}={_example(missing[act])}` says that of {names[act]}"
+        said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
+    first = [node_id for act, _ in chosen for node_id in acts[act]]
+    named = ", ".join(f"{names[node_id]} {format_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
+    more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
+    error = SketchedValueError(f"the shapes of placeholders are open: {named}{more}")
+    error.help = tuple(said)
+    return error
+
+
+def _settles(count: int, whole: int) -> str:
+    """How many of the open tensors are known then."""
+    return f"it settles {count} of {whole} open tensors" if count else "with those above it settles more"
+
+
+def _example(dims: Dims) -> str:
+    return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
+
+
+def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
+    """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
+
+    `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
+    """
+    said = []
+    sets = [causes for causes in opened if UNTOLD not in causes]
+    if error.roots and error.roots not in sets:
+        sets.append(error.roots)
+    together = sorted({tuple(sorted(some)) for some in sets}, key=lambda names: (len(names), names))
+    for names, count in choose_settlements(sets, {names: names for names in together})[:MAX_NAMED]:
+        ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
+        tells = "tell" if len(names) > 1 else "tells"
+        is_all = error.node is not None and len(opened) <= 1
+        said.append(f"{ways} {tells} it" if is_all else f"{ways} {tells} {count} of {len(opened)} shapes that depend on values")
+    return (*said, "`--execute` runs the graph with numpy, and takes what comes")
+
+
+def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
+    node = graph.nodes[ref.node]
+    if isinstance(feed.value, GeneratedFeed):
+        given: Any = fed_sketch(tuple(feed.value.shape), node, ref.slot)
+    else:
+        _, given = resolve_feed(graph, feed, directory, files)
+    dims = _settled(node, given.shape, wanted) if ref.slot == 0 else given.shape
+    if dims != given.shape or math.prod(given.shape) > MAX_KNOWN_ELEMENTS or isinstance(given, Sketch):
+        return fed_sketch(tuple(dims or ()), node, ref.slot)
+    return given
+
+
+def _declared(node: Node) -> Dims:
+    shape = node.attrs.get("shape")
+    return getattr(shape, "dims", None)
+
+
+def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
+    """A placeholder's shape with what was asked for it."""
+    declared = _declared(node)
+    if node.name in wanted.shapes:
+        shape = tuple(wanted.shapes[node.name])
+        if declared is not None and not _fits(shape, declared):
+            raise UsageError(f"wrong shape of {node.name}: got {format_dims(shape)}, expected {format_dims(declared)}")
+        return shape
+    if wanted.batch is not None and dims and declared and declared[0] < 0:
+        return (wanted.batch, *dims[1:])
+    return dims
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+    return len(shape) == len(declared) and all(said in (given, -1) for given, said in zip(shape, declared, strict=True))
+
+
+def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
+    """The frames of a graph's loops, those in functions and in nodes that steps add among them; of loops in one op its name."""
+    found: dict[str, None] = {}
+    nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
+    for node in nodes:
+        if node.op in ENTERS:
+            found[str(node.attrs.get("frame_name", ""))] = None
+        elif node.op in _LOOP_OPS:
+            found[node.name] = None
+    return list(found)
+
+
+def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
+    """How many nodes a walk through all runs of all steps meets at most, functions' bodies once; None where there are loops."""
+    bodies = [function.nodes for function in graph.functions.values()]
+    ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
+    if not _LOOPS.isdisjoint(ops):
+        return None
+    return (1 if steps is None else sum(step.repeat for step in steps)) * (len(graph) + sum(map(len, bodies)))
+
+
+def has_open_batch(graph: Graph) -> bool:
+    """Whether any placeholder leaves its first dimension open."""
+    return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
+
+
+def check_batch(graph: Graph) -> None:
+    """UsageError where there is nothing that a batch could settle."""
+    if not has_open_batch(graph):
+        error = UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+        error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])
+        raise error
+
+
+def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
+    """Each placeholder's name, and its shape as text."""
+    return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
+
+
+def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
+    """The placeholders that these nodes need and that nothing feeds, in graph order."""
+    needed = _ancestors(graph, targets, fed) - {ref.node for ref in fed}
+    return [graph.nodes[i] for i in sorted(needed) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
+
+
+def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
+    """These nodes and all that they need, but for what is fed."""
+    seen = set(targets)
+    waiting = list(seen)
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        inputs = (i for i, slot in zip(node.input_nodes, node.input_slots, strict=True) if TensorRef(i, slot) not in fed)
+        for needed in (*inputs, *node.control_inputs):
+            if needed not in seen:
+                seen.add(needed)
+                waiting.append(needed)
+    return seen

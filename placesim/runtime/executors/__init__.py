@@ -1,0 +1,1 @@
+"""Executors: programs of partitions, run in a fixed order or by data flow."""

@@ -1,0 +1,146 @@
+"""What depends on constants alone: computed once for all steps that an executor runs, where that is asked for.
+
+Graph, placement, order and books of memory know nothing of it.  The same kernels give the values, so that results are the same
+to the bit.  As in TensorFlow's constant folding, control inputs do not matter: a node that waits for others gives the same
+whenever it runs, and what it waits for runs before its readers as ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import RESOURCE, VARIANT
+from placesim.core.errors import OpError, PlacesimError
+from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.kernels.kernel import WANT_ONLY_NAMES
+from placesim.runtime.executors.program import Instruction, Program
+
+LARGEST_BYTES = 10 << 20
+"""Of what a node gives, unless what it is given is no smaller: more is not kept, and computed in each step.  Found by
+experiment with TensorFlow 2.21: what its two optimizers fold between them."""
+
+
+class FoldedNodes(NamedTuple):
+    """Nodes, by program and id, that need not run, and the stores of their programs with what they gave."""
+
+    nodes: frozenset[tuple[int, int]]
+    stores: list[list[Any]]
+
+    def outputs(self, number: int, instruction: Instruction) -> list[Any]:
+        """What one of the nodes gave."""
+        return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
+
+
+def fold(programs: Sequence[Program]) -> FoldedNodes | None:
+    """Compute what depends on constants alone; None where that was not asked for, or somebody looks at each node.
+
+    A node that fails is left to its turn in the step, where it fails in the same way.
+    """
+    states = [program.state for program in programs]
+    if not states or not all(state.folds and not state.is_watched for state in states):
+        return None
+    return _ConstantFolder(programs).run()
+
+
+class _ConstantFolder:
+    """Follows data from the constants on, as far as nodes have all of it."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self._programs = programs
+        self._stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+        self._missing = [[len(instruction.inputs) for instruction in program.instructions] for program in programs]
+        self._readers = [_readers(program) for program in programs]
+        self._receives = {
+            instruction.key: (number, index)
+            for number, program in enumerate(programs)
+            for index, instruction in enumerate(program.instructions)
+            if instruction.node.op in RECEIVES
+        }
+        self._done: set[tuple[int, int]] = set()
+
+    def run(self) -> FoldedNodes:
+        ready = deque(
+            (number, index)
+            for number, program in enumerate(self._programs)
+            for index, instruction in enumerate(program.instructions)
+            if instruction.node.op == "Const"
+        )
+        while ready:
+            number, index = ready.popleft()
+            instruction, missing = self._programs[number].instructions[index], self._missing[number]
+            if instruction.node.op in SENDS:
+                ready.extend(self._sent(number, instruction))
+            elif instruction.node.op not in RECEIVES and not self._computed(number, instruction):
+                continue
+            self._done.add((number, index))
+            for reader in self._readers[number][index]:
+                missing[reader] -= 1
+                if not missing[reader] and self._may_follow(self._programs[number].instructions[reader]):
+                    ready.append((number, reader))
+        return FoldedNodes(frozenset(self._done), self._stores)
+
+    def _may_follow(self, instruction: Instruction) -> bool:
+        """Whether a node with constant inputs always gives the same, and does nothing else."""
+        if instruction.node.op in SENDS:
+            return instruction.key in self._receives
+        return _is_pure(instruction)
+
+    def _sent(self, number: int, instruction: Instruction) -> tuple[tuple[int, int]]:
+        """The node that receives what another one sends, which has it now."""
+        to, index = self._receives[instruction.key]
+        self._stores[to][self._programs[to].instructions[index].outputs] = self._stores[number][instruction.inputs[0]]
+        return ((to, index),)
+
+    def _computed(self, number: int, instruction: Instruction) -> bool:
+        """Whether a node's outputs are there now: it did not fail, and they are small enough."""
+        store = self._stores[number]
+        given = [store[position] for position in instruction.inputs]
+        try:
+            outputs = instruction.compute(given)
+        except Exception as error:
+            if isinstance(error, PlacesimError) and not isinstance(error, OpError):
+                raise  # none of the node's
+            return False
+        size = _bytes(outputs)
+        if instruction.node.op != "Const" and size > LARGEST_BYTES and size > _bytes(given):
+            return False
+        store[instruction.outputs : instruction.outputs + instruction.output_count] = outputs
+        return True
+
+
+def _readers(program: Program) -> list[list[int]]:
+    """By node: those that it gives data to, once for each of their inputs."""
+    found: list[list[int]] = [[] for _ in program.instructions]
+    for index, instruction in enumerate(program.instructions):
+        for source in instruction.node.input_nodes:
+            found[source].append(index)
+    return found
+
+
+def _is_pure(instruction: Instruction) -> bool:
+    node, kernel = instruction.node, instruction.kernel
+    signature = node.signature
+    return (
+        signature.definition is not None  # else it calls a function by its name
+        and not signature.is_stateful
+        and instruction.output_count > 0
+        and node.op not in CONTROL_FLOW
+        and (not kernel.needs_context or node.op in WANT_ONLY_NAMES)
+        and not kernel.may_wait
+        and not instruction.is_late
+        and RESOURCE not in signature.output_dtypes
+        and VARIANT not in signature.output_dtypes
+    )
+
+
+def _bytes(values: Sequence[Any]) -> int:
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray | np.generic))
+
+
+def constant_compute(outputs: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What stands in the place of a folded node's `compute` where its readers wait for it."""
+    return lambda values: outputs

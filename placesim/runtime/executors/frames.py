@@ -1,0 +1,205 @@
+"""Frames, iterations and dead tensors: which node is ready when, as outputs are passed on.
+
+A node is ready when all its inputs have arrived, a `Merge` with its first live one.  Frames and iterations are made when a
+value enters them and forgotten when nothing in them is left to do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.runtime.executors.dataflow_nodes import FlowNode, Wiring
+
+
+class _DeadTensor:
+    """The value of a tensor that was never computed because its branch was not taken."""
+
+    def __repr__(self) -> str:
+        return "<dead>"
+
+    def __reduce__(self) -> str:
+        return "DEAD"  # there is one, in every process
+
+
+DEAD = _DeadTensor()
+
+
+class FrameRun:
+    """One run of a loop, or the whole step; `identity` is equal for the same frame on other devices."""
+
+    __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "wiring")
+
+    def __init__(self, wiring: Wiring, name: str, parent: Iteration | None) -> None:
+        self.wiring = wiring
+        self.name = name
+        self.parent = parent
+        self.identity: tuple[Any, ...] = () if parent is None else (*parent.frame.identity, parent.number, name)
+        self.iterations: dict[int, Iteration] = {0: Iteration(self, 0)}
+        self.constants: list[tuple[FlowNode, Any]] = []
+        self.exited: set[FlowNode] = set()
+        self.pending_enters = wiring.enters[name]
+
+
+class Iteration:
+    """One iteration of a frame: what has arrived at nodes that are not ready, by their numbers, and how many are still to run.
+
+    Of a `Merge` that has run None is left.
+    """
+
+    __slots__ = ("arrived", "children", "frame", "number", "outstanding")
+
+    def __init__(self, frame: FrameRun, number: int) -> None:
+        self.frame = frame
+        self.number = number
+        self.arrived: dict[int, Visit | None] = {}
+        self.outstanding = 0
+        self.children: dict[str, FrameRun] = {}
+
+
+class Visit:
+    """A node in an iteration: the inputs that have arrived, how many it still waits for, and how many of them are dead.
+
+    Any dead input makes a node dead, a `Merge` only all of them, a `ControlTrigger` none; once it is ready, `dead` tells that.
+    """
+
+    __slots__ = ("dead", "iteration", "node", "values", "waits")
+
+    def __init__(self, node: FlowNode, iteration: Iteration) -> None:
+        self.node = node
+        self.iteration = iteration
+        self.values: list[Any] = [None] * node.input_count
+        self.waits = node.waits
+        self.dead = 0
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a `Merge` has its value."""
+        return self.values[0] is not None
+
+
+class Propagation:
+    """Passes outputs on; what is ready stands in `ready`."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Visit] = deque()
+
+    def _leave(self, node: FlowNode, iteration: Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+        """Pass outputs on into a frame, out of one, or to the next iteration."""
+        if node.is_enter:
+            child = self._child(iteration, node.frame_name)
+            child.pending_enters -= 1
+            target = next(iter(child.iterations.values()))
+            if node.is_constant:
+                child.constants.append((node, outputs[0]))
+                for other in list(child.iterations.values()):
+                    self._activate_readers(node, other, outputs, is_dead)
+                self._clean_up(target)
+                return
+        elif is_dead:
+            return
+        elif node.is_exit:
+            iteration.frame.exited.add(node)
+            assert iteration.frame.parent is not None  # the programs' exits have frames
+            target = iteration.frame.parent
+        else:
+            target = self._next_iteration(iteration)
+        self._activate_readers(node, target, outputs, is_dead)
+        self._clean_up(target)
+
+    def _activate_readers(self, source: FlowNode, iteration: Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+        if source.more_holders:
+            self._hold(source, outputs)
+        arrived = iteration.arrived
+        for node, slot, position in source.readers:
+            value = outputs[slot] if slot >= 0 else DEAD if is_dead else None
+            if node.is_merge:
+                self._arrive_at_merge(node, iteration, value, position, source.is_enter)
+                continue
+            visit = arrived.get(node.index)
+            if visit is None:
+                visit = Visit(node, iteration)
+                if visit.waits > 1:
+                    arrived[node.index] = visit
+            elif visit.waits == 1:
+                del arrived[node.index]
+            visit.waits -= 1
+            if value is DEAD:
+                visit.dead = not node.is_always_live
+            elif position >= 0:
+                visit.values[position] = value
+            if not visit.waits:
+                iteration.outstanding += 1
+                self.ready.append(visit)
+
+    def _arrive_at_merge(self, node: FlowNode, iteration: Iteration, value: Any, position: int, is_enter: bool) -> None:
+        """The first live input is taken; the merge waits for its control inputs; it is dead when all data inputs are."""
+        visit = iteration.arrived.setdefault(node.index, Visit(node, iteration))
+        is_live = position >= 0 and value is not DEAD
+        if visit is None or (is_live and visit.is_taken):
+            if is_live:
+                self._drop(value)
+            return
+        if position < 0:
+            visit.waits -= 1
+        elif not is_live:
+            visit.dead += node.input_count if is_enter else 1
+        else:
+            visit.values = [value, self._position(node, position)]
+        if not visit.waits and (visit.is_taken or visit.dead >= node.input_count):
+            visit.dead = not visit.is_taken
+            iteration.arrived[node.index] = None
+            iteration.outstanding += 1
+            self.ready.append(visit)
+
+    # --- frames
+
+    def _child(self, iteration: Iteration, name: str) -> FrameRun:
+        child = iteration.children.get(name)
+        if child is None:
+            child = iteration.children[name] = FrameRun(iteration.frame.wiring, name, iteration)
+        return child
+
+    def _next_iteration(self, iteration: Iteration) -> Iteration:
+        frame, following = iteration.frame, iteration.number + 1
+        found = frame.iterations.get(following)
+        if found is None:
+            found = frame.iterations[following] = Iteration(frame, following)
+            for node, value in frame.constants:
+                self._activate_readers(node, found, (value,), value is DEAD)
+        return found
+
+    def _clean_up(self, iteration: Iteration) -> None:
+        """Forget an iteration that has nothing left to do, then its frame, whose untaken exits are dead."""
+        frame = iteration.frame
+        while frame.parent is not None and not iteration.outstanding and not iteration.children:
+            first = next(iter(frame.iterations), None)
+            if first != iteration.number or (frame.pending_enters and first == 0):
+                return
+            del frame.iterations[first]
+            for visit in iteration.arrived.values():
+                if visit is not None:
+                    self._drop(*visit.values)
+            if frame.iterations:
+                iteration = next(iter(frame.iterations.values()))
+                continue
+            parent = frame.parent
+            del parent.children[frame.name]
+            self._drop(*(value for _, value in frame.constants))
+            for node in frame.wiring.exits.get(frame.name, ()):
+                if node not in frame.exited:
+                    self._activate_readers(node, parent, [DEAD] * node.instruction.output_count, True)
+            iteration, frame = parent, parent.frame
+
+    # --- what a run that accounts for memory does otherwise
+
+    def _position(self, node: FlowNode, position: int) -> Any:
+        """The number of the input that a `Merge` took."""
+        return node.positions[position].value
+
+    def _drop(self, *values: Any) -> None:
+        """What nobody takes."""
+
+    def _hold(self, source: FlowNode, outputs: Sequence[Any]) -> None:
+        """Outputs that are not read just once go to their readers."""

@@ -1,0 +1,262 @@
+"""Elementwise ops and softmax right after a product or a convolution: done in its output's memory, in parts that fit a cache.
+
+A kernel that works in blocks does them to each block itself (`kernels/following.py`); other outputs are gone over as a whole.
+
+What is fused is found when an executor lays out its steps; graph, placement and order know nothing of it.  Each element meets
+the same operations in the same order, so that results are the same to the bit.  A node of a group that turns out not to fit
+(another type, shapes that broadcast otherwise or not at all) runs by itself at its own turn, and so do those after it: errors
+are the same, and name the same node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.ops.kernels.blocks.epilogues import Finish, offered
+from placesim.ops.kernels.blocks.work_parts import even_parts, shares
+from placesim.ops.kernels.nn.activations import relu, relu6
+from placesim.ops.process.intra_op_threads import spread
+from placesim.runtime.executors.program import Instruction, Program
+
+Tensor = np.ndarray[Any, Any]
+Step = Callable[[], None]
+Apply = Callable[[slice], object]
+"""Does an op on these elements of the flat tensor, whole rows of channels."""
+
+HEADS = frozenset(
+    ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"),
+)
+"""Ops whose kernels give memory that is new, and nobody else's."""
+_BINARY: dict[str, np.ufunc] = {
+    "Add": np.add,
+    "AddV2": np.add,
+    "BiasAdd": np.add,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+}
+_UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"))
+_IN_PLACE: dict[str, Callable[..., object]] = {"Relu": relu, "Relu6": relu6}
+_DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+PART_BYTES = 1 << 20
+"""Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
+SHARED_BYTES = 1 << 22
+"""Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
+ROW = 1 << 13
+"""Elements of a row, at least: rows of channels are taken several at once, beside as many copies of what they meet."""
+
+
+class Follower(NamedTuple):
+    """A node of a group but its first: input `side` is what the node before it gave, `operand` the other's store position."""
+
+    instruction: Instruction
+    side: int
+    operand: int | None
+
+
+def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
+    """By program and node of a group's head: what follows it.
+
+    Each follower is the only reader of the one before it, and all else that it waits for comes before the head.
+    """
+    ops = [{node.op for node in program.graph.nodes} for program in programs]
+    if not any(HEADS & some for some in ops):
+        return {}
+    turns: list[dict[int, int]] = [{} for _ in programs]
+    for turn, (number, index) in enumerate(order):
+        turns[number][index] = turn
+    readers = [_only_readers(program) for program in programs]
+    found = {}
+    for number, index in order:
+        program = programs[number]
+        if program.instructions[index].node.op in HEADS:
+            followers = _followers(program, index, readers[number], turns[number])
+            if followers:
+                found[number, index] = followers
+    return found
+
+
+def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
+    """By store position: the one node that reads it, and as which of its inputs; not where there are several."""
+    found: dict[int, tuple[int, int]] = {}
+    several: set[int] = set()
+    for index, instruction in enumerate(program.instructions):
+        for side, position in enumerate(instruction.inputs):
+            if position in found:
+                several.add(position)
+            found[position] = index, side
+    return {position: reader for position, reader in found.items() if position not in several}
+
+
+def _followers(program: Program, head: int, readers: dict[int, tuple[int, int]], turns: dict[int, int]) -> tuple[Follower, ...]:
+    found: list[Follower] = []
+    last = head
+    while (reader := readers.get(program.instructions[last].outputs)) is not None:
+        index, side = reader
+        instruction = program.instructions[index]
+        node = instruction.node
+        others = {*node.input_nodes, *node.control_inputs} - {last}
+        if not _can_follow(instruction, side) or any(turns.get(other, -1) > turns[head] for other in others):
+            break
+        operand = instruction.inputs[1 - side] if node.op in _BINARY else None
+        found.append(Follower(instruction, side, operand))
+        last = index
+    return tuple(found)
+
+
+def _can_follow(instruction: Instruction, side: int) -> bool:
+    node = instruction.node
+    if instruction.is_late or True in instruction.reads_ref:
+        return False
+    if node.op == "BiasAdd":
+        return side == 0 and instruction.attrs.get("data_format") != "NCHW"
+    return node.op in _BINARY or node.op == "Softmax" or (node.op in _UNARY and instruction.kernel.direct is not None)
+
+
+class FusionGroup:
+    """A head and its followers in one program's store."""
+
+    def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:
+        self._head = head.outputs
+        self._followers = followers
+        self._store = store
+        self._done = 0
+        self._begun: Tensor | None = None
+
+    def lead(self, step: Step) -> Step:
+        """The head's step, and as many followers as fit what it gave."""
+
+        def lead() -> None:
+            self._done = 0
+            with offered(self._begin):
+                step()
+            value = self._store[self._head]
+            if value is not self._begun:
+                _finish_all(self._begin(value), value, self._done)
+            self._begun = None
+            if self._done:
+                self._store[self._head] = None
+                self._store[self._followers[self._done - 1].instruction.outputs] = value
+
+        return lead
+
+    def follow(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
+        """The step of a follower: nothing is left to do where its head has done it, but to drop what nobody reads after it."""
+        store = self._store
+
+        def follow() -> None:
+            if number >= self._done:
+                step()
+            else:
+                for position in dropped:
+                    store[position] = None
+
+        return follow
+
+    def _begin(self, output: Any) -> Finish:
+        """What those followers do that fit the head's output."""
+        applied: list[Apply] = []
+        if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
+            for follower in self._followers:
+                apply = _applied(follower, output, None if follower.operand is None else self._store[follower.operand])
+                if apply is None:
+                    break
+                applied.append(apply)
+        self._begun, self._done = output, len(applied)
+        return partial(_finish, applied, output)
+
+
+def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
+    """All ops on one part of some rows after the other."""
+    if not applied:
+        return
+    channels, count = output.shape[-1], rows.stop - rows.start
+    for some in even_parts(count, count * channels * output.itemsize // PART_BYTES, rows.start):
+        part = slice(some.start * channels, some.stop * channels)
+        for apply in applied:
+            apply(part)
+
+
+def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
+    """So many ops on all rows of a tensor."""
+    if not done:
+        return
+    rows = value.size // value.shape[-1]
+    if value.nbytes >= SHARED_BYTES:
+        spread(finish, list(even_parts(rows, shares(value.nbytes // PART_BYTES))))
+    else:
+        finish(slice(0, rows))
+
+
+def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
+    """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
+    op, flat = follower.instruction.node.op, value.reshape(-1)
+    if op in _IN_PLACE:
+        in_place = _IN_PLACE[op]
+        return lambda part: in_place(flat[part], out=flat[part])
+    if op in _UNARY:
+        direct: Any = follower.instruction.kernel.direct
+        return lambda part: np.copyto(flat[part], direct(flat[part]))
+    if op == "Softmax":
+        return _with_softmax(flat, value.shape[-1])
+    if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
+        return None
+    ufunc, is_first = _BINARY[op], follower.side == 0
+    if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
+        return None
+    if operand.size == 1:
+        return _with_number(ufunc, flat, operand.reshape(()), is_first)
+    if operand.shape == value.shape:
+        other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
+        return _with_all(ufunc, flat, other, is_first)
+    if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
+        return _with_row(ufunc, flat, operand.reshape(-1), is_first)
+    return None
+
+
+def _with_softmax(flat: Tensor, channels: int) -> Apply:
+    """Along the rows of channels."""
+    from placesim.ops.kernels.nn.losses import softmax
+
+    def apply(part: slice) -> None:
+        rows = flat[part].reshape(-1, channels)
+        softmax(rows, out=rows)
+
+    return apply
+
+
+def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:
+    """With the same number for all elements."""
+    return lambda part: _onto(ufunc, flat[part], number, is_first)
+
+
+def _with_all(ufunc: np.ufunc, flat: Tensor, other: Tensor, is_first: bool) -> Apply:
+    """With a tensor of the same shape, flat too."""
+    return lambda part: _onto(ufunc, flat[part], other[part], is_first)
+
+
+def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
+    """With one number for each channel."""
+    several = np.tile(row, ceil(ROW / len(row)))
+
+    def apply(part: slice) -> None:
+        rest = (part.stop - part.start) % len(several)
+        middle = part.stop - rest
+        _onto(ufunc, flat[part.start : middle].reshape(-1, len(several)), several, is_first)
+        if rest:
+            _onto(ufunc, flat[middle : part.stop], several[:rest], is_first)
+
+    return apply
+
+
+def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:
+    if is_first:
+        ufunc(mine, other, out=mine)
+    else:
+        ufunc(other, mine, out=mine)

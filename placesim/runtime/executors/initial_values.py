@@ -1,0 +1,29 @@
+"""The values that came with a graph -> variables that hold them, each on the device that it was placed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource
+from placesim.placement.placer import Placement
+from placesim.runtime.executors.program import DeviceState
+
+VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
+"""Ops that make a variable, and the type of the resource that holds it."""
+
+
+def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:
+    """Give each placed variable the value of its shared name or of its node's name; `states` are by device name."""
+    for node in placement.graph.nodes if values else ():
+        name = node.attrs.get("shared_name") or node.name
+        value = values.get(name, values.get(node.name))
+        kind, device = VARIABLE_OPS.get(node.op), placement.devices[node.id]
+        if value is None or kind is None or device is None:
+            continue
+        dtype = node.attrs["dtype"]
+        handle = ResourceHandle(device.name, node.attrs.get("container") or "localhost", name, kind, dtype)
+        states[device.name].resources.lookup_or_create(handle, partial(VariableResource, name, dtype)).value = np.asarray(value)

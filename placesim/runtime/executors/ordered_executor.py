@@ -1,0 +1,211 @@
+"""Runs programs whose order can be fixed beforehand: one flat list of closures, tensors dropped after their last reader.
+
+Graphs with control flow or with ops that wait (queues) go to `dataflow.py` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from operator import length_hint
+from typing import TYPE_CHECKING, Any
+
+from placesim.core.errors import OpError, PlacesimError
+from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.process.memory_limit import LOOK_AFTER
+from placesim.runtime.executors.constant_folding import fold
+from placesim.runtime.executors.fusion import FusionGroup, find_groups
+from placesim.runtime.executors.node_steps import Step, StepCompiler
+from placesim.runtime.executors.program import Instruction, Program, blame, kernel_defect
+from placesim.runtime.executors.schedule import Schedule
+from placesim.runtime.executors.shared_operands import SharedOperand, find_sharing
+
+if TYPE_CHECKING:
+    from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
+
+CHUNK = 4096
+"""Nodes between two looks at the progress bar."""
+
+Progress = Callable[[int], None]
+
+
+class Executor:
+    """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches.
+
+    With a `ledger` it accounts for the memory of each node as it runs.  `schedule` and `rendezvous` are those of a part of a
+    step whose other parts run elsewhere.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        ledger: Ledger | None = None,
+        schedule: Schedule | None = None,
+        rendezvous: dict[Any, Any] | None = None,
+    ) -> None:
+        self.schedule = Schedule(programs) if schedule is None else schedule
+        self._remaining: Iterator[Step] = iter(())
+        self._blank: list[list[Any]] = [[None] * program.store_size for program in programs]
+        """The stores as a step finds them."""
+        self._stores = [list(store) for store in self._blank]
+        self._order = self._unfolded = self.schedule.order
+        measurements = programs[0].state.measurements if programs else None
+        if rendezvous is None:
+            rendezvous = {} if measurements is None else measurements.rendezvous(programs)
+        self._rendezvous = rendezvous
+        self._feeds: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
+        self._compilers = [StepCompiler(store, self._feeds, self._results, self._rendezvous) for store in self._stores]
+        self._accounts = None if ledger is None else self._open_accounts(ledger)
+        self._plain: list[Step] | None = None
+        self._accounted: list[Step] | None = None
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """One for each device."""
+        return self.schedule.programs
+
+    @property
+    def position(self) -> int:
+        """Where in the schedule the node stands that runs, or that failed."""
+        return len(self._order) - length_hint(self._remaining) - 1
+
+    def _open_accounts(self, ledger: Ledger) -> ScheduledAccounts:
+        from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
+
+        if ledger.recorder is None:
+            return ScheduledAccounts(self.schedule, self._stores, ledger)
+        from placesim.runtime.recording.recorded_schedule import RecordedSchedule
+
+        return ScheduledAccounts(self.schedule, self._stores, ledger, RecordedSchedule(self.schedule, ledger, ledger.recorder))
+
+    def _steps(self, accounts: ScheduledAccounts | None) -> list[Step]:
+        """What is done for each node, compiled when it is first asked for; with accounts these drop what is not read again."""
+        order, dropped = self.schedule.order, self.schedule.last_readers
+        if accounts is None:
+            if self._plain is None:
+                steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
+                self._plain = self._fused(self._without_folded(steps))
+                for store, blank in zip(self._stores, self._blank, strict=True):
+                    blank += [None] * (len(store) - len(blank))  # what groups of ops keep there while a step runs
+            self._order = self._unfolded
+            return self._plain
+        self._order = order
+        if self._accounted is None:
+            self._accounted = [accounts.around(number, index, self._compile(number, index, ())) for number, index in order]
+        return self._accounted
+
+    def _without_folded(self, steps: list[Step]) -> list[Step]:
+        """The steps without those of nodes that depend on constants alone, what others read of these being there beforehand."""
+        folded = fold(self.programs)
+        if folded is None:
+            return steps
+        kept = [(pair, step) for pair, step in zip(self.schedule.order, steps, strict=True) if pair not in folded.nodes]
+        self._unfolded = [pair for pair, _ in kept]
+        for number, index in self._unfolded:
+            instruction = self.programs[number].instructions[index]
+            for position in instruction.inputs:
+                self._blank[number][position] = folded.stores[number][position]
+        self._clear_stores()
+        return [step for _, step in kept]
+
+    def _fused(self, steps: list[Step]) -> list[Step]:
+        """The steps, with those of groups of ops in the place of their nodes' own, where ops may be computed together."""
+        states = [program.state for program in self.programs]
+        if not all(state.fuses and not state.is_watched for state in states):
+            return steps
+        order, dropped = self._unfolded, self.schedule.last_readers
+        sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order)
+        if not sharing and not groups:
+            return steps
+        turns = {pair: turn for turn, pair in enumerate(order)}
+        for number, products in sharing:
+            shared = SharedOperand(products, self.programs[number], self._stores[number])
+            for rank, thin in enumerate(products):
+                for instruction, made in ((thin.joining, shared.join), (thin.instruction, shared.multiply)):
+                    if instruction is not None:
+                        pair = number, instruction.node.id
+                        steps[turns[pair]] = made(rank, steps[turns[pair]], dropped.get(pair, ()))
+        for (number, index), followers in groups.items():
+            group = FusionGroup(self.programs[number].instructions[index], followers, self._stores[number])
+            turn = turns[number, index]
+            steps[turn] = group.lead(steps[turn])
+            for rank, follower in enumerate(followers):
+                pair = number, follower.instruction.node.id
+                steps[turns[pair]] = group.follow(rank, steps[turns[pair]], dropped.get(pair, ()))
+        return steps
+
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
+        """One step: values by `_Arg` index -> values by `_Retval` index.
+
+        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node
+        and device, where a kernel fails.
+        """
+        self._feeds.update(feeds)
+        accounts = self._accounts if is_accounted else None
+        steps = self._steps(accounts)
+        done = 0
+        remaining = self._remaining = iter(steps)
+        if accounts is not None:
+            accounts.begin()
+        memory = self.schedule.programs[0].state.memory if steps else None
+        try:
+            while memory is not None and done < len(steps):
+                for step in islice(remaining, LOOK_AFTER):
+                    step()
+                ran = min(LOOK_AFTER, len(steps) - done)
+                done += ran
+                memory.worked(ran)
+                if progress is not None and (not done % CHUNK or done == len(steps)):
+                    progress(done + len(self.schedule.order) - len(steps))  # with those that need not run
+        except OpError as error:
+            failed = self.position
+            program, instruction, _ = self._at(failed)
+            if accounts is not None and accounts.has_failed:
+                self._finish_started(steps, failed)
+            raise blame(error, program.graph, instruction.node, program.state.device.name) from None
+        except PlacesimError:
+            raise
+        except Exception as error:
+            raise kernel_defect(error, *self._at(self.position)) from error
+        finally:
+            results = dict(self._results)
+            self._clear()
+        if accounts is not None:
+            accounts.end()
+        return results
+
+    def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
+        """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
+        order = self.schedule.order
+        done = set(order[:failed])
+        for position in range(failed + 1, len(order)):
+            number, index = order[position]
+            node = self.schedule.programs[number].instructions[index].node
+            needed = (*node.input_nodes, *node.control_inputs)
+            if node.op not in SENDS and node.op not in RECEIVES and all((number, other) in done for other in needed):
+                with suppress(Exception):  # the step has its error already
+                    steps[position]()
+
+    def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
+        """What runs at a position of the schedule, and what its inputs are now."""
+        number, index = self._order[position]
+        program = self.schedule.programs[number]
+        instruction = program.instructions[index]
+        return program, instruction, [self._stores[number][i] for i in instruction.inputs]
+
+    def _clear(self) -> None:
+        """Nothing of a step outlives it."""
+        self._rendezvous.clear()
+        self._feeds.clear()
+        self._results.clear()
+        self._clear_stores()
+
+    def _clear_stores(self) -> None:
+        for store, blank in zip(self._stores, self._blank, strict=True):
+            store[:] = blank
+
+    def _compile(self, number: int, index: int, dropped: Sequence[int]) -> Step:
+        return self._compilers[number].compile(self.programs[number].instructions[index], dropped)

@@ -1,0 +1,157 @@
+"""A look at the size of an op's outputs before its kernel makes them.
+
+An op's shape function, given the shapes and the values of what has arrived, says how large its outputs will be.  It is asked
+only where they could be large: where an input is, or where a value or an attribute spells a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DTYPES, INT32, INT64, DataType
+from placesim.core.errors import OpError, PlacesimError
+from placesim.graph.graph import Node
+from placesim.ops.attributes import Attrs
+from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.shapes import ShapeContext
+from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
+
+_KEEPING = """
+    _Arg _Retval Bitcast CheckNumerics CheckNumericsV2 Const Copy CopyHost DebugGradientIdentity DebugGradientRefIdentity
+    DebugIdentity EnsureShape ExpandDims GuaranteeConst HostConst Identity IdentityN NoOp Placeholder PlaceholderV2
+    PlaceholderWithDefault PreventGradient Print PrintV2 Rank ReadVariableOp RefIdentity Reshape Shape ShapeN Size Slice
+    Snapshot Split SplitV Squeeze StopGradient StridedSlice Unpack VarHandleOp Variable VariableV2"""
+KEEPING = frozenset([*CONTROL_FLOW, *RECEIVES, *SENDS, *_KEEPING.split()])
+"""Ops that give what they were given, a part of it, or what is there already."""
+MAX_SPELLING = 64
+"""Elements of an input that may spell sizes, as far as its values are compared with those that came before."""
+_MAX_REMEMBERED = 512
+_TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
+_ATTRS_OF_SIZE = ("shape", "ksizes", "num", "size")
+
+Output = tuple[tuple[int, ...], DataType, int]
+"""Shape, type and bytes of an output."""
+
+
+class AllocationCheck:
+    """What one node, or several that are alike, may allocate on a device."""
+
+    __slots__ = ("_attrs", "_device", "_kernel", "_node", "_remembered", "_spelling", "memory", "spells_size")
+
+    def __init__(self, kernel: Kernel, node: Node, attrs: Attrs, memory: ProcessMemory, device: str) -> None:
+        self.memory = memory
+        self._device = device
+        self._kernel = kernel
+        self._node = node
+        self._attrs = attrs
+        self._spelling = _spelling_inputs(node)
+        self._remembered: dict[Any, tuple[Output, ...]] = {}
+        self.spells_size = bool(self._spelling) or any(name in attrs for name in _ATTRS_OF_SIZE)
+
+    def check(self, values: Sequence[Any]) -> None:
+        """Raises ResourceExhaustedError, in TensorFlow's words, where the outputs for these inputs have no room."""
+        needed = 0
+        for shape, dtype, size in self._outputs(values):
+            needed += size
+            if not self.memory.has_room(needed):
+                raise out_of_memory(shape, dtype.name, self._device)
+
+    def _outputs(self, values: Sequence[Any]) -> tuple[Output, ...]:
+        """The outputs that are large enough to matter; the shape function runs once for inputs that are alike."""
+        compared = [i for i in self._spelling if _is_tensor(values[i]) and values[i].size <= MAX_SPELLING]
+        shapes = tuple([getattr(value, "shape", ()) for value in values])
+        key = (shapes, tuple([values[i].tobytes() for i in compared]))
+        found = self._remembered.get(key)
+        if found is None:
+            context = _ArrivedInputs(shapes, self._attrs, values)
+            found = self._infer(context)
+            if context.asked.issubset(compared):
+                if len(self._remembered) >= _MAX_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[key] = found
+        return found
+
+    def _infer(self, context: ShapeContext) -> tuple[Output, ...]:
+        try:
+            shapes = tuple(self._kernel.shape(context))
+        except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
+            return ()  # the kernel has its own words for what is wrong
+        signature = self._node.signature
+        outputs = zip(shapes, signature.output_dtypes, signature.output_is_ref, strict=False)
+        known = [
+            (shape, dtype, tensor_bytes(shape, dtype))
+            for shape, dtype, is_ref in outputs
+            if not is_ref and shape is not None and min(shape, default=0) >= 0
+        ]
+        return tuple(output for output in known if output[2] > self.memory.few)
+
+    def refuse(self, error: Exception) -> OpError:
+        """TensorFlow's error where a kernel tried to make too large a tensor, as far as what it raised tells which."""
+        shape, dtype = getattr(error, "shape", ()), getattr(error, "dtype", None)
+        if not isinstance(dtype, str):
+            declared = self._node.signature.output_dtypes
+            same = (d.name for d in (*declared, *DTYPES.values()) if dtype is not None and d.numpy == dtype)
+            dtype = next(same, declared[0].name if declared else "variant")
+        return out_of_memory(shape, dtype, self._device)
+
+
+class _ArrivedInputs(ShapeContext):
+    """What has arrived at a node: the values of all inputs that are tensors of numbers or strings."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], attrs: Attrs, values: Sequence[Any]) -> None:
+        super().__init__(shapes, attrs)
+        self._arrived = values
+        self.asked: set[int] = set()
+
+    def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
+        self.asked.add(index)
+        value = self._arrived[index]
+        return np.asarray(value) if _is_tensor(value) else None
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is a tensor, and no variable or resource."""
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def _spelling_inputs(node: Node) -> tuple[int, ...]:
+    """The inputs whose values may say how large an output is: integers, and the ends of a range."""
+    dtypes = node.signature.input_dtypes
+    if node.op in ("Range", "LinSpace"):
+        return tuple(range(len(dtypes)))
+    return tuple(i for i, dtype in enumerate(dtypes) if dtype is INT32 or dtype is INT64)
+
+
+def is_too_big(error: ValueError) -> bool:
+    """Whether numpy refused a size that no array can have."""
+    return str(error).startswith(_TOO_BIG)
+
+
+def checked_kernel(kernel: Kernel, check: AllocationCheck | None) -> Kernel:
+    """The kernel, with a look at the size of its outputs before it runs; what it can't allocate is TensorFlow's error."""
+    if check is None:
+        return kernel
+    compute = kernel.compute
+    spells_size = check.spells_size and kernel.direct is None
+    few = check.memory.few
+
+    def checked(values: Sequence[Any], *rest: Any) -> Sequence[Any]:
+        elements = 0
+        for value in values:
+            elements += getattr(value, "size", 1)
+        if spells_size or elements * elements > few:
+            check.check(values)
+        try:
+            return compute(values, *rest)
+        except (MemoryError, AllocationRefusal) as error:
+            raise check.refuse(error) from None
+        except ValueError as error:
+            if is_too_big(error):
+                raise check.refuse(error) from None
+            raise
+
+    return kernel._replace(compute=checked)

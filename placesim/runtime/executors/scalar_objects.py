@@ -1,0 +1,81 @@
+"""Scalar resources and variants, which travel as themselves, as arrays of no dimensions for the kernels that move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import RESOURCE, VARIANT
+from placesim.graph.graph import Signature
+from placesim.ops.kernels.kernel import Kernel
+
+MOVING_OPS = frozenset(
+    [
+        "BroadcastTo",
+        "ConjugateTranspose",
+        "DepthToSpace",
+        "DynamicPartition",
+        "DynamicStitch",
+        "EnsureShape",
+        "ExpandDims",
+        "Fill",
+        "Gather",
+        "GatherNd",
+        "GatherV2",
+        "InplaceUpdate",
+        "OneHot",
+        "ParallelDynamicStitch",
+        "RandomShuffle",
+        "Rank",
+        "Reshape",
+        "Roll",
+        "Select",
+        "SelectV2",
+        "Size",
+        "SpaceToDepth",
+        "SparseConcat",
+        "SparseReorder",
+        "SparseSlice",
+        "Split",
+        "SplitV",
+        "Squeeze",
+        "StridedSlice",
+        "StridedSliceGrad",
+        "TensorStridedSliceUpdate",
+        "Tile",
+        "Transpose",
+        "Unpack",
+    ]
+)
+"""Ops that take elements of any type, and ask only for their number and order."""
+
+
+def wrap_scalar_objects(kernel: Kernel, signature: Signature) -> Kernel:
+    """The kernel of such an op, where a resource or a variant goes in, on arrays; any other as it is."""
+    if signature.op not in MOVING_OPS:
+        return kernel
+    is_object = [dtype in (RESOURCE, VARIANT) for dtype in signature.input_dtypes]
+    if not any(is_object):
+        return kernel
+    compute = kernel.compute
+
+    def on_arrays(inputs: Sequence[Any], *rest: Any) -> Sequence[Any]:
+        arrays = tuple(_boxed(value) if boxed else value for value, boxed in zip(inputs, is_object, strict=True))
+        return tuple(map(_unboxed, compute(arrays, *rest)))
+
+    return kernel._replace(compute=on_arrays, direct=None)
+
+
+def _boxed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value
+    box = np.empty((), object)
+    box[()] = value
+    return box
+
+
+def _unboxed(value: Any) -> Any:
+    is_box = isinstance(value, np.ndarray) and value.dtype == object and not value.ndim
+    return value[()] if is_box else value

@@ -1,0 +1,70 @@
+"""Whose step computes: a session's steps take turns, and one that has to wait for others lets them go on.
+
+TensorFlow runs steps of several threads side by side, and an op that waits for a queue waits for the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from placesim.core.errors import CancelledError
+
+_WAIT_SECONDS = 0.05
+"""How long a step that waits sleeps at a time: something that is no step may have changed what it waits for."""
+_OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
+"""What the names of threads begin with that begin no steps: our own, and those of Dask and of multiprocessing."""
+
+
+class Turns:
+    """A lock that one thread's step holds while it computes; sessions that share resources share its `condition`."""
+
+    def __init__(self, condition: threading.Condition | None = None) -> None:
+        self._condition = threading.Condition(threading.RLock()) if condition is None else condition
+        self._closed = False
+        self.running = 0
+        """How many steps have begun and not ended, those that wait among them."""
+        self.waiting_node = ""
+        """The node whose step sleeps because nothing else of it can run; empty where none does."""
+
+    def __enter__(self) -> Turns:
+        self._condition.acquire()
+        self.running += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.running -= 1
+        self._condition.notify_all()
+        self._condition.release()
+
+    def close(self) -> None:
+        """Steps that wait are cancelled."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    def let_others(self, node: str) -> bool:
+        """Let other threads' steps go on, for a moment; False where there is no thread that could begin one.
+
+        `node` is what waits.  Where the step is interrupted meanwhile it stays the `waiting_node`.
+
+        Raises CancelledError once the session is closed.
+        """
+        if not other_threads_may_run_steps():
+            return False
+        self._condition.notify_all()
+        self.waiting_node = node
+        self._condition.wait(_WAIT_SECONDS)
+        self.waiting_node = ""
+        if self._closed:
+            raise CancelledError("Run call was cancelled")
+        return True
+
+
+def other_threads_may_run_steps() -> bool:
+    """Whether this process has a thread beside the current one that could begin a step."""
+    return any(_may_run_steps(thread) for thread in threading.enumerate())
+
+
+def _may_run_steps(thread: threading.Thread) -> bool:
+    return thread is not threading.current_thread() and not thread.name.startswith(_OWN_THREADS)

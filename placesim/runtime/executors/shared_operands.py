@@ -1,0 +1,272 @@
+"""Thin products of one step that share their right operand: what their left sides have early is multiplied at once.
+
+BLAS rearranges a right operand for each product, which takes as long as a product of few rows itself.  An unrolled recurrent
+layer multiplies `x_t`, or `x_t` beside `h_t`, by one matrix at each of its steps, and all `x_t` are there before the first: so
+they become the rows of one tall product, and a step multiplies what comes late, `h_t`, by its own rows of the matrix, and adds.
+The sums are the same but for their order, so that results differ by rounding.
+
+What is shared is found when an executor lays out its steps.  A product that turns out not to fit (types, shapes, many rows, no
+room) is computed by its own node, with its own errors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.ops.kernels.linalg.products import product
+from placesim.runtime.executors.program import Instruction, Program
+
+Tensor = np.ndarray[Any, Any]
+Step = Callable[[], None]
+
+THIN_ROWS = 128
+"""Of a product, at most: with more, BLAS has enough to do with the right operand once it is rearranged."""
+TALL_ROWS = 512
+"""Of a tall product, from which on no more are added: it runs at BLAS' full rate, and what it gives has to be kept."""
+LARGE_OPERAND = 1 << 14
+"""Elements of a right operand, at least: with fewer, calls are what takes time."""
+_DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+
+
+class Side(NamedTuple):
+    """The parts that a left operand begins or ends with: their store positions."""
+
+    parts: tuple[int, ...]
+    is_end: bool
+
+
+class ThinProduct(NamedTuple):
+    """A product whose left operand is early as a whole or in part.
+
+    `joining` is the ConcatV2 that nobody else reads, if it is one's output; `parts` are what it joins, or the operand alone.
+    `begin` and `end` are the early ones, without what is between them.
+    """
+
+    instruction: Instruction
+    joining: Instruction | None
+    parts: tuple[int, ...]
+    begin: Side
+    end: Side
+
+    @property
+    def sides(self) -> Iterator[Side]:
+        """Those that have parts."""
+        return (side for side in (self.begin, self.end) if side.parts)
+
+
+def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, list[ThinProduct]]]:
+    """Products of one right operand, each list with its program's number: two or more, in their order.
+
+    The operand is one tensor, or a variable that each of them reads.  Early is what is computed before the first of them.
+    """
+    by_operand: dict[Any, list[int]] = {}
+    for number, index in order:
+        program = programs[number]
+        instruction = program.instructions[index]
+        if instruction.node.op == "MatMul" and _may_share(instruction):
+            by_operand.setdefault((number, *_right_operand(program, instruction)), []).append(index)
+    groups = [(number, indices) for (number, *_), indices in by_operand.items() if len(indices) > 1]
+    if not groups:
+        return []
+    turns = {pair: turn for turn, pair in enumerate(order)}
+    found = []
+    for number, indices in groups:
+        program = programs[number]
+        readers = Counter(position for instruction in program.instructions for position in instruction.inputs)
+        mine = {index: turns[number, index] for index in range(len(program.instructions)) if (number, index) in turns}
+        products = [_thin_product(program, index, readers, mine, mine[indices[0]]) for index in indices]
+        early = [thin for thin in products if any(thin.sides)]
+        if len(early) > 1:
+            found.append((number, early))
+    return found
+
+
+def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
+    """What products have to have in common: a store position, whether it is a variable that each reads by itself; transposed?
+
+    A layer reads its variable anew at each step, and as long as nothing is assigned to it gets the same tensor.
+    """
+    reader = program.instructions[instruction.node.input_nodes[1]]
+    reads = reader.node.op == "ReadVariableOp" and not reader.is_late
+    return (reader if reads else instruction).inputs[0 if reads else 1], reads, instruction.attrs["transpose_b"]
+
+
+def _may_share(instruction: Instruction) -> bool:
+    return not (instruction.is_late or True in instruction.reads_ref or instruction.attrs["transpose_a"])
+
+
+def _thin_product(
+    program: Program, index: int, readers: Mapping[int, int], turns: Mapping[int, int], first: int
+) -> ThinProduct:
+    """By how many nodes each store position is read, the nodes' turns, and that of the first product of the right operand."""
+    instruction = program.instructions[index]
+    left = program.instructions[instruction.node.input_nodes[0]]
+    is_joined = left.node.id in turns and _joins_columns(program, left) and readers[left.outputs] == 1
+    joining, reader = (left, left) if is_joined else (None, instruction)
+    count = len(left.inputs) - 1 if is_joined else 1
+    parts, sources = reader.inputs[:count], reader.node.input_nodes[:count]
+    late = [number for number, source in enumerate(sources) if turns.get(source, -1) >= first]
+    begin, end = (late[0], late[-1] + 1) if late else (len(parts), len(parts))
+    return ThinProduct(instruction, joining, parts, Side(parts[:begin], False), Side(parts[end:], True))
+
+
+def _joins_columns(program: Program, instruction: Instruction) -> bool:
+    """Whether it is a ConcatV2 of matrices along their second axis, if of matrices at all."""
+    if instruction.node.op != "ConcatV2" or instruction.is_late or True in instruction.reads_ref:
+        return False
+    axis = program.instructions[instruction.node.input_nodes[-1]]
+    return axis.node.op == "Const" and axis.attrs["value"].array.shape == () and int(axis.attrs["value"].array) in (1, -1)
+
+
+class ConcatParts(NamedTuple):
+    """In a store, at the place of a ConcatV2's output: what that would have joined along the columns."""
+
+    parts: tuple[Tensor, ...]
+
+
+class EarlyProducts(NamedTuple):
+    """In a store: what early parts give with a right operand, by their side."""
+
+    operand: Tensor
+    products: dict[Side, Tensor]
+
+
+class SharedOperand:
+    """The products of a right operand, in one program's store: what early parts gave lies there too, and ends with a step."""
+
+    def __init__(self, products: Sequence[ThinProduct], program: Program, store: list[Any]) -> None:
+        self._products = products
+        self._memory = program.state.memory
+        self._store = store
+        self._early = len(store)
+        store.append(None)
+        self._last = {side: number for number, thin in enumerate(products) for side in thin.sides}
+
+    def join(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
+        """The step of a product's ConcatV2: the parts as they are, where they fit."""
+        thin, store = self._products[number], self._store
+        assert thin.joining is not None
+        output = thin.joining.outputs
+
+        def join() -> None:
+            parts = tuple([store[position] for position in thin.parts])
+            if self._fits(parts, self._operand(number)):
+                store[output] = ConcatParts(parts)
+                _drop(store, dropped)
+            else:
+                step()
+
+        return join
+
+    def multiply(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
+        """The step of a product."""
+        instruction, store = self._products[number].instruction, self._store
+        left, output = instruction.inputs[0], instruction.outputs
+
+        def multiply() -> None:
+            parts, operand = self._parts(number), self._operand(number)
+            if self._fits(parts, operand):
+                store[output] = self._product(number, parts, operand)
+                _drop(store, dropped)
+            else:
+                if isinstance(store[left], ConcatParts):
+                    store[left] = np.concatenate(parts, 1)
+                step()
+            if number == len(self._products) - 1:
+                store[self._early] = None
+
+        return multiply
+
+    def _operand(self, number: int) -> Any:
+        """A product's right one, `[k, n]`, if it is there."""
+        instruction = self._products[number].instruction
+        value = self._store[instruction.inputs[1]]
+        return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value
+
+    def _parts(self, number: int) -> tuple[Any, ...]:
+        """The parts of a product's left operand, as far as they are there; none where its ConcatV2 has joined them."""
+        thin, store = self._products[number], self._store
+        left = store[thin.instruction.inputs[0]]
+        if isinstance(left, ConcatParts):
+            return left.parts
+        return tuple([store[position] for position in thin.parts]) if thin.joining is None or left is None else ()
+
+    def _fits(self, parts: Sequence[Any], operand: Any) -> bool:
+        """Whether the parts are all columns of a left operand, whose product is thin and has a large right one."""
+        if not _are_columns(parts, operand) or operand.size < LARGE_OPERAND:
+            return False
+        rows = len(parts[0])
+        if rows > THIN_ROWS or sum(part.shape[1] for part in parts) != len(operand):
+            return False
+        return self._memory.has_room((rows + TALL_ROWS + THIN_ROWS) * operand.shape[1] * operand.itemsize)
+
+    def _product(self, number: int, parts: Sequence[Tensor], operand: Tensor) -> Tensor:
+        thin = self._products[number]
+        begin, end = len(thin.begin.parts), len(parts) - len(thin.end.parts)
+        value: Tensor | None = None
+        if begin < end:
+            start = sum(part.shape[1] for part in parts[:begin])
+            late = _joined(parts[begin:end])
+            value = product(late, operand[start : start + late.shape[1]])
+        for side in thin.sides:
+            early = self._early_product(side, number, operand)
+            value = early.copy() if value is None else np.add(value, early, out=value)
+        assert value is not None  # a part is early, or late
+        return value
+
+    def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
+        """What a product's early parts at a side give: taken from a tall product, with those of the products after it."""
+        held: EarlyProducts | None = self._store[self._early]
+        value = self._store[self._products[number].instruction.inputs[1]]
+        if held is None or held.operand is not value:  # a variable has been assigned to in between
+            held = self._store[self._early] = EarlyProducts(value, {})
+        found = held.products
+        if side not in found:
+            blocks = self._blocks(side, number, operand, found)
+            width = blocks[side].shape[1]
+            rows = operand[len(operand) - width :] if side.is_end else operand[:width]
+            tall = product(blocks[side] if len(blocks) == 1 else np.concatenate(list(blocks.values())), rows)
+            ends = accumulate(map(len, blocks.values()))
+            found.update((mine, tall[end - len(block) : end]) for (mine, block), end in zip(blocks.items(), ends, strict=True))
+        return found[side] if self._last[side] > number else found.pop(side)
+
+    def _blocks(self, side: Side, number: int, operand: Tensor, found: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
+        """Early parts at the same side of this product and those after it, of one width: enough for a tall product."""
+        blocks: dict[Side, Tensor] = {}
+        rows = 0
+        for other in range(number, len(self._products)):
+            mine = self._products[other].end if side.is_end else self._products[other].begin
+            parts = self._parts(other)
+            parts = parts[len(parts) - len(mine.parts) :] if side.is_end else parts[: len(mine.parts)]
+            if mine in found or mine in blocks or not _are_columns(parts, operand) or len(parts[0]) > THIN_ROWS:
+                continue
+            block = _joined(parts)
+            if not blocks or block.shape[1] == blocks[side].shape[1]:
+                blocks[mine] = block
+                rows += len(block)
+            if rows >= TALL_ROWS:
+                break
+        return blocks
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+
+
+def _are_columns(parts: Sequence[Any], right: Any) -> bool:
+    """Whether these are matrices of as many rows, of the right operand's type, which is a matrix as well."""
+    if not isinstance(right, np.ndarray) or right.ndim != 2 or right.dtype not in _DTYPES or not parts:
+        return False
+    if not all(isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype == right.dtype for part in parts):
+        return False
+    return all(len(part) == len(parts[0]) for part in parts)
+
+
+def _drop(store: list[Any], positions: Sequence[int]) -> None:
+    for position in positions:
+        store[position] = None

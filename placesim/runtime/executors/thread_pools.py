@@ -1,0 +1,104 @@
+"""Thread pools as TensorFlow keeps them: between ops, and inside one (section 11).
+
+The pool between ops is made by the first session of the process and shared by all, unless a session asks for its own or for
+named ones.  The threads inside an op (`intra_op`) are shared by the process too; the first session decides their number.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.graph.session_steps import Config
+from placesim.ops.process.intra_op_threads import IntraOpPool
+
+
+class ThreadPools:
+    """The pools of one process."""
+
+    def __init__(self) -> None:
+        self._shared: ThreadPoolExecutor | None = None
+        self._named: dict[str, tuple[int, ThreadPoolExecutor]] = {}
+        self._intra_op: IntraOpPool | None = None
+
+    def inter_op(self, config: Config, index: int = 0) -> ThreadPoolExecutor | None:
+        """The pool for a session's ops; None where they run in the caller's thread.
+
+        `index` picks one of `session_inter_op_thread_pool`.  Raises InvalidArgumentError for an index that is not there
+        and for a named pool asked for with another size.
+        """
+        listed = config.session_inter_op_thread_pool
+        if listed:
+            if not 0 <= index < len(listed):
+                raise InvalidArgumentError(f"Invalid inter_op_thread_pool: {index}")
+            wanted = listed[index]
+            return self._named_pool(wanted.global_name, wanted.num_threads or default_inter_op(config))
+        if index not in (0, -1):
+            raise InvalidArgumentError(f"Invalid inter_op_thread_pool: {index}")
+        threads = default_inter_op(config)
+        if threads < 0:
+            return None
+        if config.use_per_session_threads:
+            return ThreadPoolExecutor(threads, "placesim-session")
+        if self._shared is None:
+            self._shared = ThreadPoolExecutor(threads, "placesim-inter-op")
+        return self._shared
+
+    def _named_pool(self, name: str, threads: int) -> ThreadPoolExecutor:
+        if not name:
+            return ThreadPoolExecutor(threads, "placesim-session")
+        found = self._named.get(name)
+        if found is None:
+            found = self._named[name] = (threads, ThreadPoolExecutor(threads, f"placesim-{name}"))
+        if found[0] != threads:
+            raise InvalidArgumentError(
+                f"Pool {name} configured previously with num_threads={found[0]}; cannot re-configure with num_threads={threads}"
+            )
+        return found[1]
+
+    def intra_op(self, config: Config) -> IntraOpPool:
+        """The pool for the work inside one op, as the first session sized it (11.2)."""
+        if self._intra_op is None:
+            wanted = config.intra_op_parallelism_threads or _from_environment("TF_NUM_INTRAOP_THREADS")
+            self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
+        return self._intra_op
+
+    def close(self) -> None:
+        """Their threads end, once they have done what they are at; none may be asked for again."""
+        for pool in (self._shared, *(pool for _, pool in self._named.values())):
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+        if self._intra_op is not None:
+            self._intra_op.close()
+
+
+PROCESS_POOLS = ThreadPools()
+
+
+def runs_ops_in_parallel(config: Config) -> bool:
+    """Whether a session's ops run at the same time, in a pool.
+
+    Where the system picks (0) it gives all processors to the threads inside an op, and lets ops follow one another.
+    """
+    if config.session_inter_op_thread_pool:
+        return True
+    threads = config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS")
+    return threads > 1 or (config.use_per_session_threads and threads == 0)
+
+
+def default_inter_op(config: Config) -> int:
+    """Threads between ops: as configured, else by the environment, else one for each processor (11.4)."""
+    return config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS") or available_processors()
+
+
+def _from_environment(name: str) -> int:
+    """A number of threads; 0, as in TensorFlow, where the variable is not set or no number."""
+    try:
+        return int(os.environ.get(name, "0"))
+    except ValueError:
+        return 0
+
+
+def available_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

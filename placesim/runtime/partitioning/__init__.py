@@ -1,0 +1,1 @@
+"""A step's requests, the pruned graph, its partitions and their transfers."""

@@ -1,0 +1,424 @@
+"""One graph for each device, with sends and receives where an edge was cut (section 8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import FLOAT
+from placesim.core.errors import InvalidArgumentError
+from placesim.graph.graph import Graph, Node, NodeDef, Signature
+from placesim.machine.inventory import Device, DeviceSet
+from placesim.ops.attributes import TensorValue
+from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
+from placesim.runtime.partitioning.pruning import ClientGraph
+from placesim.runtime.shapes.loop_frames import LoopFrame, find_frames
+
+_EDGE = re.compile(r"^edge_\d+_")
+
+
+class Transfer(NamedTuple):
+    """A tensor that is copied between devices, or between a device's memory and the host's.
+
+    `producer` and `slot` say whose tensor it is in the client graph, however many copies it has passed through; slot -1 is a
+    control edge.
+    """
+
+    tensor: str
+    src: str
+    dst: str
+    send: str
+    send_op: str
+    recv: str
+    recv_op: str
+    producer: str
+    slot: int
+
+
+def tensor_of(transfer: str) -> str:
+    """The tensor that a transfer is named after."""
+    return _EDGE.sub("", transfer)
+
+
+class Partition(NamedTuple):
+    """What one device runs."""
+
+    device: Device
+    graph: Graph
+
+
+class Partitions(NamedTuple):
+    """The partitions of a client graph, in the order of their first node, and what passes between them."""
+
+    parts: tuple[Partition, ...]
+    transfers: tuple[Transfer, ...]
+
+
+@dataclass(slots=True)
+class _PartNode:
+    """A node of a partition while it is made."""
+
+    name: str
+    op: str
+    attrs: dict[str, Any]
+    device: Device
+    inputs: list[str] = field(default_factory=list)
+    requested: str = ""
+    location: int = 0
+
+    def finish(self) -> NodeDef:
+        return NodeDef(self.name, self.op, tuple(self.inputs), self.requested, self.attrs, self.location)
+
+
+class _Names:
+    """Numbers the inserted nodes: `x/_3` in a direct session, `x_S3` between tasks, `x_G3` inside a task (8.5)."""
+
+    def __init__(self, infix: str) -> None:
+        self._infix = infix
+        self._count = 0
+
+    def new(self, prefix: str) -> str:
+        name = f"{prefix}{self._infix}{self._count}"
+        self._count += 1
+        return name
+
+
+def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
+    """Cut a client graph by device; where there are several tasks, first by task and then inside each task.
+
+    Raises InvalidArgumentError for a loop over several devices without a loop condition.
+    """
+    tasks = {device.spec.address_space for device in device_set.devices}
+    if len(tasks) <= 1:
+        return _Partitioner(client.graph, client.devices, _Names("/_"), lambda device: device.name).run()
+    between = _Partitioner(client.graph, client.devices, _Names("_S"), lambda device: device.name.rpartition("/device:")[0])
+    whole = between.run()
+    parts: list[Partition] = []
+    transfers = list(whole.transfers)
+    for part in whole.parts:
+        graph = part.graph.in_order(part.graph.runtime_order())
+        devices = [device_set.by_name[node.device] for node in graph.nodes]
+        inner = _Partitioner(graph, devices, _Names("_G"), lambda device: device.name, True).run()
+        parts += inner.parts
+        transfers += inner.transfers
+    received = {transfer.recv: transfer for transfer in whole.transfers if transfer.recv not in client.graph.ids}
+    return Partitions(tuple(parts), tuple(_traced(transfer, received) for transfer in transfers))
+
+
+def _traced(transfer: Transfer, received: Mapping[str, Transfer]) -> Transfer:
+    """Between tasks a tensor passes through a CPU of each: what one transfer received the next one sends on."""
+    before = received.get(transfer.producer) if transfer.slot >= 0 else None
+    return transfer if before is None else transfer._replace(producer=before.producer, slot=before.slot)
+
+
+class _Partitioner:
+    """The state of one cut."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        devices: Sequence[Device],
+        names: _Names,
+        place: Callable[[Device], str],
+        has_control_loops: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.devices = list(devices)
+        self.names = names
+        self.place = place
+        self.has_control_loops = has_control_loops
+        self.made: dict[str, list[_PartNode]] = {}
+        self.transfers: list[Transfer] = []
+        self._memory: dict[tuple[Signature, str], MemoryTypes] = {}
+        self._received: dict[tuple[int, int, str, bool], str] = {}
+
+    def run(self) -> Partitions:
+        nodes = self._nodes()
+        places = [self.place(device) for device in self.devices]
+        for node in nodes:
+            self._add_node(node, places)
+        parts = []
+        for copies in self.made.values():
+            graph = self.graph.emptied()
+            graph.extend([copy.finish() for copy in copies])
+            parts.append(Partition(copies[0].device, graph))
+        return Partitions(tuple(parts), tuple(self.transfers))
+
+    def _nodes(self) -> Sequence[Node]:
+        if not self.has_control_loops:
+            ops = {signature.op for signature in self.graph.signatures.all()}
+            if ops & _MOVED:
+                self._move_control_flow()
+            if ops & set(ENTERS):
+                self._add_control_loops()
+        return self.graph.nodes
+
+    # --- nodes and edges (8.2 to 8.6)
+
+    def _memory_types(self, node: Node) -> MemoryTypes:
+        key = (node.signature, self.devices[node.id].type)
+        found = self._memory.get(key)
+        if found is None:
+            found = self._memory[key] = memory_types(self.graph.registry, *key)
+        return found
+
+    def _add_node(self, node: Node, places: Sequence[str]) -> None:
+        nodes, own = self.graph.nodes, places[node.id]
+        device = self.devices[node.id]
+        copy = _PartNode(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
+        self.made.setdefault(own, []).append(copy)
+        control_merges = [i for i in node.control_inputs if self._is_control_loop_merge(i)]
+        cut_refs: list[_PartNode] = []
+        plain: list[str] = []
+        for i, slot, position in self._edges(node, control_merges):
+            source = nodes[i]
+            is_control = position < 0
+            if places[i] == own and (is_control or not self._crosses_memory(source, slot, node, position)):
+                copy.inputs.append(_input_text(source.name, slot, is_control))
+                if is_control or not source.signature.output_is_ref[slot]:
+                    plain.append(source.name)
+                continue
+            on_host = device.type == "CPU" or (not is_control and self._memory_types(node).inputs[position])
+            key = (i, slot, own, on_host)
+            received = self._received.get(key)
+            if received is None:
+                merge = control_merges.pop() if control_merges and places[i] != own else None
+                received, recv = self._cut(source, slot, node, position, merge, places[i] == own)
+                if not is_control and source.signature.output_is_ref[slot]:
+                    cut_refs.append(recv)
+                else:
+                    self._received[key] = received
+                    plain.append(received)
+            else:
+                plain.append(received)
+            copy.inputs.append(_input_text(received, 0, is_control))
+        for recv in cut_refs:
+            recv.inputs += ["^" + name for name in plain]
+        copy.inputs += ["^" + nodes[i].name for i in control_merges]
+
+    def _edges(self, node: Node, control_merges: Sequence[int]) -> Iterable[tuple[int, int, int]]:
+        """Source, slot and input position of each edge, control edges with slot and position -1."""
+        for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
+            yield i, slot, position
+        for i in node.control_inputs:
+            if i not in control_merges:
+                yield i, -1, -1
+
+    def _crosses_memory(self, source: Node, slot: int, node: Node, position: int) -> bool:
+        """Whether an edge inside one device joins host memory and device memory."""
+        if self.devices[source.id] is not self.devices[node.id] or self.devices[node.id].type == "CPU":
+            return False
+        return self._memory_types(source).outputs[slot] != self._memory_types(node).inputs[position]
+
+    def _cut(
+        self, source: Node, slot: int, node: Node, position: int, merge: int | None, is_local: bool
+    ) -> tuple[str, _PartNode]:
+        """Insert a send and a receive; gives the name that the consumer reads, and the receive."""
+        src, dst = self.devices[source.id], self.devices[node.id]
+        out, into = (
+            self.made[self.place(src)] if self.place(src) in self.made else self._open(src),
+            self.made[self.place(dst)],
+        )
+        is_control = slot < 0
+        tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
+        if is_control:
+            tensor = self.names.new(self.graph.registry.rules.control_constant.format(node=source.name))
+            out.append(_PartNode(tensor, "Const", dict(_EMPTY_CONST), src, ["^" + source.name], src.name))
+        else:
+            dtype = node.signature.input_dtypes[position]
+            send_on_host = self._memory_types(source).outputs[slot]
+            recv_on_host = self._memory_types(node).inputs[position]
+        attrs = self._transfer_attrs(source, node, src, dst)
+        send = _PartNode(self.names.new(source.name), "_HostSend" if send_on_host else "_Send", {"T": dtype, **attrs}, src)
+        send.inputs = [_input_text(tensor, max(slot, 0), False)]
+        recv = _PartNode(
+            self.names.new(source.name), "_HostRecv" if recv_on_host else "_Recv", {"tensor_type": dtype, **attrs}, dst
+        )
+        send.requested, recv.requested = src.name, dst.name
+        out.append(send)
+        into.append(recv)
+        self.transfers.append(
+            Transfer(f"{tensor}:{max(slot, 0)}", src.name, dst.name, send.name, send.op, recv.name, recv.op, source.name, slot)
+        )
+        if is_local:
+            recv.inputs.append("^" + send.name)
+        elif merge is not None:
+            recv.inputs.append("^" + self.graph.nodes[merge].name)
+        if not is_control:
+            return recv.name, recv
+        identity = _PartNode(self.names.new(source.name), "Identity", {"T": FLOAT}, dst, [recv.name], dst.name)
+        into.append(identity)
+        return identity.name, recv
+
+    def _open(self, device: Device) -> list[_PartNode]:
+        return self.made.setdefault(self.place(device), [])
+
+    def _transfer_attrs(self, source: Node, node: Node, src: Device, dst: Device) -> dict[str, Any]:
+        return {
+            "tensor_name": f"edge_{len(self.transfers)}_{source.name}",
+            "send_device": src.name,
+            "send_device_incarnation": 1,
+            "recv_device": dst.name,
+            "client_terminated": False,
+            "_src": source.name,
+            "_dst": node.name,
+        }
+
+    # --- loops over several devices (8.10)
+
+    def _is_control_loop_merge(self, node_id: int) -> bool:
+        node = self.graph.nodes[node_id]
+        return node.op in MERGES and node.name.startswith("_cloop")
+
+    def _move_control_flow(self) -> None:
+        """Put each node of control flow where its data is, outside loops too: fewer devices take part in a loop so."""
+        graph, devices = self.graph, self.devices
+        readers = _first_readers(graph)
+        for node_id in _depth_first(graph):
+            node = graph.nodes[node_id]
+            if node.op in SWITCHES or node.op in EXITS:
+                devices[node.id] = devices[node.input_nodes[0]]
+            elif node.op in _FOLLOWING_CONSUMER and node.id in readers:
+                devices[node.id] = devices[readers[node.id]]
+
+    def _add_control_loops(self) -> None:
+        """Give each further device of a loop a control loop of its own, which follows the loop's condition."""
+        frames = find_frames(self.graph)
+        conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
+        extended = self.graph.emptied()
+        for node in self.graph.nodes:
+            extended.add(
+                node.name,
+                node.op,
+                node.attrs,
+                node.input_nodes,
+                node.input_slots,
+                node.control_inputs,
+                node.device,
+                node.location,
+            )
+        loops: dict[tuple[str, str], _ControlLoop] = {}
+        crossings: list[tuple[int, tuple[str, str]]] = []
+        for node in list(extended.nodes):
+            for i in (*node.input_nodes, *node.control_inputs):
+                source = extended.nodes[i]
+                if self.devices[i].name == self.devices[node.id].name:
+                    continue
+                frame = frames[i].parent if source.op in EXITS and frames[i] else frames[i]  # type: ignore[union-attr]
+                own = frames[node.id]
+                inside = own.parent if node.op in ENTERS and own else own
+                if frame is None or frame != inside:
+                    continue
+                self._add_control_loop(extended, node, frame, conditions, loops)
+                crossings.append((node.id, (frame.name, self.devices[node.id].name)))
+        for (name, device), loop in loops.items():
+            if self.devices[conditions[name].id].name != device:
+                crossings.append((loop.switch, (name, device)))
+        for node_id, key in crossings:
+            node = extended.nodes[node_id]
+            node.control_inputs = (*node.control_inputs, loops[key].merge)
+        for loop in loops.values():
+            loop.connect(extended)
+        self.graph = extended
+
+    def _add_control_loop(
+        self,
+        graph: Graph,
+        node: Node,
+        frame: LoopFrame,
+        conditions: dict[str, Node],
+        loops: dict[tuple[str, str], _ControlLoop],
+    ) -> None:
+        device = self.devices[node.id]
+        child: _ControlLoop | None = None
+        current: LoopFrame | None = frame
+        while current is not None:
+            existing = loops.get((current.name, device.name))
+            if existing is not None:
+                if child is not None:
+                    child.outer = existing.merge
+                return
+            condition = conditions.get(current.name)
+            if condition is None:
+                raise InvalidArgumentError(f"A cross-device loop must have a pivot predicate: {current.name}")
+            loop = self._make_loop(graph, node, current, condition, device)
+            loops[current.name, device.name] = loop
+            if child is not None:
+                child.outer = loop.merge
+            child, current = loop, current.parent
+        if child is not None:
+            const = graph.add(self.names.new(node.name), "Const", dict(_EMPTY_CONST), device=device.name)
+            self.devices.append(device)
+            child.outer = const.id
+
+    def _make_loop(self, graph: Graph, node: Node, frame: LoopFrame, condition: Node, device: Device) -> _ControlLoop:
+        enter, merge, switch, following = (f"_cloop{self.names.new(node.name)}" for _ in range(4))
+        attrs = {"T": FLOAT}
+        iterations = frame.enter.attrs.get("parallel_iterations", 10)
+        first = len(graph)
+        graph.add(
+            enter,
+            "Enter",
+            {"T": FLOAT, "frame_name": frame.name, "parallel_iterations": iterations, "is_constant": False},
+            (first,),
+            (0,),
+            (),
+            device.name,
+        )
+        graph.add(merge, "Merge", {"T": FLOAT, "N": 2}, (first, first + 3), (0, 0), (), device.name)
+        graph.add(switch, "Switch", attrs, (first + 1, condition.id), (0, 0), (), device.name)
+        graph.add(following, "NextIteration", attrs, (first + 2,), (1,), (), device.name)
+        self.devices += [device] * 4
+        return _ControlLoop(first, first + 1, first + 2)
+
+
+@dataclass(slots=True)
+class _ControlLoop:
+    """A loop of dummies: `enter` reads `outer`, the merge of the loop around it or a constant."""
+
+    enter: int
+    merge: int
+    switch: int
+    outer: int = -1
+
+    def connect(self, graph: Graph) -> None:
+        graph.nodes[self.enter].input_nodes = (self.outer,)
+
+
+_FOLLOWING_CONSUMER = ("Enter", *NEXT_ITERATIONS)
+_MOVED = frozenset((*SWITCHES, *EXITS, *_FOLLOWING_CONSUMER))
+_EMPTY_CONST: dict[str, Any] = {"dtype": FLOAT, "value": TensorValue(FLOAT, np.zeros(0, np.float32))}
+
+
+def _input_text(name: str, slot: int, is_control: bool) -> str:
+    if is_control:
+        return "^" + name
+    return f"{name}:{slot}" if slot else name
+
+
+def _first_readers(graph: Graph) -> dict[int, int]:
+    """The first node that reads each node's data, in the order of edges."""
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        for i in node.input_nodes:
+            found.setdefault(i, node.id)
+    return found
+
+
+def _depth_first(graph: Graph) -> Iterable[int]:
+    """Node ids as TensorFlow's depth-first search enters them: sources last to first, consumers in edge order reversed."""
+    consumers = graph.consumers()
+    visited = bytearray(len(graph))
+    stack = [node.id for node in graph.nodes if not node.input_nodes and not node.control_inputs]
+    while stack:
+        node_id = stack.pop()
+        if visited[node_id]:
+            continue
+        visited[node_id] = 1
+        yield node_id
+        stack += [i for i in consumers[node_id] if not visited[i]]

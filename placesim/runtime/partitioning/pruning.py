@@ -1,0 +1,225 @@
+"""What a step needs of a placed graph: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is cut off (8.11).
+
+Small constants that several devices read are then copied to each of them (8.13).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from placesim.core.errors import NotFoundError
+from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.node_text import node_error
+from placesim.machine.inventory import Device, DeviceSet
+from placesim.ops.categories import UNFED_PLACEHOLDERS
+from placesim.placement.collectives import replace_collectives
+from placesim.placement.placer import PlacedGraph, Placement
+
+MAX_REPLICATED_ELEMENTS = 16
+"""A constant with more elements is sent, not copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGraph:
+    """The nodes that a step runs, in the runtime's order, each with its device.
+
+    `feeds[i]` is what `_Arg` i takes and `fetches[i]` what `_Retval` i gives, both sorted by tensor name.
+    """
+
+    graph: Graph
+    devices: Sequence[Device]
+    feeds: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+
+    def placed(self, placement: PlacedGraph) -> ClientGraph:
+        """This, with the devices of a placement of its graph."""
+        devices: list[Device] = [device for device in placement.devices if device is not None]
+        return replicate_constants(ClientGraph(self.graph, devices, self.feeds, self.fetches), placement.device_set)
+
+
+def prune(
+    placement: Placement,
+    feeds: Iterable[TensorRef] = (),
+    fetches: Iterable[TensorRef] = (),
+    targets: Iterable[int] = (),
+) -> ClientGraph:
+    """The part of a placed graph that fetches and targets need, with what is fed left out.
+
+    Raises NotFoundError for a collective, which is no longer there, and InvalidArgumentError as `replace_collectives` does.
+    """
+    placed = replace_collectives(placement)
+    if placed is not placement:
+        feeds = _renumbered(feeds, placement, placed, "FeedInputs: unable to find feed output {}")
+        fetches = _renumbered(fetches, placement, placed, "FetchOutputs node {}: not found")
+        targets = [ref.node for ref in _renumbered((TensorRef(i, 0) for i in targets), placement, placed, _NO_TARGET)]
+    return replicate_constants(_prune(placed, feeds, fetches, targets), placed.device_set)
+
+
+def prune_unplaced(
+    graph: Graph,
+    device_set: DeviceSet,
+    feeds: Iterable[TensorRef] = (),
+    fetches: Iterable[TensorRef] = (),
+    targets: Iterable[int] = (),
+) -> ClientGraph:
+    """The same of a graph that is yet to be placed: only arguments and results have a device, and the last numbers (9.4)."""
+    client = _prune(PlacedGraph(graph, device_set, graph.runtime_order(), [None] * len(graph)), feeds, fetches, targets)
+    client.graph.runtime_ids = list(range(2, 2 + len(client.graph)))
+    return client
+
+
+_NO_TARGET = "PruneForTargets: Some target nodes not found: {}"
+
+
+def _renumbered(refs: Iterable[TensorRef], before: PlacedGraph, after: PlacedGraph, complaint: str) -> list[TensorRef]:
+    """Tensors of a graph as tensors of the one that took its place."""
+    found = []
+    for ref in refs:
+        name = before.graph.nodes[ref.node].name
+        if name not in after.graph.ids:
+            raise NotFoundError(complaint.format(name if complaint is _NO_TARGET else f"{name}:{ref.slot}"), node=name)
+        found.append(TensorRef(after.graph.ids[name], ref.slot))
+    return found
+
+
+def _prune(
+    placed: PlacedGraph, feeds: Iterable[TensorRef], fetches: Iterable[TensorRef], targets: Iterable[int]
+) -> ClientGraph:
+    graph = placed.graph
+    client = placed.device_set.client
+    by_name = sorted({graph.tensor_name_full(ref): ref for ref in feeds}.items())
+    fetched = sorted({graph.tensor_name_full(ref): ref for ref in fetches}.items())
+    fed = {ref: index for index, (_, ref) in enumerate(by_name)}
+    fed_placeholders = {ref.node for ref in fed if graph.nodes[ref.node].op in UNFED_PLACEHOLDERS}
+    needed = _needed(graph, fed, fed_placeholders, [ref for _, ref in fetched], targets)
+    devices = placed.devices
+    result = graph.emptied()
+    kept: list[Device] = []
+    order = [i for i in placed.order if needed[i]]
+    ids = {node_id: position for position, node_id in enumerate(order)}
+    arg_ids = {ref: len(order) + index for index, (_, ref) in enumerate(by_name)}
+    for node_id in order:
+        node = graph.nodes[node_id]
+        _check_fed_refs(graph, node, fed, arg_ids, len(order))
+        refs = [
+            (arg_ids[r], 0) if (r := TensorRef(i, s)) in fed else (ids[i], s)
+            for i, s in zip(node.input_nodes, node.input_slots, strict=True)
+        ]
+        control = tuple(
+            next(arg_ids[r] for r in fed if r.node == i) if i in fed_placeholders else ids[i] for i in node.control_inputs
+        )
+        result.add(
+            node.name,
+            node.op,
+            node.attrs,
+            tuple(i for i, _ in refs),
+            tuple(s for _, s in refs),
+            control,
+            node.device,
+            node.location,
+        )
+        kept.append(devices[node_id])  # type: ignore[arg-type]
+    for index, (_, ref) in enumerate(by_name):
+        node = graph.nodes[ref.node]
+        name = f"_arg_{node.name}_{ref.slot}_{index}"
+        result.add(name, "_Arg", {"T": node.signature.output_dtypes[ref.slot], "index": index}, device=client.name)
+        kept.append(client)
+    for index, (_, ref) in enumerate(fetched):
+        node = graph.nodes[ref.node]
+        source, slot = (arg_ids[ref], 0) if ref in fed else (ids[ref.node], ref.slot)
+        attrs = {"T": node.signature.output_dtypes[ref.slot], "index": index}
+        result.add(f"_retval_{node.name}_{ref.slot}_{index}", "_Retval", attrs, (source,), (slot,), device=client.name)
+        kept.append(client)
+    return ClientGraph(result, kept, tuple(n for n, _ in by_name), tuple(n for n, _ in fetched))
+
+
+def _check_fed_refs(
+    graph: Graph, node: Node, fed: Mapping[TensorRef, int], arg_ids: Mapping[TensorRef, int], first: int
+) -> None:
+    """InvalidArgumentError for an op that wants a variable where a value is fed; `first` is the id of argument 0."""
+    for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
+        ref = TensorRef(i, slot)
+        if ref in fed and node.signature.input_is_ref[position]:
+            source = graph.nodes[i]
+            dtype = source.signature.output_dtypes[slot].name
+            raise node_error(
+                graph,
+                node,
+                f"Input {position} of node {node.name} was passed {dtype} from _arg_{source.name}_{slot}_"
+                f"{arg_ids[ref] - first}:0 incompatible with expected {dtype}_ref.",
+            )
+
+
+def _needed(
+    graph: Graph,
+    fed: dict[TensorRef, int],
+    fed_placeholders: set[int],
+    fetches: Sequence[TensorRef],
+    targets: Iterable[int],
+) -> bytearray:
+    needed = bytearray(len(graph))
+    waiting = deque(ref.node for ref in fetches if ref not in fed)
+    waiting.extend(targets)
+    while waiting:
+        node_id = waiting.popleft()
+        if needed[node_id]:
+            continue
+        needed[node_id] = 1
+        node = graph.nodes[node_id]
+        if fed:
+            inputs = zip(node.input_nodes, node.input_slots, strict=True)
+            waiting.extend(i for i, s in inputs if not needed[i] and TensorRef(i, s) not in fed)
+            waiting.extend(i for i in node.control_inputs if not needed[i] and i not in fed_placeholders)
+        else:
+            waiting.extend(i for i in node.input_nodes if not needed[i])
+            waiting.extend(i for i in node.control_inputs if not needed[i])
+    return needed
+
+
+def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGraph:
+    """Copy each small constant on a CPU to every CPU that it is read from, where there are several (8.13)."""
+    if not client.graph.registry.rules.copies_constants:
+        return client
+    consumers = client.graph.consumers()
+    copies: dict[int, list[str]] = {}
+    for node in client.graph.nodes:
+        if node.op == "Const" and len(consumers[node.id]) > 1 and client.devices[node.id].type == "CPU":
+            hosts = sorted({_host(client.devices[i]) for i in consumers[node.id]})
+            if len(hosts) > 1 and _is_replicable(node, client, consumers[node.id]):
+                copies[node.id] = hosts
+    return _with_copies(client, copies, device_set) if copies else client
+
+
+def _is_replicable(node: Node, client: ClientGraph, consumers: Sequence[int]) -> bool:
+    if node.attrs["value"].array.size > MAX_REPLICATED_ELEMENTS:
+        return False
+    return not any(node.id in client.graph.nodes[i].control_inputs for i in consumers)
+
+
+def _host(device: Device) -> str:
+    """The CPU that a constant is copied to for a reader: its own, or the first of its task."""
+    return device.name if device.type == "CPU" else device.name.rpartition("/device:")[0] + "/device:CPU:0"
+
+
+def _with_copies(client: ClientGraph, copies: dict[int, list[str]], device_set: DeviceSet) -> ClientGraph:
+    """The graph without the copied constants, and their copies after all other nodes."""
+    old = client.graph
+    graph = old.emptied()
+    kept = [node for node in old.nodes if node.id not in copies]
+    ids = {node.id: position for position, node in enumerate(kept)}
+    pairs = [(node_id, host) for node_id, hosts in copies.items() for host in hosts]
+    copy_ids = {pair: len(kept) + position for position, pair in enumerate(pairs)}
+    for node in kept:
+        host = _host(client.devices[node.id])
+        inputs = tuple(copy_ids[i, host] if i in copies else ids[i] for i in node.input_nodes)
+        control = tuple(ids[i] for i in node.control_inputs)
+        graph.add(node.name, node.op, node.attrs, inputs, node.input_slots, control, node.device, node.location)
+    for number, (node_id, _) in enumerate(pairs):
+        node = old.nodes[node_id]
+        control = tuple(ids[i] for i in node.control_inputs)
+        name = f"{node.name}/replicate/_{number}"
+        graph.add(name, node.op, node.attrs, (), (), control, node.device, node.location)
+    devices = [client.devices[node.id] for node in kept] + [device_set.by_name[host] for _, host in pairs]
+    return ClientGraph(graph, devices, client.feeds, client.fetches)

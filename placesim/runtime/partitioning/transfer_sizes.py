@@ -1,0 +1,58 @@
+"""A prepared step -> the bytes of each of its transfers, as far as static shapes say."""
+
+from __future__ import annotations
+
+import math
+
+from placesim.graph.graph import Graph, TensorRef, split_tensor_name
+from placesim.ops.categories import NEXT_ITERATIONS
+from placesim.ops.kernels.shapes import Dims, is_fully_defined
+from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.partitioning.pruning import ClientGraph
+from placesim.runtime.shapes.graph_shapes import GraphShapes
+
+
+def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> list[int | None]:
+    """The bytes of each transfer of a step: 0 on a control edge, None where the shape or the element size is not known.
+
+    `written` are the shapes of the graph as it was written, where they were inferred: most of them hold in the step too.
+    """
+    graph, client = step.placement.graph, step.client
+    fed = GraphShapes(client.graph, [_declared_shape(graph, feed) for feed in client.feeds])
+    shared = [written] if written is not None and _holds(written, graph, client) else []
+    return [_size((*shared, fed), transfer.producer, transfer.slot) for transfer in step.partitions.transfers]
+
+
+def _holds(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
+    """Whether a step's tensors are shaped as in the graph it is cut out of.
+
+    What is fed may have another shape than what it replaces, unless that is a placeholder.  A loop is inferred anew: what
+    is known of it depends on where one begins.
+    """
+    if graph is not written.graph:
+        return False
+    names = [split_tensor_name(feed)[0] for feed in client.feeds]
+    if any(name not in graph.ids or graph.node(name).op != "Placeholder" for name in names):
+        return False
+    return all(
+        node.op not in NEXT_ITERATIONS and (node.name not in graph.ids or graph.node(node.name).op == node.op)
+        for node in client.graph.nodes
+    )
+
+
+def _size(known: tuple[GraphShapes, ...], producer: str, slot: int) -> int | None:
+    if slot < 0:
+        return 0
+    shapes = next((found for found in known if producer in found.graph.ids), None)
+    if shapes is None:
+        return None
+    node = shapes.graph.node(producer)
+    dims, size = shapes.shape(TensorRef(node.id, slot)), node.signature.output_dtypes[slot].size
+    return math.prod(dims) * size if dims is not None and is_fully_defined(dims) and size else None
+
+
+def _declared_shape(graph: Graph, tensor: str) -> Dims:
+    """What the graph says of a tensor that is fed: a placeholder declares it."""
+    name, _ = split_tensor_name(tensor)
+    shape = graph.node(name).attrs.get("shape") if name in graph.ids else None
+    return getattr(shape, "dims", None)

@@ -1,0 +1,76 @@
+"""What kernels gave, as numpy had it: shapes of outputs, the bytes they take, where they lie, and when they were freed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+from placesim.graph.graph import Node
+from placesim.ops.kernels.device_resources import VariableResource
+from placesim.ops.process.memory_limit import tensor_bytes
+from placesim.runtime.executors.output_sizes import KEEPING
+
+PERSISTENT = frozenset(["Const", "Variable", "VariableV2"])
+"""Ops whose output is kept from step to step."""
+
+
+class Allocation:
+    """A buffer that a kernel made: its bytes, and when it was made and freed, in nanoseconds; `freed` is None until it is."""
+
+    __slots__ = ("__weakref__", "freed", "made", "size")
+
+    def __init__(self, size: int, made: int) -> None:
+        self.size = size
+        self.made = made
+        self.freed: int | None = None
+
+    def follow(self, array: Any) -> None:
+        """Learn when numpy frees this array's buffer, which views of it keep alive."""
+        while isinstance(array, np.ndarray) and array.base is not None:
+            array = array.base
+        if isinstance(array, np.ndarray):  # a numpy scalar, which cannot be followed, goes unnoticed
+            weakref.finalize(array, self._note).atexit = False
+
+    def _note(self) -> None:
+        self.freed = perf_counter_ns()
+
+
+class OutputRecord(NamedTuple):
+    """One output of a run: `allocation` where the kernel made its buffer, and did not hand on one that was there."""
+
+    slot: int
+    dtype: DataType
+    shape: tuple[int, ...]
+    size: int
+    address: int
+    allocation: Allocation | None
+
+
+def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
+    """The outputs of a run that are tensors: resources and values that were not written have no shape to tell."""
+    found: list[OutputRecord] = []
+    given = [value for value in map(_array_of, inputs) if value is not None]
+    for slot, value in enumerate(outputs):
+        array = _array_of(value)
+        if array is None:
+            continue
+        dtype = node.signature.output_dtypes[slot]
+        size = tensor_bytes(array.shape, dtype)
+        allocation = None
+        if node.op not in KEEPING and size and not any(np.may_share_memory(array, one) for one in given):
+            allocation = Allocation(size, made)
+            allocation.follow(array)
+        address = array.__array_interface__["data"][0]
+        found.append(OutputRecord(slot, dtype, array.shape, size, address, allocation))
+    return tuple(found)
+
+
+def _array_of(value: Any) -> Any:
+    if isinstance(value, VariableResource):
+        value = value.value
+    return value if isinstance(value, (np.ndarray, np.generic)) else None

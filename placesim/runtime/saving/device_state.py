@@ -1,0 +1,153 @@
+"""What a device keeps from step to step <-> a record of plain values and tensors, which a file and a wire can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.errors import DataLossError, FailedPreconditionError
+from placesim.graph.graph import Graph
+from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
+from placesim.placement.placer import Placement
+from placesim.runtime.executors.initial_values import VARIABLE_OPS
+from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.saving.saved_values import NamedTensor, Packer, UnsavableError, file_name, unpack
+
+Tensor = np.ndarray[Any, Any]
+
+
+class DeviceRecord(NamedTuple):
+    """A device's name, what it keeps as plain values, and the tensors of these.
+
+    `makers` are the nodes that began its iterators, which begin anew and skip what they gave; `left` names what could not be
+    saved.
+    """
+
+    device: str
+    state: Any
+    tensors: tuple[NamedTensor, ...]
+    makers: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+class SavedState(NamedTuple):
+    """The same again as objects: resources, and each node's own state (its generator)."""
+
+    resources: ResourceManager
+    node_states: dict[str, dict[str, Any]]
+
+    def before(self) -> SavedState:
+        """The same with what a session needs that begins anew: names of nodes' own resources, and no generators."""
+        named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
+        return SavedState(self.resources, named)
+
+    def give(self, state: DeviceState) -> None:
+        """Have a device keep it."""
+        state.resources.adopt(self.resources)
+        for name, own in self.node_states.items():
+            state.node_states.setdefault(name, {}).update(own)  # in place: what was prepared before holds it
+
+
+def record_state(state: DeviceState) -> DeviceRecord:
+    """What a device keeps between two steps; tensors are shared with it."""
+    packer = Packer()
+    left: list[str] = []
+    resources = []
+    makers: list[str] = []
+    for handle, resource in state.resources.named():
+        try:
+            makers += filter(None, [getattr(resource, "maker", "")])
+            resources.append([handle.container, handle.name, handle.type, packer.pack(resource)])
+        except UnsavableError:
+            left.append(f"{file_name(resource)} '{handle.name}'")
+    nodes = {}
+    for name, own in state.node_states.items():
+        packed = {}
+        for key, value in own.items():
+            try:
+                packed[key] = packer.pack(value)
+            except UnsavableError:
+                continue  # what a node reads off its attrs, and does again
+        if packed:
+            nodes[name] = packed
+    kept = {"resources": resources, "names": state.resources.private_count, "nodes": nodes}
+    return DeviceRecord(state.device.name, kept, tuple(packer.tensors), tuple(dict.fromkeys(makers)), tuple(left))
+
+
+def restore_state(record: DeviceRecord) -> SavedState:
+    """Raises DataLossError for a record of another release."""
+    tensors = [tensor.value for tensor in record.tensors]
+    kept = SavedState(ResourceManager(), {})
+    try:
+        rows, nodes = record.state["resources"], record.state["nodes"]
+        kept.resources.private_count = record.state["names"]
+        for container, name, kind, packed in rows:
+            handle = ResourceHandle(record.device, container, name, kind)
+            kept.resources.put(handle, unpack(packed, tensors))
+        for name, own in nodes.items():
+            kept.node_states[name] = {key: unpack(value, tensors) for key, value in own.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataLossError(f"the session's state is none of this release of placesim: {error}") from None
+    return kept
+
+
+def settle(found: Mapping[str, SavedState], placement: Placement, states: Mapping[str, DeviceState]) -> None:
+    """Give each device what it kept, and each variable that is placed elsewhere now to its new device.
+
+    Raises FailedPreconditionError for what a device kept that there is no longer, but for variables and generators.
+    """
+    gone = [kept for device, kept in found.items() if device not in states]
+    homes: dict[tuple[str, str, str], ResourceManager] = {}
+    """Who has each variable."""
+    for device, kept in found.items():
+        if device in states:
+            kept.give(states[device])
+        manager = states[device].resources if device in states else kept.resources
+        homes |= {_key(handle): manager for handle, _ in kept.resources.named() if handle.type in VARIABLE_OPS.values()}
+        _check_gone(device, kept, states)
+    for node in placement.graph.nodes:
+        placed = placement.devices[node.id]
+        if placed is None:
+            continue
+        own = states[placed.name]
+        kind = VARIABLE_OPS.get(node.op)
+        if kind is not None:
+            name = node.attrs.get("shared_name") or node.name
+            handle = ResourceHandle(placed.name, node.attrs.get("container") or "localhost", name, kind)
+            _move(homes.get(_key(handle)), own.resources, handle)
+        for kept in gone:
+            if node.name in kept.node_states:
+                own.node_states.setdefault(node.name, {}).update(kept.node_states[node.name])
+
+
+def _key(handle: ResourceHandle) -> tuple[str, str, str]:
+    return handle.container, handle.name, handle.type
+
+
+def _move(owner: ResourceManager | None, own: ResourceManager, handle: ResourceHandle) -> None:
+    """A variable from who has it to the device that it is placed on."""
+    if owner is None or owner is own or own.find(handle) is not None:
+        return
+    variable = owner.find(handle)
+    if variable is not None:
+        owner.delete(handle)
+        own.put(handle, variable)
+
+
+def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]) -> None:
+    for handle, resource in () if device in states else kept.resources.named():
+        if handle.type not in VARIABLE_OPS.values():
+            error = FailedPreconditionError(
+                f"the checkpoint has {file_name(resource)} '{handle.name}' of {device}, which this machine lacks"
+            )
+            error.help = ("a restart needs the devices that the run began with",)
+            raise error
+
+
+def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
+    """What a checkpoint of these lacks, so that a session of the graph begins it anew."""
+    bodies = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
+    left = [(name, record) for record in records for name in record.left]
+    return [f"{name} of {record.device}" for name, record in (*bodies, *left)]

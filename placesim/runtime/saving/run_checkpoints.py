@@ -1,0 +1,77 @@
+"""When a run writes its checkpoints, and with which step it goes on after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from placesim.core.checkpoints.series import Series
+from placesim.core.process.deadlines import run_within
+from placesim.graph.session_steps import GraphStep
+from placesim.runtime.saving.device_state import find_missing_state
+from placesim.runtime.saving.session_checkpoints import SavedSession, check_graph, graph_variables, read_session, write_session
+from placesim.runtime.sessions.session import GraphSession
+
+KEEP = 5
+"""How many checkpoints TensorFlow's `Saver` keeps where nobody says."""
+
+
+class RunSaver:
+    """Writes `PREFIX-STEP` after each `every` steps of a run (0 for never) and after its last, and keeps the newest `keep`.
+
+    Where it `restarts`, it goes on from the newest that is whole.  `tell` is told what is worth a line.
+    """
+
+    def __init__(self, prefix: Path, every: int, keep: int, tell: Callable[[str], None], *, restarts: bool) -> None:
+        """Raises UsageError for a place that can't be written, and OpError for a checkpoint that can't be read."""
+        self._every = every
+        self._tell = tell
+        self._series = Series(prefix, keep)
+        self._saved: SavedSession | None = None
+        self._prefix = str(prefix)
+        self._told = False
+        if every:
+            self._series.prepare()
+        if restarts:
+            self._find()
+
+    def _find(self) -> None:
+        newest = self._series.resume()
+        if newest is None:
+            self._tell(f"no checkpoint {self._prefix}-STEP yet: the run begins with its first step")
+            return
+        self._prefix = str(newest.prefix)
+        self._saved = read_session(self._prefix)
+
+    @property
+    def done(self) -> int:
+        """How many steps were done before."""
+        return 0 if self._saved is None else self._saved.step
+
+    def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
+        """Give a session what it had after these steps.  Raises OpError, located, for another graph's checkpoint."""
+        if self._saved is None:
+            return
+        check_graph(self._saved, session.graph, self._prefix)
+        session.restore(self._saved.records, steps)
+        self._tell(f"goes on with step {self.done}, from {self._prefix}")
+        self._saved = None
+
+    def nothing_left(self, session: GraphSession) -> None:
+        """Say that all steps were done before.  Raises as `resume`."""
+        if self._saved is not None:
+            check_graph(self._saved, session.graph, self._prefix)
+        self._tell(f"nothing is left to do: all steps are done in {self._prefix}")
+
+    def after(self, session: GraphSession, done: int, *, is_last: bool) -> None:
+        """A step has ended, the `done`th of all.  Raises UsageError for a file that can't be written."""
+        if not self._every or not (is_last or done % self._every == 0):
+            return
+        records = run_within(session.config.timeout_seconds, session.records)
+        left = find_missing_state(records, session.graph)
+        if left and not self._told:
+            self._told = True
+            self._tell(f"checkpoints lack what a restart begins anew: {', '.join(left)}")
+        saved = SavedSession(done, records, tuple(graph_variables(session.graph)))
+        self._series.add(done, partial(write_session, saved=saved))

@@ -1,0 +1,1 @@
+"""Sessions, and the values that they return."""

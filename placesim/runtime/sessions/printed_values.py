@@ -1,0 +1,24 @@
+"""A fetched value -> an array, and the text that a Python program which prints it shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.core.dtypes import DataType
+
+
+def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
+    """A value as an array of its type; a resource handle as the one element of an array of objects."""
+    if dtype.numpy.kind == "O" and not isinstance(value, np.ndarray):
+        array = np.empty((), object)
+        array[()] = value
+        return array
+    return np.asarray(value, dtype.numpy)
+
+
+def format_array(array: np.ndarray[Any, Any], classic: bool = False) -> str:
+    """As `print` shows what `Session.run` returns: a scalar bare, a string as bytes; `classic` in numpy 1.13's format."""
+    with np.printoptions(legacy="1.13" if classic else False):
+        return str(array if array.ndim else array[()])

@@ -1,0 +1,76 @@
+"""Nodes that come after an update of a reference variable and are given what was read of it before: they see the update.
+
+`w.value()` is an Identity that hands on the variable's memory, which updates change in place.  So what depends on an update, by
+data or control edges, computes with the new value although its own input comes from the older Identity.  Found by experiment
+with TensorFlow 2.21 on the CPU: `SyncReplicasOptimizer` relies on it, which hands out the step's number after its update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.graph.graph import Graph, Node
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle, ResourceManager
+from placesim.ops.kernels.kernel import Kernel
+
+_VARIABLES = ("VariableV2", "Variable")
+LateReads = Mapping[int, Mapping[int, ResourceHandle]]
+"""By node and position of its input: the variable that is read anew."""
+
+
+def find_late_reads(graph: Graph, device: str) -> LateReads:
+    """Such nodes of one device's part of a step."""
+    variables = [node for node in graph.nodes if node.op in _VARIABLES]
+    if not variables:
+        return {}
+    readers: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for source in {*node.input_nodes, *node.control_inputs}:
+            readers.setdefault(source, []).append(node)
+    found: dict[int, dict[int, ResourceHandle]] = {}
+    for variable in variables:
+        users = readers.get(variable.id, ())
+        reads = {node.id for node in users if node.op == "Identity" and variable.id in node.input_nodes}
+        updates = [node for node in users if True in node.signature.input_is_ref and True in node.signature.output_is_ref]
+        if not reads or not updates:
+            continue
+        name, container = variable.attrs.get("shared_name") or variable.name, variable.attrs.get("container") or "localhost"
+        handle = ResourceHandle(device, container, name, REF_VARIABLE_TYPE, variable.attrs["dtype"])
+        for late in _after(updates, readers):
+            for position, source in enumerate(late.input_nodes):
+                if source in reads:
+                    found.setdefault(late.id, {})[position] = handle
+    return found
+
+
+def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> list[Node]:
+    """What depends on nodes."""
+    seen: dict[int, Node] = {}
+    waiting = list(updates)
+    while waiting:
+        for node in readers.get(waiting.pop().id, ()):
+            if node.id not in seen:
+                seen[node.id] = node
+                waiting.append(node)
+    return list(seen.values())
+
+
+def read_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: ResourceManager) -> Kernel:
+    """The kernel, with variables read when it computes."""
+    compute = kernel.compute
+
+    def with_new_values(inputs: Sequence[Any], *rest: Any) -> Sequence[Any]:
+        values = list(inputs)
+        for position, handle in handles.items():
+            now, before = getattr(resources.find(handle), "value", None), values[position]
+            if isinstance(now, _ARRAYS) and isinstance(before, _ARRAYS) and now.shape == before.shape:
+                values[position] = now
+        return compute(values, *rest)
+
+    return kernel._replace(compute=with_new_values, direct=None)
+
+
+_ARRAYS = (np.ndarray, np.generic)

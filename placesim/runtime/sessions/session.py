@@ -1,0 +1,461 @@
+"""A session: a graph on a machine, placed when it is first needed, and steps that share variables.
+
+What outlives a step is here: the graph, its placements, the devices' resources, and the steps that were prepared.  A step is
+resolved (`requests.py`), cut out of the placed graph and by device (`prepared_step.py`), and run (`executor_choice.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placesim.core.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
+from placesim.core.files.access import FileAccess
+from placesim.core.process.deadlines import run_within
+from placesim.core.process.gc_pause import collector_paused
+from placesim.graph.graph import Graph, NodeDef, TensorRef
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.machine.inventory import Device
+from placesim.ops.categories import FUNCTION_ENDS
+from placesim.ops.kernels.abstract_tensor import SketchedValueError
+from placesim.ops.kernels.device_resources import ResourceManager, SharedResources, value_dims
+from placesim.ops.process.buffer_ownership import own_all
+from placesim.ops.process.denormals import flushing_denormals
+from placesim.ops.process.memory_limit import ProcessMemory, serving_memory
+from placesim.placement.placer import Placement
+from placesim.placement.rewrites import rewrite
+from placesim.placement.session_placer import SessionPlacer
+from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.executors.executor_choice import AnyExecutor, build_executor
+from placesim.runtime.executors.function_calls import FunctionCalls
+from placesim.runtime.executors.initial_values import set_initial_values
+from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.session_turns import Turns
+from placesim.runtime.executors.thread_pools import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
+from placesim.runtime.partitioning.partition import partition
+from placesim.runtime.partitioning.prepared_step import CachedStep, PreparedStep, StepRequest, StepResult, make_step_request
+from placesim.runtime.partitioning.pruning import ClientGraph, prune, prune_unplaced
+from placesim.runtime.partitioning.step_requests import (
+    RequestedName,
+    default_fetches,
+    resolve_fed_tensor,
+    resolve_feed,
+    resolve_fetch,
+)
+from placesim.runtime.sessions.visible_devices import build_device_set
+
+if TYPE_CHECKING:
+    from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes
+    from placesim.runtime.recording.kernel_timing import Measurements
+    from placesim.runtime.saving.device_state import DeviceRecord, SavedState
+
+Progress = Callable[[int], None]
+
+
+class GraphSession:
+    """A graph on a set of devices.
+
+    `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
+    the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  With a `ledger`
+    the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.
+    `measurements` are told when what ran; `shared` is what the session has in common with others.
+
+    Raises InvalidArgumentError for a master that the machine lacks.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        devices: Sequence[Device],
+        config: Config | None = None,
+        *,
+        directory: Path = Path(),
+        bare_fetch_is_target: bool = False,
+        initial_values: Mapping[str, Any] | None = None,
+        pools: ThreadPools = PROCESS_POOLS,
+        files: FileAccess | None = None,
+        ledger: Ledger | None = None,
+        sketched: FeedShapes | None = None,
+        measurements: Measurements | None = None,
+        shared: SharedResources | None = None,
+    ) -> None:
+        self.graph = graph
+        self.config = config or Config()
+        self.device_set = build_device_set(devices, self.config, graph.registry.rules)
+        self.placements: list[Placement] = []
+        self.directory = directory
+        self._bare_is_target = bare_fetch_is_target
+        self._initial_values = dict(initial_values or {})
+        self._pools = pools
+        self._memory = ProcessMemory(self.config.memory_limit)
+        self._files = FileAccess.of([directory]) if files is None else files
+        self._states = {
+            d.name: DeviceState(
+                d,
+                self._memory,
+                files=self._files,
+                guesses=None if sketched is None else sketched.guesses,
+                measurements=measurements,
+                fuses=self.config.fuses_ops,
+                folds=self.config.do_constant_folding,
+                resources=ResourceManager() if shared is None else shared.of(d.name),
+            )
+            for d in self.device_set.devices
+        }
+        self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
+        self._ledger = ledger
+        self._sketched = sketched
+        if ledger is not None:
+            ledger.find_resources = lambda device: self._states[device].resources
+        self._prepared: dict[StepRequest, CachedStep] = {}
+        self._running: set[int] = set()
+        self._turns = Turns(None if shared is None else shared.condition)
+        self._default_fetches: list[RequestedName] | None = None
+        self._placement: Placement | None = None
+        self._kept: dict[str, SavedState] = {}
+        self._closed = False
+
+    # --- what outlives it
+
+    def records(self) -> tuple[DeviceRecord, ...]:
+        """What its devices keep between two steps, for a checkpoint; their tensors are the session's own."""
+        from placesim.runtime.saving.device_state import record_state
+
+        return tuple(map(record_state, self._states.values()))
+
+    def restore(self, records: Sequence[DeviceRecord], done: Sequence[GraphStep] = ()) -> None:
+        """Go on from what the devices of another session kept that had `done` steps, before the first step of this one.
+
+        Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as
+        `restore_state` does, and what running what begins them raises.
+        """
+        from placesim.runtime.saving.device_state import restore_state
+
+        self._initial_values = {}
+        found = {record.device: restore_state(record) for record in records}
+        makers = dict.fromkeys(maker for record in records for maker in record.makers if maker in self.graph.ids)
+        if makers:
+            self._kept = {device: kept.before() for device, kept in found.items()}
+            for maker in makers:
+                self.run(GraphStep((Fetch(maker),), self._last_feeds(maker, done)))
+            self._prepared.clear()
+            found = {device: kept._replace(resources=ResourceManager()) for device, kept in found.items()}
+        self._kept = found
+
+    def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
+        """The feeds of the last of these steps that ran a node."""
+        for step in reversed(done):
+            if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
+                return step.feeds
+        return ()
+
+    # --- the graph and its placement
+
+    @property
+    def placement(self) -> Placement:
+        """The newest placement; the graph is placed first where that has not been done."""
+        if self._placement is None:
+            self._placement = self.place()
+        return self._placement
+
+    def place(self) -> Placement:
+        """Place the whole graph; the result holds TensorFlow's error where there is one, and what was placed before it."""
+        return self._remembered(self._placer.place(self.graph))
+
+    def _remembered(self, placement: Placement) -> Placement:
+        self.placements.append(placement)
+        return placement
+
+    def extend(self, node_defs: Sequence[NodeDef]) -> None:
+        """Add nodes; the next step places the whole graph anew.  InvalidArgumentError for a name that exists (9.6)."""
+        for node_def in node_defs:
+            if node_def.name in self.graph.ids:
+                raise InvalidArgumentError(
+                    f"GraphDef argument to Extend includes node '{node_def.name}', "
+                    "which was created by a previous call to Create or Extend in this session."
+                )
+        self.graph.extend(node_defs)
+        if node_defs:
+            self.grow()
+        self._prepared.clear()
+
+    def grow(self) -> None:
+        """Nodes were added to the graph: it is placed anew when a placement is asked for next (9.6)."""
+        self._placement = None
+        self._default_fetches = None
+
+    def close(self) -> None:
+        """Forget all variables; a later step is an error, and one that waits in another thread is cancelled."""
+        self._closed = True
+        self._turns.close()
+        if self._ledger is not None:
+            self._ledger.close()
+        self._states.clear()
+        self._prepared.clear()
+
+    # --- what a step asks for
+
+    def resolve_fetches(self, step: GraphStep) -> list[RequestedName]:
+        """What a step asks for; with no fetches every output of every sink node (one that nobody reads).
+
+        The sinks of a raw graph are targets, as they are in the recordings; `sink_tensors` names their outputs.  Raises
+        RequestError for a name that the graph lacks.
+        """
+        if step.fetches:
+            return [resolve_fetch(self.graph, fetch, self._bare_is_target) for fetch in step.fetches]
+        if self._default_fetches is None:
+            self._default_fetches = default_fetches(self.graph, self._bare_is_target)
+        return self._default_fetches
+
+    def sink_tensors(self) -> tuple[Fetch, ...]:
+        """A fetch for every output of every sink node; for a node without outputs, of itself."""
+        return tuple(
+            Fetch(fetched.name if fetched.tensor is None else self.graph.tensor_name_full(fetched.tensor), label=fetched.name)
+            for fetched in default_fetches(self.graph)
+        )
+
+    # --- what a step runs
+
+    def prepare(self, step: GraphStep) -> PreparedStep:
+        """The client graph and partitions of a step, as `run` would use them, without running anything.
+
+        Raises what TensorFlow raises while it places, prunes and partitions.
+        """
+        return self.prepared(step).step
+
+    def prepared(self, step: GraphStep) -> CachedStep:
+        """The same with its executor, once it has run; raises what `prepare` raises."""
+        fetched = self.resolve_fetches(step)
+        if self._sketched is not None:
+            # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
+            with serving_memory(self._memory):
+                return self._prepare(make_step_request(self._resolve_feeds(step, fetched), fetched))
+        return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
+
+    def prepared_for(self, wanted: StepRequest) -> PreparedStep:
+        """What steps that want this run; raises what `prepare` raises."""
+        return self._prepare(wanted).step
+
+    def _prepare(self, wanted: StepRequest) -> CachedStep:
+        found = self._prepared.get(wanted)
+        if found is None:
+            with collector_paused():
+                placement, client = self._place_pruned(wanted) if self.config.place_pruned_graph else self._cut_out(wanted)
+                step = PreparedStep(client, partition(client, self.device_set), placement)
+            found = self._prepared[wanted] = CachedStep(step)
+        return found
+
+    def _cut_out(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
+        """The part of the placed graph that is needed."""
+        placement = _checked(self.placement)
+        return placement, prune(placement, *wanted.in_graph(self.graph, placement.graph))
+
+    def _place_pruned(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
+        """The part of the graph that is needed, placed alone (9.4); its arguments and results sit on the client device."""
+        graph = rewrite(self.graph)
+        unplaced = prune_unplaced(graph, self.device_set, *wanted.in_graph(self.graph, graph))
+        ends = {node.name: self.device_set.client.name for node in unplaced.graph.nodes if node.op in FUNCTION_ENDS}
+        placement = _checked(self._remembered(self._placer.place_rewritten(unplaced.graph, ends)))
+        return placement, unplaced.placed(placement)
+
+    # --- running it
+
+    def run(self, step: GraphStep, progress: Progress | None = None) -> StepResult:
+        """Run one step once; raises what TensorFlow raises, with node, device and location.
+
+        `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
+        """
+        try:
+            return run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
+        except DeadlineExceededError as error:
+            if self._turns.waiting_node:
+                error.help = (f"{self._turns.waiting_node} was waiting, and nothing else of the step could run",)
+            self._prepared.clear()  # what was given up may still be writing into its executor
+            raise
+
+    def run_resolved(
+        self,
+        fetched: Sequence[RequestedName],
+        feeds: Mapping[TensorRef, Any],
+        measurements: Measurements | None = None,
+        timeout_seconds: float | None = None,
+    ) -> StepResult:
+        """The same of fetches and feeds by the graph's ids: arrays of the tensors' types and of shapes that fit.
+
+        With `measurements` this step is measured; `timeout_seconds` takes the place of the config's.
+        """
+        limit = self.config.timeout_seconds if timeout_seconds is None else timeout_seconds
+
+        def work() -> StepResult:
+            with self._turns:
+                return self._run_wanted(fetched, feeds, None, measurements)
+
+        return run_within(limit, work)
+
+    def _run(self, step: GraphStep, progress: Progress | None) -> StepResult:
+        self._check_usable()
+        fetched = self.resolve_fetches(step)
+        with serving_memory(self._memory):
+            feeds = self._resolve_feeds(step, fetched)
+        with self._turns:
+            return self._run_wanted(fetched, feeds, progress)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise SessionUsageError("Attempted to use a closed Session.")
+        if not len(self.graph):
+            raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
+
+    def _run_wanted(
+        self,
+        fetched: Sequence[RequestedName],
+        feeds: Mapping[TensorRef, Any],
+        progress: Progress | None,
+        measurements: Measurements | None = None,
+    ) -> StepResult:
+        self._check_usable()
+        prepared = self._prepare(make_step_request(feeds, fetched))
+        if measurements is not None or id(prepared) in self._running:
+            # kernels that are measured are built as such, and a step that waits still needs its own
+            prepared = CachedStep(prepared.step)
+        self._running.add(id(prepared))
+        try:
+            with self._measured(measurements):
+                results = self._execute(prepared, feeds, progress)
+        except SketchedValueError as error:
+            from placesim.runtime.dry_runs.dry_run_feeds import suggest_settlements
+
+            error.help = suggest_settlements(error)
+            raise
+        finally:
+            self._running.discard(id(prepared))
+        return prepared.collect(self.graph, fetched, results)
+
+    @contextmanager
+    def _measured(self, measurements: Measurements | None) -> Iterator[None]:
+        """What is built and run inside tells these measurements, where there are any."""
+        if measurements is None:
+            yield
+            return
+        saved = {name: state.measurements for name, state in self._states.items()}
+        for state in self._states.values():
+            state.measurements = measurements
+        try:
+            with measurements.step(0):
+                yield
+        finally:
+            for name, found in saved.items():
+                if name in self._states:
+                    self._states[name].measurements = found
+
+    def _resolve_feeds(self, step: GraphStep, fetched: Sequence[RequestedName]) -> dict[TensorRef, Any]:
+        if self._sketched is not None:
+            from placesim.runtime.dry_runs.dry_run_feeds import sketch_feeds
+
+            return sketch_feeds(self.graph, step, fetched, self._sketched, self.directory, self._files)
+        return dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
+
+    def _execute(
+        self,
+        prepared: CachedStep,
+        feeds: Mapping[TensorRef, Any],
+        progress: Progress | None,
+    ) -> dict[int, Any]:
+        if prepared.executor is None:
+            values, self._initial_values = self._initial_values, {}
+            set_initial_values(values, prepared.step.placement, self._states)
+            if self._kept:
+                from placesim.runtime.saving.device_state import settle
+
+                kept, self._kept = self._kept, {}
+                settle(kept, prepared.step.placement, self._states)
+            if self._ledger is not None:
+                self._ledger.adopt(self._states)
+            with collector_paused():
+                prepared.executor = self._build_executor(prepared)
+        prepared.step_resources.clear()
+        arguments = prepared.arguments(self.graph, feeds)
+        with ExitStack() as stack:
+            stack.enter_context(self._pools.intra_op(self.config).serving())
+            stack.enter_context(flushing_denormals())
+            stack.enter_context(serving_memory(self._memory))
+            # the ledger keeps the books of one step at a time: of a step that runs while another waits it has none
+            if self._ledger is None or len(self._running) > 1:
+                results = prepared.executor.run(arguments, progress, is_accounted=False)
+            else:
+                results = self._run_accounted(self._ledger, prepared, arguments, progress)
+        own_all(prepared.shown(results, self._states), self._memory)
+        return results
+
+    def _run_accounted(
+        self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
+    ) -> dict[int, Any]:
+        """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
+        assert prepared.executor is not None
+        shapes = tuple(value_dims(value) for value in arguments.values())
+        if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):
+            from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
+
+            if has_fixed_shapes(prepared, shapes):
+                prepared.settled = shapes
+            else:
+                prepared.open = shapes
+        if prepared.settled == shapes:
+            if ledger.recorder is not None:
+                ledger.recorder.repeat_step(id(prepared))
+            return prepared.executor.run(arguments, progress, is_accounted=False)
+        kept = ledger.kept_bytes
+        ledger.begin_step()
+        if ledger.recorder is not None:
+            ledger.recorder.begin_step(id(prepared))
+            ledger.recorder.prepared.append(prepared.step)
+        try:
+            results = prepared.executor.run(arguments, progress)
+        finally:
+            ledger.end_step()
+        # whoever records a step wants that one which the others are like: not the first, where that makes what outlives it
+        is_steady = ledger.recorder is None or ledger.kept_bytes == kept
+        if prepared.open != shapes and is_steady and not ledger.accounts_always and ledger.has_room_for_all():
+            prepared.fitting = shapes
+        return results
+
+    def _build_executor(self, prepared: CachedStep) -> AnyExecutor:
+        resources, soft = prepared.step_resources, self.config.allow_soft_placement
+        calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
+        pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
+        parts = prepared.step.partitions.parts
+        return build_executor(parts, self._states, resources, calls.call, pool, self._ledger, let_others=self._turns.let_others)
+
+
+def _checked(placement: Placement) -> Placement:
+    if placement.error is not None:
+        raise placement.error
+    return placement
+
+
+def open_session(
+    file: GraphFile,
+    devices: Sequence[Device],
+    config: Config | None = None,
+    directory: Path = Path(),
+    files: FileAccess | None = None,
+    ledger: Ledger | None = None,
+    sketched: FeedShapes | None = None,
+    measurements: Measurements | None = None,
+    make: Callable[..., GraphSession] = GraphSession,
+) -> GraphSession:
+    """A session on what a graph file says, with the inventory and config that were settled on; `make` makes it."""
+    return make(
+        file.graph,
+        devices,
+        config or file.config,
+        directory=directory,
+        bare_fetch_is_target=file.is_raw,
+        initial_values=file.initial_values,
+        files=files,
+        ledger=ledger,
+        sketched=sketched,
+        measurements=measurements,
+    )

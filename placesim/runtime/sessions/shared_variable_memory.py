@@ -1,0 +1,77 @@
+"""Fetches that share a reference variable's memory: they show what the variable holds when the step ends.
+
+TensorFlow hands on a reference variable's buffer without copying it, through Identity too, and updates it in place.  A fetch of
+`w`, `w/read` or of an update's own output, on the variable's device, therefore shows every update of the step, whichever came
+first.  What is computed from the value meanwhile is not changed.  Found by experiment with TensorFlow 2.21 on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from placesim.graph.graph import Node
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle
+from placesim.runtime.executors.initial_values import VARIABLE_OPS
+from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.partitioning.pruning import ClientGraph
+
+HANDS_ON = frozenset(
+    ("Identity", "RefIdentity", "StopGradient", "PreventGradient", "CheckNumerics", "Reshape", "Squeeze", "ExpandDims")
+)
+"""Ops whose output is their input's memory."""
+ARRAYS = (np.ndarray, np.generic)
+
+Buffers = Mapping[int, tuple[str, ResourceHandle]]
+"""By `_Retval` index: the device and the variable."""
+
+
+def shared_buffers(client: ClientGraph) -> Buffers:
+    """The fetches of a step that share a variable's memory, where the step changes any."""
+    graph = client.graph
+    if not any(_is_update(node) for node in graph.nodes):
+        return {}
+    found: dict[int, tuple[str, ResourceHandle]] = {}
+    for end in graph.nodes:
+        if end.op != "_Retval":
+            continue
+        device = client.devices[end.id]
+        source = _source(client, end)
+        if source is not None and client.devices[source.id] == device:
+            name = source.attrs.get("shared_name") or source.name
+            container = source.attrs.get("container") or "localhost"
+            found[end.attrs["index"]] = (
+                device.name,
+                ResourceHandle(device.name, container, name, REF_VARIABLE_TYPE, source.attrs["dtype"]),
+            )
+    return found
+
+
+def _source(client: ClientGraph, end: Node) -> Node | None:
+    """The variable whose memory a `_Retval` is given; None where it is a value's own."""
+    graph = client.graph
+    node, slot = graph.nodes[end.input_nodes[0]], end.input_slots[0]
+    while VARIABLE_OPS.get(node.op) != REF_VARIABLE_TYPE:
+        hands_on = node.op in HANDS_ON or (slot == 0 and _is_update(node))
+        if not hands_on or client.devices[node.id] != client.devices[end.id]:
+            return None
+        node, slot = graph.nodes[node.input_nodes[0]], node.input_slots[0]
+    return node
+
+
+def _is_update(node: Node) -> bool:
+    """Whether a node changes a reference variable and hands it on."""
+    inputs, outputs = node.signature.input_is_ref, node.signature.output_is_ref
+    return bool(inputs) and bool(outputs) and inputs[0] and outputs[0] and node.op != "RefIdentity"
+
+
+def show_ends(results: dict[int, Any], buffers: Buffers, states: Mapping[str, DeviceState]) -> None:
+    """Put what variables hold now in the place of what they held when they were fetched."""
+    for index, (device, handle) in buffers.items():
+        variable = states[device].resources.find(handle)
+        now, before = getattr(variable, "value", None), results[index]
+        # one of another size has other memory
+        if isinstance(now, ARRAYS) and isinstance(before, ARRAYS) and now.size == before.size:
+            results[index] = now.reshape(before.shape)

@@ -1,0 +1,342 @@
+"""Static shapes over a whole graph: what is known of every tensor before anything runs.
+
+Values of constants, and shapes that are computed from shapes, are followed as TensorFlow's shape refiner does it, when a shape
+function asks for them.  Nothing here raises: where a shape function refuses, or an op has none, its outputs are unknown, and
+what TensorFlow would have raised is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.errors import GraphBuildError, InvalidArgumentError, PlacesimError
+from placesim.graph.functions import instantiate
+from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.categories import CONTROL_FLOW, FUNCTION_ENDS, LOWERED, PLACEHOLDERS
+from placesim.ops.kernels import load_kernels
+from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.op_families import OP_FAMILIES
+from placesim.ops.kernels.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
+from placesim.ops.process.memory_limit import AllocationRefusal
+from placesim.runtime.shapes.int32_attrs import int32_problem
+from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
+
+MAX_VALUE_ELEMENTS = 256
+"""Values of larger tensors are not followed: a shape has few dimensions."""
+_JOINING_OPS = ("Pack", "Concat", "ConcatV2")
+_PARTIAL_OPS = frozenset((*_JOINING_OPS, "StridedSlice", "Cast"))
+"""Ops through which a shape is followed of which some dimensions are not known (-1)."""
+_NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
+"""Ops that give no value before anything runs, although they keep no state."""
+
+Value = np.ndarray[Any, Any]
+
+
+class _CallError(GraphBuildError):
+    """TensorFlow's Python raises InternalError for it."""
+
+    @property
+    def type_name(self) -> str:
+        return "InternalError"
+
+
+class _Refusal(NamedTuple):
+    """What a shape function said of a node, until it is worded."""
+
+    error: ShapeError | GraphBuildError
+    context: ShapeContext
+
+
+_DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
+"""What a shape function may stumble over in attrs that nothing has checked: then nothing is known."""
+
+
+class GraphShapes:
+    """The shapes of a graph's tensors, each inferred when it is first asked for; the graph may grow.
+
+    `arguments` are the shapes of what is fed, by `_Arg` index.
+    """
+
+    def __init__(self, graph: Graph, arguments: Sequence[Dims] = ()) -> None:
+        self.graph = graph
+        self._arguments = arguments
+        self._kernels = load_kernels()
+        self._known: dict[int, tuple[Dims, ...]] = {}
+        self._handles: dict[TensorRef, HandleShape] = {}
+        self._values: dict[int, tuple[Value | None, ...]] = {}
+        self._refused: dict[int, _Refusal] = {}
+        self._instantiated: dict[Hashable, str | None] = {}
+        self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
+
+    def shape(self, tensor: TensorRef) -> Dims:
+        """The static shape of a tensor; None where its rank is unknown."""
+        return self.outputs(tensor.node)[tensor.slot]
+
+    def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
+        """The shape of a node's output, where something else says it than the graph."""
+        found = self.outputs(node_id)
+        self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
+
+    def forget(self, node_id: int) -> None:
+        """What was inferred of a node that is taken out, or whose inputs have changed."""
+        self._known.pop(node_id, None)
+        self._values.pop(node_id, None)
+        self._refused.pop(node_id, None)
+
+    def refusal(self, node_id: int) -> GraphBuildError | None:
+        """Infers a node that was just made; what TensorFlow's Python raises as it makes it."""
+        self.outputs(node_id)
+        found = self._refused.get(node_id) if self._refused else None
+        return None if found is None else self._worded(self.graph.nodes[node_id], found)
+
+    def handle(self, tensor: TensorRef) -> HandleShape | None:
+        """What a resource handle is known to hold."""
+        return self._handles.get(tensor)
+
+    def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
+        """Says what a resource handle holds, where something else says it than the graph."""
+        if handle is not None:
+            self._handles[tensor] = handle
+
+    def outputs(self, node_id: int) -> tuple[Dims, ...]:
+        """The static shapes of a node's outputs."""
+        found = self._known.get(node_id)
+        if found is None:
+            self._infer_with_ancestors(node_id)
+            found = self._known[node_id]
+        return found
+
+    def refusals(self) -> list[GraphBuildError]:
+        """What TensorFlow's Python would have raised as the nodes were made, for each that it refuses, in graph order."""
+        for node in self.graph.nodes:
+            self.outputs(node.id)
+        return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
+
+    def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:
+        error, context = refusal
+        # Python gives a node its colocation groups only after its shape function has run
+        context.attrs = {name: value for name, value in context.attrs.items() if name != "_class"}
+        texts, dtypes = self.graph.input_texts(node), node.signature.input_dtypes
+        found = word_refusal(error, self._kernels[node.op], context, node.name, node.op, texts, dtypes)
+        kind = _CallError if isinstance(found, _CallError) else GraphBuildError
+        return kind(found.message, node=node.name, location=self.graph.location(node))
+
+    def _infer_with_ancestors(self, node_id: int) -> None:
+        known, nodes = self._known, self.graph.nodes
+        waiting = [node_id]
+        entered: set[int] = set()
+        while waiting:
+            current = waiting[-1]
+            if current in known:
+                waiting.pop()
+                continue
+            node = nodes[current]
+            missing = [i for i in node.input_nodes if i not in known and i not in entered]
+            if current in entered or not missing:
+                known[current] = self._infer(node)
+                waiting.pop()
+            entered.add(current)
+            waiting += missing
+
+    def _infer(self, node: Node) -> tuple[Dims, ...]:
+        op, known = node.signature.op, self._known
+        if op == "Const":
+            return (node.attrs["value"].array.shape,)
+        if op == "_Arg" and self._arguments:
+            return (self._arguments[node.attrs["index"]],)
+        try:
+            shapes = tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
+        except KeyError:  # an input that waits for this node: in a loop one node is inferred without it
+            return (None,) * len(node.signature.output_dtypes)
+        if self._handles and any(ref in self._handles for ref in node.inputs):
+            return self._run_shape_function(node, _NodeContext(self, node, shapes, list(map(self._handles.get, node.inputs))))
+        # Nodes share their attrs where these are alike, and the graph keeps them: the object stands for what is in it.
+        alike = (op, id(node.attrs), shapes)
+        found = self._alike.get(alike)
+        if found is None:
+            context = _NodeContext(self, node, shapes)
+            found = self._run_shape_function(node, context)
+            if not (context.asked or context.output_handles or node.id in self._refused):
+                self._alike[alike] = found
+        return found
+
+    def _run_shape_function(self, node: Node, context: _NodeContext) -> tuple[Dims, ...]:
+        count = len(node.signature.output_dtypes)
+        if node.op not in OP_FAMILIES:
+            return (None,) * count
+        try:
+            self._check_call(node)
+            problem = int32_problem(node.op, node.attrs, in_shape_function=True)
+            if problem is not None:
+                raise ShapeError(problem)
+            shapes = infer_shapes(self._kernels[node.op], context)
+        except (ShapeError, GraphBuildError) as error:
+            self._refused[node.id] = _Refusal(error, context)
+            return (None,) * count
+        except _DEFECTS:
+            return (None,) * count
+        self._handles |= {TensorRef(node.id, slot): handle for slot, handle in context.output_handles.items()}
+        return shapes + (None,) * (count - len(shapes))
+
+    def _check_call(self, node: Node) -> None:
+        """Raise GraphBuildError for a call whose function TensorFlow can't instantiate.
+
+        Types are left: the shape function sees none, and the session says what is wrong with them.
+        """
+        if node.op not in ("PartitionedCall", "StatefulPartitionedCall"):
+            return
+        called: FunctionName = node.attrs["f"]
+        function = self.graph.functions.get(called.name)
+        if function is None:
+            return
+        if called.key not in self._instantiated:
+            try:
+                instantiate(self.graph, function, dict(called.attrs))
+                self._instantiated[called.key] = None
+            except InvalidArgumentError as error:
+                self._instantiated[called.key] = error.message
+        problem = self._instantiated[called.key]
+        if problem is not None:
+            raise GraphBuildError(problem)
+        for what, takes, gets in (
+            ("input", len(function.inputs), len(node.signature.input_dtypes)),
+            ("output", len(function.outputs), len(node.signature.output_dtypes)),
+        ):
+            if gets < takes:
+                raise _CallError(f"Function instantiation included invalid {what} index: {takes - 1} not in [0, {gets}).")
+
+    # --- values
+
+    def value(self, tensor: TensorRef) -> Value | None:
+        """The value of a tensor whose shape has been inferred, a `Partial` where some elements are not known, or None."""
+        waiting = [tensor.node]
+        entered: set[int] = set()
+        while waiting:
+            current = waiting[-1]
+            if current not in self._values:
+                node = self.graph.nodes[current]
+                missing = [] if current in entered else self._values_needed(node)
+                if missing:
+                    entered.add(current)
+                    waiting += [i for i in missing if i not in entered]
+                    continue
+                self._values[current] = self._evaluate(node)
+            waiting.pop()
+        return self._values[tensor.node][tensor.slot]
+
+    def _is_followed(self, node: Node) -> bool:
+        """Whether a value is computed where all inputs are known: any op without state, as TensorFlow folds constants."""
+        has_state = node.signature.definition is None or node.signature.is_stateful
+        return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
+
+    def _values_needed(self, node: Node) -> list[int]:
+        return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
+
+    def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
+        """A node's outputs as far as they follow from what is known of its inputs."""
+        nothing = (None,) * len(node.signature.output_dtypes)
+        if node.op == "Const":
+            array = node.attrs["value"].array
+            return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
+        if node.op in ("Shape", "ShapeN", "Size", "Rank"):
+            found = [_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs]
+            # TensorFlow takes whole shapes from a ShapeN, but no single dimensions
+            return tuple(one.view(_PartialVector) if one is not None and node.op == "ShapeN" else one for one in found)
+        if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
+            return nothing
+        values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
+        if node.op in _JOINING_OPS:
+            self._fill_in(node, values)
+        is_partial = any(isinstance(value, _PartialVector) for value in values)
+        if any(value is None for value in values):
+            return nothing
+        picks = is_partial and self._picks_dimensions(node)
+        if is_partial and not picks and node.op not in _PARTIAL_OPS:
+            return nothing
+        if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
+            return nothing
+        computed = _computed(self._kernels[node.op], values, self.graph.kernel_attrs(node))
+        if computed is None or not is_partial:
+            return computed or nothing
+        if picks:
+            return tuple(None if array < 0 else array for array in computed)
+        return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
+
+    def _dims_of(self, node_id: int, slot: int) -> Dims:
+        """A shape, or that of the value where only this is known."""
+        dims = self._known[node_id][slot] if node_id in self._known else None
+        if is_fully_defined(dims) or node_id not in self._values:
+            return dims
+        value = self._values[node_id][slot]
+        return dims if value is None or isinstance(value, _PartialVector) else value.shape
+
+    def _picks_dimensions(self, node: Node) -> bool:
+        """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""
+        if self.graph.nodes[node.input_nodes[0]].op != "Shape":
+            return False
+        if node.op == "Unpack":
+            return True
+        # TensorFlow looks where the slice begins only in a constant, not in what follows from one
+        begins_at_constant = node.op == "StridedSlice" and self.graph.nodes[node.input_nodes[1]].op == "Const"
+        return begins_at_constant and self._known[node.id] == ((),)
+
+    def _fill_in(self, node: Node, values: list[Value | None]) -> None:
+        """What is not known of the parts of a shape that is put together: of each its length, so that the rest is known."""
+        parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
+        for i in parts:
+            reference = TensorRef(node.input_nodes[i], node.input_slots[i])
+            dims = self.shape(reference)
+            dtype = self.graph.nodes[reference.node].signature.output_dtypes[reference.slot]
+            if values[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
+                values[i] = np.full(dims or (), -1, dtype.numpy).view(_PartialVector)
+
+
+class _NodeContext(ShapeContext):
+    """What is known of the inputs of a graph's node; values are looked for when they are asked for."""
+
+    def __init__(
+        self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()
+    ) -> None:
+        super().__init__(shapes, graph_shapes.graph.kernel_attrs(node), handles=handles)
+        self._graph_shapes = graph_shapes
+        self._refs = list(node.inputs)
+        self.asked = False
+
+    def known_value(self, index: int) -> Value | None:
+        self.asked = True
+        found = self._graph_shapes.value(self._refs[index])
+        return None if isinstance(found, _PartialVector) else found
+
+    def known_partial_shape(self, index: int) -> Dims:
+        self.asked = True
+        found = self._graph_shapes.value(self._refs[index])
+        return None if found is None or found.ndim != 1 or found.dtype.kind not in "iu" else tuple(map(int, found))
+
+
+class _PartialVector(np.ndarray[Any, Any]):
+    """A vector of dimensions of which -1 stands for those that are not known; only shapes are told by it."""
+
+
+def _measured(node: Node, shape: Dims) -> Value | None:
+    if shape is None:
+        return None
+    dtype = node.signature.output_dtypes[0].numpy
+    if node.op == "Rank":
+        return np.array(len(shape), dtype)
+    if node.op == "Size":
+        return np.array(math.prod(shape), dtype) if is_fully_defined(shape) else None
+    found = np.array(shape, dtype)
+    return found if is_fully_defined(shape) else found.view(_PartialVector)
+
+
+def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
+    try:
+        outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
+    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefusal):
+        return None
+    return tuple(np.asarray(output) for output in outputs)

@@ -1,0 +1,44 @@
+"""What running a node costs: floating point operations, and bytes read and written, from its static shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.core.dtypes import DataType
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.shapes import Dims, element_count
+
+
+class Cost(NamedTuple):
+    """Floating point operations and bytes; None where a shape or an element's size is not known."""
+
+    flops: int | None
+    bytes_read: int | None
+    bytes_written: int | None
+
+
+def node_cost(
+    kernel: Kernel,
+    attrs: Attrs,
+    inputs: Sequence[Dims],
+    outputs: Sequence[Dims],
+    input_dtypes: Sequence[DataType],
+    output_dtypes: Sequence[DataType],
+) -> Cost:
+    """The cost of one node; a kernel that moves data without arithmetic costs no operations."""
+    known = all(element_count(dims) is not None for dims in (*inputs, *outputs))
+    flops = 0 if kernel.flops is None else int(kernel.flops(inputs, outputs, attrs)) if known else None
+    return Cost(flops, total_bytes(inputs, input_dtypes), total_bytes(outputs, output_dtypes))
+
+
+def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DataType]) -> int | None:
+    """The bytes of tensors of these shapes and types; None where one is unknown or has no fixed size."""
+    found = 0
+    for dims, dtype in zip(shapes, dtypes, strict=True):
+        count = element_count(dims)
+        if count is None or (not dtype.size and count):
+            return None
+        found += count * dtype.size
+    return found

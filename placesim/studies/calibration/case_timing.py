@@ -1,0 +1,163 @@
+"""A case -> the seconds that one of its nodes takes here, as users' steps run it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.formats.sources.loading import load
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
+from placesim.machine.inventory import build_devices
+from placesim.machine.options import SimulationOptions
+from placesim.prediction.host_loads.load import Load
+from placesim.prediction.host_loads.rules import host_load
+from placesim.prediction.step_tasks import node_shapes, runs_in_pool
+from placesim.runtime.executors.ordered_executor import Executor
+from placesim.runtime.executors.program import Instruction
+from placesim.runtime.executors.thread_pools import ThreadPools
+from placesim.runtime.recording.recorder import ExecutionRecorder
+from placesim.runtime.sessions.session import GraphSession
+from placesim.studies.calibration.cases import Case, build_case_graph
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+SEED = 0
+NUMBERS = 100_003
+"""So many different numbers, over and over: more than a processor learns to guess."""
+
+
+class Timing(NamedTuple):
+    """Seconds of the quickest run, and how many times longer the middle one took."""
+
+    seconds: float
+    spread: float = 1.0
+
+
+class KernelLoads(NamedTuple):
+    """What a simulation would say that a step's kernels do, by node, and how many of them a pool would run."""
+
+    loads: dict[str, Load]
+    handed: int
+
+
+def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
+    """What `all`'s step does; raises what the graph's walk raises."""
+    recorder = ExecutionRecorder()
+    names = {node["name"] for node in graph["nodes"]}
+    run = [{"fetch": [name]} for name in ("init", "all") if name in names]
+    report = simulate(
+        load(graph | {"run": run}), SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder
+    )
+    if report.error is not None:
+        raise report.error
+    found, handed = {}, 0
+    for execution in recorder.steps[-1]:
+        site = execution.site
+        if site is None or execution.is_dead:
+            continue
+        shapes = node_shapes(site, execution)
+        counted = host_load(shapes)
+        if counted is not None:
+            found[site.instruction.node.name] = counted
+            handed += runs_in_pool(site, shapes)
+    return KernelLoads(found, handed)
+
+
+def find_load(case: Case) -> Load:
+    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+    return profile_kernels(build_case_graph(case, 1)).loads["n0"]
+
+
+class StepTimer:
+    """Runs a graph's step; the first time, what it needs is prepared."""
+
+    def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
+        file = graph_file_from_mapping(graph, "calibration")
+        settings = replace(Config(), **config)
+        self._session = GraphSession(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
+        self._step = GraphStep((Fetch("all"),), tuple(feeds))
+        if any(node["name"] == "init" for node in graph["nodes"]):
+            self._session.run(GraphStep((Fetch("init"),), tuple(feeds)))
+        self.run()
+
+    def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
+        """(of each node the quickest of so many runs of its kernel, what a step takes beside all of them)"""
+        prepared = self._session.prepared(self._step)
+        assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
+        seconds: dict[str, list[float]] = {}
+        for program in prepared.executor.programs:
+            for instruction in program.instructions:
+                _time_kernel(instruction, seconds.setdefault(instruction.node.name, []))
+        prepared.executor = Executor(prepared.executor.programs)
+        self.run()
+        beside = []
+        for _ in range(runs):
+            whole = self.run()
+            # of the same run: what disturbs a kernel is in both
+            beside.append(whole - sum(found[-1] for found in seconds.values() if found))
+        timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
+        return timings, min(beside)
+
+    def run(self) -> float:
+        """Seconds of one run."""
+        start = time.perf_counter()
+        self._session.run(self._step)
+        return time.perf_counter() - start
+
+
+def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
+    """Has a node's kernel tell what it takes each time."""
+    kernel = instruction.kernel
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args)
+            seconds.append(time.perf_counter() - start)
+            return result
+
+        return call
+
+    direct = None if kernel.direct is None else timed(kernel.direct)
+    instruction.kernel = kernel._replace(compute=timed(kernel.compute), direct=direct)
+
+
+def random_feeds(graph: dict[str, Any]) -> list[Feed]:
+    """Numbers of both signs for its placeholders, so that no branch is guessed."""
+    numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
+    return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
+
+
+def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
+    """Of as many runs as fit the time, and of so many at least.
+
+    What else the machine does makes a run slower and never quicker, so that the quickest one repeats best.
+    """
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < fewest or time.perf_counter() < end:
+        found.append(run())
+    return Timing(min(found), median(found) / min(found))
+
+
+def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
+    """Of one node, from a step of several, which takes so much beside them."""
+    graph = build_case_graph(case, case.copies)
+    whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
+    return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)
+
+
+def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
+    """Of one kernel, the middle one of several, each at its quickest of so many runs.
+
+    Where several processors take part a whole step is seldom left in peace by what else the machine does, a kernel often is.
+    """
+    graph = build_case_graph(case, case.copies)
+    timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)
+    found = [timings[name] for name in (f"n{number}" for number in range(case.copies))]
+    return Timing(median(timing.seconds for timing in found), median(timing.spread for timing in found))

@@ -1,0 +1,158 @@
+"""Measured cases -> a host's profile: each group's figures by least squares of relative errors, none of them negative."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.machine.host_models import SHARES, HostProfile, MeasuredFigure
+from placesim.prediction.host_costs import expand_amounts, load_seconds, shared_costs
+from placesim.prediction.host_loads.load import Load
+from placesim.studies.calibration.case_timing import Timing
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+_FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
+_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
+"""Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
+_DECILES = 10
+_SHARING = ("shared", "contended_call")
+
+
+class Sample(NamedTuple):
+    """A case's load, and the seconds of a node with it."""
+
+    load: Load
+    timing: Timing
+
+
+def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
+    """The two sizes with which the figures fit the samples best, of powers of the root of two."""
+    return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
+
+
+def fit_figures(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> dict[str, float]:
+    """The seconds of each, where those in `known` are given."""
+    return _fitted(samples, figures, known, caches)[1]
+
+
+def _fitted(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> tuple[float, dict[str, float]]:
+    """(the sum of squares that is left, the figures)"""
+    counts = [_counts(sample.load, caches) for sample in samples]
+    seconds = np.array([sample.timing.seconds for sample in samples])
+    given = np.array([sum(count * known[name] for name, count in row.items() if name in known) for row in counts])
+    matrix = np.array([[row.get(name, 0.0) for name in figures] for row in counts]) / seconds[:, None]
+    scale = np.abs(matrix).max(axis=0)
+    scale[scale == 0] = 1
+    left, found = _not_negative(matrix / scale, 1 - given / seconds)
+    return left, dict(zip(figures, (found / scale).tolist(), strict=True))
+
+
+def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
+    """What sharing an op's work costs, from kernels that one thread ran, and then all cores: `profile` has what one takes.
+
+    By what share a part takes longer is no more than any kernel shows, since all else that sharing costs only adds to that.
+    """
+    if not shared:
+        return dict.fromkeys((*_SHARING, *SHARES), 0.0)
+    rows, wanted = [], []
+    for (load, once), (_, (seconds, _)) in zip(alone, shared, strict=True):
+        bare, counts = shared_costs(load, profile, cores)
+        factor = once.seconds / load_seconds(load, profile, 1)
+        rows.append([factor * counts.get(name, 0.0) / seconds for name in (*_SHARING, *SHARES)])
+        wanted.append(1 - factor * bare / seconds)
+    matrix, left = np.array(rows), np.array(wanted)
+    found = _not_negative(matrix, left)[1]
+    for column in range(len(_SHARING), len(found)):
+        counted = matrix[:, column] > 0
+        bound = min(left[counted] / matrix[counted, column], default=0.0)
+        found[column] = max(0.0, min(found[column], bound))
+    sharing = matrix[:, : len(_SHARING)]
+    found[: len(_SHARING)] = _not_negative(sharing, left - matrix[:, len(_SHARING) :] @ found[len(_SHARING) :])[1]
+    return dict(zip((*_SHARING, *SHARES), found.tolist(), strict=True))
+
+
+def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
+    """All that one thread does for a node."""
+    found = expand_amounts(load.alone, caches)
+    for name, count in expand_amounts(load.shared, caches).items():
+        found[name] = found.get(name, 0.0) + count
+    return found
+
+
+def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
+    """Least squares where nothing is negative, by trying which columns take part: there are few."""
+    width = matrix.shape[1]
+    best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
+    square, side = matrix.T @ matrix, matrix.T @ wanted
+    for columns in map(list, _subsets(width)):
+        try:
+            found = np.linalg.solve(square[np.ix_(columns, columns)], side[columns])
+        except np.linalg.LinAlgError:  # two columns tell the same
+            continue
+        if (found < 0).any():
+            continue
+        left = float(wanted @ wanted - side[columns] @ found)
+        if left < best[0]:
+            full = np.zeros(width)
+            full[columns] = found
+            best = left, full
+    return best
+
+
+def _subsets(width: int) -> Iterator[tuple[int, ...]]:
+    for count in range(1, width + 1):
+        yield from itertools.combinations(range(width), count)
+
+
+def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
+    """How many times longer each family takes in one thread than its figures say, with how far that spreads."""
+    return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
+
+
+def rescale_families(
+    families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
+) -> dict[str, MeasuredFigure]:
+    """The factors of the `cases`, in one thread, each as many times larger as all that was `found` in networks took longer.
+
+    That is one number for all families: what a single one takes there depends on what else is in just these networks.  The
+    spread is of both, so many threads in networks.
+    """
+    told = _by_family(cases, profile, 1)
+    among = _by_family(found, profile, threads)
+    measured = sum(seconds for pairs in among.values() for seconds, _ in pairs)
+    foretold = sum(families[family].value * seconds for family, pairs in among.items() for _, seconds in pairs)
+    longer = measured / foretold if foretold else 1.0
+    for family, pairs in among.items():
+        told.setdefault(family, []).extend(pairs)
+    return {family: _spread_around(longer * factor.value, told.get(family, ())) for family, factor in families.items()}
+
+
+def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
+    """The seconds that were measured, and that the figures say."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for load, timing in samples:
+        found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
+    return found
+
+
+def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
+    """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
+    measured, told = (sum(column) for column in zip(*pairs, strict=True))
+    return _spread_around(measured / told, pairs)
+
+
+def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
+    """With the 10th and 90th percentile of the pairs' factors, the least and the largest where they are few."""
+    ratios = [one / other for one, other in pairs] or [middle]
+    low, high = min(ratios), max(ratios)
+    if len(ratios) >= _DECILES:
+        low, *_, high = quantiles(ratios, n=_DECILES)
+    return MeasuredFigure(middle, min(1.0, low / middle), max(1.0, high / middle))

@@ -1,0 +1,192 @@
+"""This machine -> its host's profile."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
+from placesim.ops.process.intra_op_threads import blas_text
+from placesim.runtime.executors.thread_pools import ThreadPools, available_processors
+from placesim.studies.calibration.case_timing import (
+    StepTimer,
+    Timing,
+    find_load,
+    profile_kernels,
+    random_feeds,
+    time_case,
+    time_kernels,
+    time_quickest,
+)
+from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, chain_graph
+from placesim.studies.calibration.fitting import Sample, fit_caches, fit_families, fit_figures, fit_threads, rescale_families
+from placesim.studies.calibration.networks import networks
+
+CASE_SECONDS = 0.25
+"""What is spent on each case, beside what making its tensors takes."""
+_NODES = 200
+_MANY_NODES = 100
+_NETWORK_RUNS = 9
+_KERNEL_RUNS = 15
+_THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
+_DISPATCHES = ("dispatch", "dataflow")
+_ITEM = 4
+Progress = Callable[[int, int], None]
+
+
+def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool = False) -> HostModel:
+    """What this machine's numpy takes, as placesim's steps use it; `progress` is told how many measurements are done.
+
+    `is_quick` leaves out all that takes long: so little is measured that no prediction should be made of it.
+
+    Each figure is from the quickest of several runs, since what else a machine does only ever makes one slower.
+    """
+    return _Calibration(progress, is_quick).host()
+
+
+class _Calibration:
+    def __init__(self, progress: Progress, is_quick: bool) -> None:
+        self._progress = progress
+        self._case_seconds = 0.0 if is_quick else CASE_SECONDS
+        self._groups = [group.of_small_cases() if is_quick else group for group in GROUPS]
+        self._checked = [case for case in CHECKED if case.is_small or not is_quick]
+        self._cores = available_processors()
+        self._pools = ThreadPools()
+        self._all_cores = ThreadPools()
+        self._step_seconds = 0.0
+        self._networks = networks(is_quick=is_quick)
+        self._cases: dict[int, Sample] = {}
+        everything = [case for group in self._groups for case in group.cases] + self._checked
+        self._total = len(everything) + len(_DISPATCHES)
+        self._done = 0
+
+    def host(self) -> HostModel:
+        seconds, spreads = self._dispatches()
+        caches = (1.0, 1.0)
+        for group in self._groups:
+            samples = [self._sample(case) for case in group.cases]
+            if group is self._groups[0]:
+                caches = fit_caches(samples, group.figures, seconds)
+            seconds |= fit_figures(samples, group.figures, seconds, caches)
+            for name in group.figures:
+                if name in BASIC and not seconds[name]:  # so little was measured that what else is in it is all of it
+                    seconds |= fit_figures(samples, (name,), {}, caches)
+            spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
+        for case in self._checked:
+            self._sample(case)
+        profile = HostProfile(seconds | dict.fromkeys(_THREADS, 0.0), caches, {})
+        cases = list(self._cases.values())
+        families = dict.fromkeys(FAMILIES, MeasuredFigure(1.0)) | fit_families(cases, profile)
+        profile = replace(profile, families=families)
+        shared = self._shared_samples()
+        alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
+        seconds |= fit_threads(alone, shared, profile, self._cores)
+        spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
+        found = self._among_others(seconds)
+        families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
+        ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
+        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, _about(self._cores))
+        flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
+        passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
+        bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
+        return HostModel(_processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
+
+    def _tick(self) -> None:
+        self._done += 1
+        self._progress(self._done, self._total)
+
+    def _sample(self, case: Case) -> Sample:
+        timing = time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
+        found = self._cases[id(case)] = Sample(find_load(case), timing)
+        self._tick()
+        return found
+
+    def _shared_samples(self) -> list[Sample]:
+        """What the op's threads share, once more with all cores."""
+        if self._cores == 1:
+            return []
+        cases = [case for group in self._groups for case in group.cases] + self._checked
+        shared = [case for case in cases if self._cases[id(case)].load.parts > 1]
+        self._total += len(shared)
+        found = []
+        for case in shared:
+            timing = time_kernels(case, self._all_cores, _KERNEL_RUNS, intra_op_parallelism_threads=self._cores)
+            found.append(Sample(self._cases[id(case)].load, timing))
+            self._tick()
+        return found
+
+    def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
+        """Kernels in networks, with all cores, where none finds in the caches what it was given, nor a helper awake.
+
+        Adds to `seconds` what a node with a kernel takes beside it there, and one that goes to a thread of the pool.
+        """
+        self._total += len(self._networks)
+        found, beside, handed = [], [0.0], [0.0]
+        for graph in self._networks:
+            loads, number = profile_kernels(graph)
+            feeds = random_feeds(graph)
+            timer = StepTimer(graph, self._all_cores, feeds)
+            parallel = StepTimer(graph, self._all_cores, feeds, inter_op_parallelism_threads=2)
+            fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
+            timings, rest = timer.time_nodes(_NETWORK_RUNS)
+            if len(loads) >= _MANY_NODES:  # so that what the step itself takes is little for each
+                beside.append(rest / len(loads))
+                arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
+                handed.append((arriving - fixed) / number if number else 0.0)
+            found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
+            self._tick()
+        seconds |= {"beside": median(beside[1:] or beside), "handed": max(0.0, median(handed[1:] or handed))}
+        return found
+
+    def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
+        """What the executors take for a node: in a fixed order, and as inputs arrive."""
+        budget = 2 * self._case_seconds
+        fixed = self._slope(budget)
+        self._tick()
+        arriving = self._slope(budget, inter_op_parallelism_threads=2)
+        self._tick()
+        spreads = {"dispatch": fixed.spread - 1} | dict.fromkeys(("dataflow", "handed", "beside"), arriving.spread - 1)
+        return {"dispatch": fixed.seconds, "dataflow": max(fixed.seconds, arriving.seconds)}, spreads
+
+    def _slope(self, budget: float, **config: int) -> Timing:
+        graphs = [chain_graph(count) for count in (2, 2 + _NODES)]
+        few, many = (StepTimer(graph, self._all_cores, random_feeds(graph), **config) for graph in graphs)
+        low, high = time_quickest(few.run, budget / 4), time_quickest(many.run, budget)
+        if not config:
+            self._step_seconds = low.seconds
+        found = (high.seconds - low.seconds) / _NODES
+        # two runs that were disturbed may come out the wrong way round
+        return Timing(found if found > 0 else high.seconds / _NODES, high.spread)
+
+
+def _spread(timings: Iterable[Timing]) -> float:
+    return median([timing.spread - 1 for timing in timings] or [0.0])
+
+
+def _about(cores: int) -> dict[str, str]:
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "placesim": version("placesim"),
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "blas": blas_text(),
+        "threads": f"{cores} in an op, 1 between ops",
+        "policy": "the quickest of several runs",
+    }
+
+
+def _processor_name() -> str:
+    """As the system calls it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or os.name

@@ -1,0 +1,218 @@
+"""A loaded graph -> a file in another form: YAML, JSON, TensorFlow's GraphDef, binary or text; an ONNX model with devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import GraphFileError, UsageError
+from placesim.core.files.writer import join_pieces
+
+if TYPE_CHECKING:
+    from placesim.formats.onnx.reader import OnnxFile
+    from placesim.graph.session_steps import GraphFile
+    from placesim.report.report import Report
+
+NODES = ("exact", "raw", "scopes")
+"""How YAML says nodes: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+
+
+class Content(NamedTuple):
+    """A graph in a form: the bytes in pieces, and what the form has no place for, as it is known once they are written."""
+
+    pieces: Iterator[bytes]
+    notes: tuple[str, ...]
+
+
+def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
+    from placesim.formats.graph_file.writing.scoped_writer import scoped_lines
+
+    written = scoped_lines(file, leaves_defaults=leaves_defaults, accepts=_is_as_python_builds)
+    return None if written is None else iter(written)
+
+
+def _is_as_python_builds(file: GraphFile) -> bool:
+    """Whether no shape function refuses a node of a graph that is written as Python builds one."""
+    from placesim.runtime.shapes.shape_check import check_shapes
+
+    try:
+        check_shapes(file)
+    except GraphFileError:
+        return False
+    return True
+
+
+def _raw(file: GraphFile) -> Iterator[str]:
+    from placesim.formats.graph_file.writing.raw_writer import yaml_lines
+
+    return yaml_lines(file)
+
+
+def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
+    """YAML with its nodes as one of `NODES` says; raw where scopes can't say them, which `scopes` notes."""
+    written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
+    notes = (
+        ("scopes cannot say this graph: its nodes are written as they stand",) if nodes == "scopes" and written is None else ()
+    )
+    return Content(_encoded(_raw(file) if written is None else written), notes)
+
+
+def _json(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.graph_file.writing.raw_writer import graph_file_parts
+    from placesim.report.document import json_text
+
+    return _encoded(json_text(graph_file_parts(file)))
+
+
+def _pb(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    yield write_graph_def(file, text=False)
+
+
+def _pbtxt(file: GraphFile) -> Iterator[bytes]:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    yield write_graph_def(file, text=True)
+
+
+def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
+    return (piece.encode() for piece in join_pieces(pieces))
+
+
+WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
+    "yaml": lambda file: yaml_content(file).pieces,
+    "json": _json,
+    "pb": _pb,
+    "pbtxt": _pbtxt,
+}
+"""Each form that any graph can be written in, and what writes it."""
+FORMS = (*WRITERS, "onnx")
+ENDINGS: Mapping[str, tuple[str, ...]] = {
+    "yaml": (".yaml", ".yml"),
+    "json": (".json",),
+    "pb": (".pb",),
+    "pbtxt": (".pbtxt",),
+    "onnx": (".onnx",),
+}
+"""The endings of files in each form."""
+
+
+def find_file_form(path: str | PurePath) -> str:
+    """The form that a path's ending tells.  Raises UsageError for one that tells none."""
+    ending = PurePath(path).suffix.lower()
+    found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
+    if found is None:
+        known = ", ".join(ending for endings in ENDINGS.values() for ending in endings)
+        raise UsageError(f"unknown ending: got '{path}', expected one of {known}, or --format")
+    return found
+
+
+def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
+    """A graph in a form; the notes are of what gets lost.  `model` is the ONNX model that the graph was read of.
+
+    Raises UsageError for ONNX where there is none.
+    """
+    if form == "onnx":
+        return onnx_content(file, model)
+    written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
+    lost = find_losses(file, form)
+    return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
+
+
+def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
+    """An ONNX model with the devices that the nodes ask for, all else of it as it was.
+
+    Raises UsageError where the graph was read of something else.
+    """
+    from placesim.formats.onnx.writing import annotate_model, node_devices
+
+    if model is None:
+        raise UsageError("no ONNX model: got another graph, expected one to write devices into; no graph is made to ONNX")
+    asked = {node.name: node.device for node in file.graph.nodes if node.device}
+    devices = node_devices(model, asked)
+    others = sum(
+        device not in (None, devices[output])
+        for output in devices
+        for device in (asked.get(node.name) for node in model.file.graph.nodes[slice(*model.made[output])])
+    )
+    notes = (
+        (f"not in onnx: devices of {others} nodes that differ from those of most nodes of their ONNX node",) if others else ()
+    )
+    return Content((bytes(piece) for piece in annotate_model(model.data, devices)), notes)
+
+
+def find_losses(file: GraphFile, form: str) -> list[str]:
+    """What a form has no place for."""
+    from placesim.formats.tensorflow.graph_def import find_unwritten_sections
+
+    lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
+    return [*lost, "the values of its variables"] if file.initial_values else lost
+
+
+def build_placed_file(file: GraphFile, report: Report) -> GraphFile:
+    """The file with the devices that its nodes were placed on in the place of those they ask for.
+
+    So too for the nodes of functions, where all calls have them on one device, and where the graph is then placed as it was.
+    """
+    from placesim.formats.device_annotations import assign_devices, assign_functions
+
+    placed = assign_devices(file, {row.node: row.device for row in report.placements})
+    within = _devices_in_functions(report) if file.graph.functions else {}
+    if within:
+        with_functions = assign_functions(placed, within)
+        if _places(with_functions, report) == _places(None, report):
+            return with_functions
+    return placed
+
+
+def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
+    """For each function the devices of those of its nodes that are on the same one wherever it is called, lowered or not.
+
+    What runs whole on the device of its call is left out: nobody looks at what it asks for.
+    """
+    from placesim.placement.function_bodies import Instantiation
+
+    found: dict[str, dict[str, set[str]]] = {}
+    whole: set[str] = set()
+    placement = report.placed_graphs[-1]
+    bodies = report.bodies.bodies
+    for body in bodies:
+        if body.how is Instantiation.SINGLE_DEVICE:
+            whole.add(body.function)
+    within = ((body.placement, body.function) for body in bodies if body.placement is not None)
+    for placed, function in ((placement, ""), *within):
+        for node, device in zip(placed.graph.nodes, placed.devices, strict=True):
+            origin = placed.graph.origins.get(node.name)
+            name, of = (origin.node, origin.function) if origin is not None else (node.name, function)
+            if of and device is not None and node.op not in ("_Arg", "_Retval"):
+                found.setdefault(of, {}).setdefault(name, set()).add(device.name)
+    return {
+        function: {name: next(iter(devices)) for name, devices in nodes.items() if len(devices) == 1}
+        for function, nodes in found.items()
+        if function not in whole
+    }
+
+
+def _places(file: GraphFile | None, report: Report) -> dict[str, str]:
+    """The devices of the nodes, also in bodies, of a file placed on the report's machine; without one of the report's own."""
+    from placesim.placement.function_bodies import logged_nodes
+    from placesim.placement.session_placer import SessionPlacer
+
+    placement = report.placed_graphs[-1]
+    if file is not None:
+        placement = SessionPlacer(placement.device_set, placement.groups.soft).place(file.graph)
+    return {node.path: node.device.name for node in logged_nodes(placement)}
+
+
+def partition_files(report: Report, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
+    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    from placesim.formats.tensorflow.graph_def import write_partitions
+
+    for number, prepared in enumerate(report.prepared):
+        folder = PurePath(f"step-{number}") if len(report.prepared) > 1 else PurePath()
+        parts = {part.device.name: part.graph for part in prepared.partitions.parts}
+        for device, content in write_partitions(parts, is_text).items():
+            name = device.strip("/").replace("/", ".").replace(":", "_")
+            yield folder / f"{name}.{'pbtxt' if is_text else 'pb'}", content

@@ -1,0 +1,176 @@
+"""A graph and options -> its steps walked through, with the dearer branch wherever nothing tells which one is taken.
+
+A walk is made again with another branch for each choice that came up, and the dearer one is kept.  What keeps a walk from its
+end is an error that names the little that would settle most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import PlacesimError, UsageError
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.ops.kernels.abstract_tensor import SketchedValueError
+from placesim.runtime.dry_runs.assumptions import CONTEXT, Assumptions, BranchChoice, is_loop_name
+from placesim.runtime.dry_runs.dry_run_feeds import loop_frames, suggest_settlements
+from placesim.runtime.recording.recorder import ExecutionRecorder
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.report.report import Report
+
+MAX_WALKS = 128
+"""So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
+SURVEYED = 1
+"""What is taken for open dimensions while it is looked for all that is open."""
+
+
+class DryRun(NamedTuple):
+    """A walk through all steps: what it established, what it executed, and what it had to assume."""
+
+    report: Report
+    recorder: ExecutionRecorder
+    guesses: Assumptions
+
+
+Cost = Callable[[DryRun], float]
+"""How dear a walk was; of two branches the one with which the whole is dearer counts."""
+
+
+def search_dry_run(
+    fresh: Callable[[], LoadedGraph],
+    options: SimulationOptions,
+    cost: Cost,
+    branches: Mapping[BranchChoice, int] | None = None,
+    *,
+    tells_memory: bool = True,
+) -> DryRun:
+    """The walk through the steps of a graph, which `fresh` gives anew each time; `branches` are those settled before.
+
+    TensorFlow's errors are in the report.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
+    where a shape is not known.
+    """
+    loaded = fresh()
+    _check_loops(loaded, options)
+    first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
+    if any(choice not in (branches or {}) for choice in first.guesses.chosen):
+        search = _BranchSearch(fresh, replace(options, no_memory_limit=True), cost)
+        first = search.dearest(first.guesses.chosen, branches or {})
+        if not options.no_memory_limit:
+            failed, first = first.guesses.failed, run_dry(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
+            first.guesses.failed = failed
+    error = first.report.error
+    if isinstance(error, SketchedValueError):
+        raise _with_more_ways(error, fresh, options)
+    return first
+
+
+def run_dry(
+    loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
+) -> DryRun:
+    """One walk that takes these branches; any error is in the report."""
+    recorder = ExecutionRecorder()
+    guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
+    report = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return DryRun(report, recorder, guesses)
+
+
+class _BranchSearch:
+    """Looks for the branches with which the walk is dearest, one choice after the other."""
+
+    def __init__(self, fresh: Callable[[], LoadedGraph], options: SimulationOptions, cost: Cost) -> None:
+        self._fresh = fresh
+        self._options = options
+        self._cost = cost
+        self._walks = 0
+        self._failed: dict[BranchChoice, str] = {}
+
+    def dearest(self, chosen: Mapping[BranchChoice, int], settled: Mapping[BranchChoice, int]) -> DryRun:
+        """The dearest walk; each of the choices that were met and are not settled is tried."""
+        base = self._walk(chosen)
+        found = self._settle(base, [choice for choice in chosen if choice not in settled])
+        found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
+        if self._walks >= MAX_WALKS:
+            found.guesses.notes.append(f"only the branches of the first choices were compared, in {MAX_WALKS} walks")
+        return found
+
+    def _walk(self, branches: Mapping[BranchChoice, int]) -> DryRun:
+        self._walks += 1
+        return run_dry(self._fresh(), self._options, branches)
+
+    def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
+        """The dearest walk that differs from this one in these choices, and in those that come up with other branches."""
+        cost = self._cost_of(walked)
+        for choice in choices:
+            for branch in range(choice.ways):
+                taken = walked.guesses.chosen
+                if choice not in taken or branch == taken[choice] or self._walks >= MAX_WALKS:
+                    continue
+                trial = self._walk({**taken, choice: branch})
+                trial = self._settle(trial, [new for new in trial.guesses.chosen if new not in taken])
+                trial_cost = self._cost_of(trial)
+                for tried, failing in ((walked, taken[choice]), (trial, branch)):
+                    if tried.report.error is not None and choice not in self._failed:
+                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.report.error.type_name}"
+                if trial_cost > cost:
+                    walked, cost = trial, trial_cost
+        return walked
+
+    def _cost_of(self, walked: DryRun) -> float:
+        """What ends in an error is no branch that a step could take."""
+        return -1.0 if walked.report.error is not None else self._cost(walked)
+
+
+def _with_more_ways(error: SketchedValueError, fresh: Callable[[], LoadedGraph], options: SimulationOptions) -> PlacesimError:
+    """The error with what settles the most of all that is open, which another walk finds out."""
+    survey = run_dry(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
+    opened = survey.guesses.opened.values()
+    of_values = list(survey.guesses.causes.values())
+    said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
+    if of_values or not said:
+        said += suggest_settlements(error, of_values)
+    if all(tensor.dims is not None for tensor in opened) and opened:
+        said.append("`--assume-unknown N` takes N for each open dimension")
+    error.help = tuple(said)
+    return error
+
+
+def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
+    """UsageError, with the nearest, for a name that no loop of the graph has."""
+    given = options.loop_counts
+    if not given or loaded.file is None:
+        return
+    steps = loaded.file.steps or ()
+    frames = loop_frames(loaded.file.graph, chain.from_iterable(step.nodes for step in steps))
+    for name in given:
+        # a function's loop is called by its own name, or with those of its callers before it
+        if not any(is_loop_name(name, frame) or is_loop_name(frame.removesuffix(CONTEXT), name) for frame in frames):
+            known = _names(frames)
+            expected = (
+                f"one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+                if known
+                else "none: there are no loops"
+            )
+            raise UsageError(f"no such loop: got '{name}' as the name of one, expected {expected}")
+
+
+def _names(frames: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
+
+
+def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:
+    """UsageError for what settles sizes where these come from what is computed."""
+    given = {
+        "--batch": finds_batch or options.batch is not None,
+        "--shape": options.shape,
+        "--iterations": options.iterations,
+        "--assume-unknown": options.assume_unknown is not None,
+    }
+    found = [name for name, is_given in given.items() if is_given]
+    if found:
+        raise UsageError(f"sizes for what is computed: got {' and '.join(found)} with --execute, expected --feed with arrays")

@@ -1,0 +1,275 @@
+"""A graph walked through, as often as it takes, -> what it needs of its devices' memory, and what it would take to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError
+from placesim.inspection.memory_requirements import DeviceMemory, MemoryStudy, SmallestGpu
+from placesim.inspection.towers import find_towers, one_after_another
+from placesim.machine.gpu_memory import gpu_memory_limit
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.gpu_options import GpuEnvironment
+from placesim.runtime.accounting.ledger_setup import make_allocator
+from placesim.runtime.accounting.trace_replay import dump_text, replay
+from placesim.runtime.accounting.usage import DeviceUsage
+from placesim.runtime.dry_runs.assumptions import Assumptions
+from placesim.runtime.dry_runs.dry_run_feeds import check_batch
+from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
+from placesim.studies.graph_summary import pass_through
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.gpu_memory import GpuMemory
+    from placesim.machine.inventory import Device
+    from placesim.machine.options import SimulationOptions
+    from placesim.report.report import Report
+
+MAX_BATCH = 1 << 40
+"""What fits with so many fits with any number."""
+MAX_UNIT = 64
+"""A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
+
+NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
+
+
+class MemoryStudyRequest(NamedTuple):
+    """What to find out: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
+
+    is_executed: bool = False
+    finds_batch: bool = False
+    dumps: bool = False
+
+
+def study_memory(
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
+    name: str,
+    wanted: MemoryStudyRequest | None = None,
+    warn: Callable[[str], object] = lambda text: None,
+) -> MemoryStudy:
+    """What a graph needs, and what it would take to fit.
+
+    `load` gives the graph anew each time; `warn` is told of each loop that is taken to run once because nothing says how often.
+    Raises what is wrong with the graph or the options, and what TensorFlow would raise
+    but for a device that runs out of memory: that is in the study.
+    """
+    study = _Study(load, options, name, wanted or MemoryStudyRequest())
+    found = study.study()
+    for text in study.guesses.warnings():
+        warn(text)
+    return found
+
+
+def find_peaks(load: Callable[[], LoadedGraph], loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
+    """The memory of each device, as if it had no limits.
+
+    `loaded` is a graph of which a simulation may have been made, and `load` gives it anew where that has added nodes to it.
+    Raises what keeps the steps from being walked through to their end.
+    """
+    report = simulate(
+        pass_through(loaded, load), replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True
+    )
+    if report.error is not None:
+        raise report.error
+    return report.memory
+
+
+class _Study:
+    def __init__(
+        self, load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, wanted: MemoryStudyRequest
+    ) -> None:
+        self._load = load
+        self._loaded = _checked(load())
+        self._options = options
+        self._name = name
+        self._wanted = wanted
+        self._stage = SimulationStage.EXECUTED if wanted.is_executed else SimulationStage.WALKED
+        self.guesses = Assumptions()
+
+    def study(self) -> MemoryStudy:
+        self._check()
+        options = self._options
+        batch = options.batch
+        if self._wanted.finds_batch:
+            batch = self._largest_batch()
+            options = replace(options, batch=batch or 1)
+        report, error = self._walk(options)
+        needed = report if error is None else self._walk(replace(options, no_memory_limit=True))[0]
+        devices = tuple(self._devices(report, needed))
+        gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
+        return MemoryStudy(
+            self._name,
+            devices,
+            error,
+            batch,
+            self._wanted.finds_batch,
+            self._wanted.is_executed,
+            self._may_change_model(gpus),
+            self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
+            _other_growth(gpus, fits=error is None),
+            () if error is None or self._wanted.is_executed else self._order(options, needed, error),
+            self.guesses.sentences(),
+        )
+
+    def _check(self) -> None:
+        given = self._options.batch is not None or self._wanted.finds_batch
+        if self._wanted.is_executed:
+            check_execution_options(self._options, finds_batch=self._wanted.finds_batch)
+        file = self._loaded.file
+        if given and file is not None:
+            check_batch(file.graph)
+
+    # --- walks
+
+    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
+        """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
+        if self._wanted.is_executed:
+            report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        else:
+            walked = search_dry_run(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            report, self.guesses = walked.report, walked.guesses
+        if report.error is None:
+            return report, None
+        if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
+            raise report.error
+        return report, report.error
+
+    def _fresh(self) -> LoadedGraph:
+        loaded = self._loaded
+        self._loaded = pass_through(loaded, self._load)
+        return loaded
+
+    def _fits(self, batch: int) -> bool:
+        return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
+
+    def _largest_batch(self) -> int | None:
+        """By doubling and then bisecting, in multiples of the least batch with which the step runs; None where any fits.
+
+        0 where not even that one fits.
+        """
+        unit, fits = self._unit()
+        if not fits:
+            return 0
+        low, high = 1, 2
+        while self._fits(high * unit):
+            low, high = high, 2 * high
+            if high * unit > MAX_BATCH:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(middle * unit) else (low, middle)
+        return low * unit
+
+    def _unit(self) -> tuple[int, bool]:
+        first: OpError | None = None
+        for unit in range(1, MAX_UNIT + 1):
+            try:
+                return unit, self._fits(unit)
+            except OpError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    # --- what else would have happened
+
+    def _order(self, options: SimulationOptions, needed: Report, error: PlacesimError) -> tuple[str, ...]:
+        """The towers on the device that ran out, if it fits where they run one after another."""
+        loaded = self._fresh()
+        if loaded.file is None or error.device is None:
+            return ()
+        devices = {
+            node.name: device.name
+            for step in needed.prepared
+            for node, device in zip(step.client.graph.nodes, step.client.devices, strict=True)
+        }
+        towers = find_towers(loaded.file.graph, devices, error.device)
+        graph = one_after_another(loaded.file.graph, towers, devices) if towers else None
+        if graph is None:
+            return ()
+        ordered = replace(loaded, file=replace(loaded.file, graph=graph))
+        return towers if run_dry(ordered, options, self.guesses.chosen, tells_memory=False).report.error is None else ()
+
+    def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
+        reached = {usage.device: usage for usage in report.memory}
+        for device, whole in _pairs(needed):
+            usage = reached.get(whole.device) or NEVER_USED._replace(
+                device=whole.device, allocator=whole.allocator, limit=whole.limit
+            )
+            limit = device.allocation_limit
+            if limit is None:
+                yield DeviceMemory(usage, whole, None)
+                continue
+            # where it ran out, what comes next in the trace is what found no room
+            ran_out = report.error is not None and report.error.device == whole.device
+            trace, end = (whole.trace, len(whole.trace)) if ran_out else (usage.trace, usage.peak_at)
+            allocator = make_allocator(device.gpu, limit)
+            failed = replay(trace, allocator, end)
+            dump = dump_text(allocator, trace[end if failed is None else failed]) if self._wanted.dumps and trace else ()
+            asked = 0 if failed is None else trace[failed]
+            free = allocator.memory_limit - allocator.statistics().bytes_in_use
+            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump, asked, free)
+
+    def _may_change_model(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> bool:
+        file = self._loaded.file
+        return bool(gpus) and file is not None and not file.config.gpu_options.virtual_devices
+
+    def _smallest_gpu(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> SmallestGpu | None:
+        assert self._loaded.file is not None
+        gpu_options = self._loaded.file.config.gpu_options
+        environment = GpuEnvironment.of(self._options.environment)
+        candidates = []
+        for model in GPU_MODELS.values():
+            try:
+                limit = gpu_memory_limit(model, gpu_options, environment)
+            except InternalError:  # it can't do what the options ask for
+                continue
+            candidates.append(SmallestGpu(model, limit // max(1, gpu_options.num_virtual_devices_per_gpu)))
+        least = max(_least_bytes(usage.trace) for _, usage in gpus)
+        enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
+        return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def _held(walked: DryRun) -> float:
+    """The bytes that all devices hold at their peaks: what branches are compared by."""
+    return float(sum(usage.peak for usage in walked.report.memory))
+
+
+def _checked(loaded: LoadedGraph) -> LoadedGraph:
+    if loaded.error is not None:
+        raise loaded.error
+    return loaded
+
+
+def _pairs(report: Report) -> list[tuple[Device, DeviceUsage]]:
+    devices = {device.name: device for device in report.devices}
+    return [(devices[usage.device], usage) for usage in report.memory]
+
+
+def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:
+    return replay(usage.trace, make_allocator(gpu, limit)) is None
+
+
+def _least_bytes(trace: Sequence[int]) -> int:
+    """The most that was asked for at one time: no allocator does with less."""
+    sizes: list[int] = []
+    in_use = most = 0
+    for event in trace:
+        if event >= 0:
+            sizes.append(event)
+            in_use += event
+            most = max(most, in_use)
+        else:
+            in_use -= sizes[-1 - event]
+    return most
+
+
+def _other_growth(gpus: Sequence[tuple[Device, DeviceUsage]], *, fits: bool) -> bool | None:
+    """The `allow_growth` with which it would be the other way round."""
+    flipped = [(device.gpu._replace(allow_growth=not device.gpu.allow_growth), usage) for device, usage in gpus if device.gpu]
+    if not flipped or all(_holds(gpu, gpu.memory_limit, usage) for gpu, usage in flipped) == fits:
+        return None
+    return flipped[0][0].allow_growth

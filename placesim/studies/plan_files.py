@@ -1,0 +1,156 @@
+"""A plan -> the graph as a file that says it: the graph file's own text where it can, else the raw form or a GraphDef."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placesim.core.errors import InternalError, PlacesimError, UsageError
+from placesim.core.files.writer import join_pieces
+from placesim.formats.device_annotations import assign_devices
+from placesim.planning.graphs.plan_annotations import clear_requests
+from placesim.studies.simulation.settings import build_machine_settings, session_config
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.session_steps import Config, GraphFile
+    from placesim.machine.options import SimulationOptions
+    from placesim.placement.placer import Placement
+    from placesim.planning.graphs.plan_comparison import PlanStudy
+
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
+
+
+def check_ending(path: Path) -> None:
+    """Raises UsageError for a path that doesn't say in which form a graph is to be written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
+
+
+def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
+    """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
+    if path.suffix.lower() == ".onnx" and (loaded := load()).file is not None and loaded.onnx is None:
+        raise UsageError(f"no ONNX model: got another graph for '{path}', expected one to write devices into")
+
+
+def write_planned_content(
+    loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
+) -> Iterator[bytes]:
+    """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
+
+    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
+    for an ONNX model that the graph was not read of.
+    """
+    from placesim.formats.graph_file.parsing.yaml_tree import read_tree
+    from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+    from placesim.report.document import json_text
+    from placesim.studies.conversions import onnx_content
+
+    check_ending(path)
+    assert loaded.file is not None
+    file = _planned_for(loaded.file, options)
+    base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
+    placed = _placed(loaded, options, assign_devices(base, study.asked))
+    _check(placed, study)
+    text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
+    full = assign_devices(base, study.asked)
+    match path.suffix.lower():
+        case ".onnx":
+            return onnx_content(assign_devices(base, _found_devices(placed)), loaded.onnx).pieces
+        case ".pb" | ".pbtxt" as ending:
+            return iter([write_graph_def(full, text=ending == ".pbtxt")])
+        case ".json":
+            pieces = json_text(graph_file_parts(full) if text is None else read_tree(text, full.graph.file))
+        case _:
+            pieces = yaml_lines(full) if text is None else iter([text])
+    return (piece.encode() for piece in join_pieces(pieces))
+
+
+def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
+    """The file with the machine, and whether placement is soft, that options gave in the place of its own."""
+    config = session_config(file, options)
+    own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
+    if all(getattr(options, name) is None for name in _MACHINE):
+        return replace(file, config=own)
+    return replace(file, config=own, inventory=build_machine_settings(file, replace(options, profile=())).tasks)
+
+
+_MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
+"""Options that say what a graph file says under `devices`."""
+
+
+def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
+    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
+    if report.error is not None:
+        raise report.error
+    return report.placed_graphs[-1]
+
+
+def _found_devices(placed: Placement) -> dict[str, str]:
+    nodes = zip(placed.graph.nodes, placed.devices, strict=True)
+    return {node.name: device.name for node, device in nodes if device is not None}
+
+
+def _check(placed: Placement, study: PlanStudy) -> None:
+    assert study.plan is not None
+    assert study.plan.study is not None
+    where = _found_devices(placed)
+    ran: dict[str, set[str]] = {}
+    for run in study.plan.study.nodes:  # a function's body may have nodes of these names too
+        ran.setdefault(run.node, set()).add(run.device)
+    for node, devices in ran.items():
+        if node in where and where[node] not in devices:
+            raise InternalError(f"{node} would be placed on {where[node]}, and not on {min(devices)}, where it was planned")
+
+
+def _own_text(
+    loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, study: PlanStudy, placed: Placement
+) -> str | None:
+    """The text of a graph file with what the plan asks for; None where there is none, or where it can't say that."""
+    from placesim.formats.graph_file.reader import read_graph_file
+    from placesim.formats.graph_file.writing.raw_writer import devices_document
+    from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
+    from placesim.planning.graphs.requests_by_name import text_by_name
+    from placesim.planning.graphs.scope_edits import annotated_text
+
+    own = loaded.file
+    if loaded.text is None or own is None or own.is_raw:
+        return None
+    try:
+        machine = None if base.inventory in (own.inventory, None) else devices_document(base.inventory)
+        text = EditableText(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
+        text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
+        written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
+        if written is None:
+            written = text_by_name(text, base, placed, soft=placed.groups.soft)
+        if written is None:
+            return None
+        again = read_graph_file(written, base.graph.file, base.graph.registry)
+        _check(_placed(loaded, options, again), study)
+    except (UneditableText, PlacesimError):
+        return None
+    is_same = again.inventory == base.inventory and again.config == base.config and _files(again) == _files(base)
+    return written if is_same else None
+
+
+def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
+    """The fields that options gave, as a graph file has them."""
+    from placesim.formats.graph_file.writing.text_edits import ABSENT
+
+    changes: dict[str, Any] = {}
+    if own.allow_soft_placement != planned.allow_soft_placement:
+        changes["allow_soft_placement"] = planned.allow_soft_placement
+    if own.device_count != planned.device_count:
+        changes["device_count"] = dict(planned.device_count) or ABSENT
+    return changes
+
+
+def _files(file: GraphFile) -> list[str]:
+    """The files that are fed, in order."""
+    from placesim.graph.session_steps import FileFeed
+
+    return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FileFeed)]

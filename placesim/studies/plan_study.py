@@ -1,0 +1,361 @@
+"""A graph and a machine -> a better placement, with a bound, and what TensorFlow has to be told for it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
+from placesim.formats.device_annotations import assign_devices, clear_devices
+from placesim.placement.lowering import is_lowered
+from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.graphs.assignments import assignment_of, planned_devices
+from placesim.planning.graphs.baselines import named_baselines
+from placesim.planning.graphs.moved_groups import find_moves
+from placesim.planning.graphs.multilevel_search import (
+    SIMULATED,
+    Candidate,
+    has_room_for_all,
+    meets_constraints,
+    search_plans,
+    share_effort,
+    tighten_capacities,
+)
+from placesim.planning.graphs.plan_annotations import annotate, clear_requests
+from placesim.planning.graphs.plan_comparison import (
+    ANNOTATED,
+    DEFAULT,
+    PLANNED,
+    Aim,
+    PlanMeasure,
+    PlanStudy,
+    SimulatedPlacement,
+    is_gpu,
+)
+from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
+from placesim.planning.portfolio import OPTIMAL, Effort, PlanResult
+from placesim.planning.problem import are_apart
+from placesim.report.text.amounts import readable_size
+from placesim.studies.memory_study import study_memory
+from placesim.studies.time_study import dry_run_steps, study_dry_run, study_time
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.graph import Graph
+    from placesim.graph.session_steps import GraphFile
+    from placesim.machine.options import SimulationOptions
+    from placesim.prediction.time_breakdown import DeviceTime
+    from placesim.runtime.recording.recorder import ExecutionRecorder
+
+LARGE_TASKS = 50_000
+"""Of a larger problem fewer placements are simulated as graphs."""
+LEAST_ROUND = 1.0
+"""Seconds: in less no other seed is tried."""
+REPAIRS, REPAIR_SHARE = 4, 0.25
+"""How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+LEAST_SHARE = 1 / 3
+"""Of the effort's seconds at least that is searched."""
+MORE_GPUS = (2, 4, 8)
+"""So many times the GPUs are tried where no plan fits."""
+QUICK = Effort(evaluations=50, jobs=1)
+
+
+def study_plan(
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
+    name: str,
+    effort: Effort,
+    free: Sequence[str] = (),
+    tell: Callable[[PlanResult], None] = lambda planned: None,
+    aim: Aim | None = None,
+) -> PlanStudy:
+    """The best placement that is found, beside others; what asks for a device keeps it unless its name fits one of `free`.
+
+    Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
+    """
+    aim = aim or Aim()
+    if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
+        raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
+    study = _Planner(load, options, name, effort, free, tell, aim).study()
+    if study.plan is not None:
+        return study
+    return replace(study, ways_out=tuple(_ways_out(load, options, study, effort, free, aim)))
+
+
+def _ways_out(
+    load: Callable[[], LoadedGraph], options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
+) -> Iterator[str]:
+    """What would let a placement fit: another model of GPU, or more GPUs."""
+    if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
+        return
+    models = []
+    for placed in study.placements:
+        if placed.study is None or any(_is_over(device) and not is_gpu(device.device) for device in placed.study.devices):
+            continue  # where the host lacks memory, no GPU is enough
+        asked = placed.asked
+
+        def changed(asked: Mapping[str, str] = asked) -> LoadedGraph:
+            loaded = load()
+            return replace(loaded, file=assign_devices(clear_requests(_file(loaded), free), asked))
+
+        try:
+            found = study_memory(changed, options, study.name).smallest_gpu
+        except PlacesimError:
+            continue
+        if found is not None:
+            models.append((found.limit, found.model.name, placed.label))
+    if models:
+        limit, name, label = min(models)
+        yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
+    gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
+    quick = replace(QUICK, open=effort.open)
+    for factor in MORE_GPUS if gpus else ():
+        # an option gives each task as many
+        more = replace(options, gpu=max(gpus.values()) * factor)
+        try:
+            found_plan = _Planner(load, more, study.name, quick, free, lambda planned: None, aim).study()
+        except PlacesimError:
+            return
+        if found_plan.plan is not None:
+            count = sum(is_gpu(device.device) for device in _devices(found_plan))
+            yield f"on {count} GPUs a plan fits"
+            return
+
+
+def _is_over(device: DeviceTime) -> bool:
+    return device.limit is not None and device.peak is not None and device.peak > device.limit
+
+
+def _devices(study: PlanStudy) -> list[DeviceTime]:
+    return next((list(placed.study.devices) for placed in study.placements if placed.study is not None), [])
+
+
+class _Planner:
+    def __init__(
+        self,
+        load: Callable[[], LoadedGraph],
+        options: SimulationOptions,
+        name: str,
+        effort: Effort,
+        free: Sequence[str],
+        tell: Callable[[PlanResult], None],
+        aim: Aim,
+    ) -> None:
+        self._aim = aim
+        self._load = load
+        self._options = options
+        self._name = name
+        self._effort = effort
+        self._free = free
+        self._tell = tell
+        self._read = load()
+        self._file = _file(self._read)
+        self._base = self._freed(self._file)
+
+    def _freed(self, file: GraphFile) -> GraphFile:
+        return clear_requests(file, self._free)
+
+    def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], LoadedGraph]:
+        """The graph with other annotations, as often as it is asked for; a change makes nodes of its own, and reads no file."""
+
+        def changed() -> LoadedGraph:
+            return replace(self._read, file=change(self._file))
+
+        return changed
+
+    def study(self) -> PlanStudy:
+        began = time.monotonic()
+        drawn, walked = self._draw()
+        known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
+        # what was walked through to draw the problem is one of the placements, and not simulated again
+        shown = {
+            candidate.devices: walked._replace(label=candidate.label)
+            if candidate.devices == drawn.start
+            else self._simulated(candidate, drawn)
+            for candidate in self._worth_simulating(drawn, known)
+        }
+        own_bound = self._bound(drawn)
+        planned = PlanResult(None, own_bound, "", 0.0)
+        candidates = [candidate for candidate in known if candidate.devices in shown]
+        # what drawing and simulating took is not searched in addition, as long as there is time for a search
+        left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
+        searched, effort = drawn, replace(self._effort, seconds=left)
+        for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
+            less_room = ", with less room" if repair else ""
+            found, planned = search_plans(
+                searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
+            )
+            for candidate in found:
+                if candidate.devices not in shown:
+                    is_first = candidates[-1].label != PLANNED + less_room
+                    label = PLANNED + (less_room if is_first else f"{less_room}, another")
+                    candidates.append(candidate._replace(label=label))
+                    shown[candidate.devices] = self._simulated(candidates[-1], drawn)
+            over = [shown[candidate.devices] for candidate in found]
+            if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                break
+            # what it holds was estimated: it is sought again with as much less room as was missing
+            searched, effort = tighten_capacities(searched, found[0].devices, over[0]), share_effort(self._effort, REPAIR_SHARE)
+        sought = self._aim.sought
+        candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
+        candidates = _without_the_worse(candidates, shown, sought)
+        told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
+        placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
+        fitting = [
+            (placed, candidate)
+            for placed, candidate in zip(placements, candidates, strict=True)
+            if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
+        ]
+        for label, change in self._others(candidates):
+            placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
+        bound = own_bound
+        # what is proven where memory is short counts on estimates of what tasks hold
+        if sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
+            bound = max(bound, planned.bound, key=lambda known: known.value)
+        is_held = any(node.device for node in self._base.graph.nodes)
+        tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
+        if not fitting:
+            return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
+        placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))
+        method = candidate.method or candidate.label
+        before = assignment_of(drawn, self._file) or drawn.start
+        tells_losses = self._aim.explains or self._aim.is_traced
+        put_back = (lambda devices: self._simulated(Candidate("", devices), drawn)) if tells_losses else None
+        moves = tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
+        return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _more_peaks(
+        self,
+        drawn: GraphProblem,
+        searched: GraphProblem,
+        effort: Effort,
+        began: float,
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        planned: PlanResult,
+    ) -> list[Candidate]:
+        """Of peaks, what other seeds find, as long as there is time: plans that look alike differ as graphs."""
+        found: list[Candidate] = []
+        while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
+            least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
+            left = self._effort.seconds - (time.monotonic() - began)
+            if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
+                break
+            effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
+            more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
+            for candidate in more:
+                if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
+                    found.append(candidate._replace(label=f"{PLANNED}, another"))
+                    shown[candidate.devices] = self._simulated(found[-1], drawn)
+        return found
+
+    def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
+        """All; of a large problem only what TensorFlow would do."""
+        if len(drawn.problem.tasks) <= LARGE_TASKS:
+            return known
+        return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
+
+    def _bound(self, drawn: GraphProblem) -> Bound:
+        """What certainly holds: whatever fits, since what tasks hold is an estimate."""
+        if self._aim.sought is PlanMeasure.MEMORY:
+            return drawn.least_peak
+        roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
+        return best_bound(replace(drawn.problem, devices=roomy))
+
+    # --- the problem
+
+    def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
+        """The problem, and the placement that the walk had which it is drawn from."""
+        _check_not_lowered(self._base.graph)
+        study, walked = study_dry_run(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
+        wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        if self._aim.sought is PlanMeasure.MEMORY:
+            wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
+        drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
+        drawn.problem.check()
+        return drawn, SimulatedPlacement("", study, study.error)
+
+    def _on_host(self) -> ExecutionRecorder | None:
+        """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
+        try:
+            return dry_run_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
+        except PlacesimError:
+            return None
+
+    def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
+        """What a plan is held against, as far as the annotations that hold allow it."""
+        for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
+            if label == DEFAULT or self._is_annotated:
+                devices = assignment_of(drawn, file)
+                if devices is not None:
+                    yield Candidate(label, devices)
+        for label, devices in named_baselines(drawn):
+            yield Candidate(label, devices)
+
+    @property
+    def _is_annotated(self) -> bool:
+        return any(node.device for node in self._file.graph.nodes)
+
+    def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, Callable[[GraphFile], GraphFile]]]:
+        """Placements that annotations forbid, and that are shown all the same."""
+        if all(candidate.label != DEFAULT for candidate in candidates):
+            yield f"{DEFAULT}, all freed", clear_devices
+
+    # --- plans as graphs
+
+    def _simulated(self, candidate: Candidate, drawn: GraphProblem) -> SimulatedPlacement:
+        asked = annotate(self._base, planned_devices(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
+        return self._study(candidate.label, self._loaded(lambda file: assign_devices(self._freed(file), asked)), asked)
+
+    def _study(self, label: str, load: Callable[[], LoadedGraph], asked: Mapping[str, str]) -> SimulatedPlacement:
+        try:
+            study = study_time(load, self._options, self._name, is_traced=self._aim.is_traced)
+        except PlacesimError as error:
+            if isinstance(error, UsageError):
+                raise
+            return SimulatedPlacement(label, None, error, asked)
+        return SimulatedPlacement(label, study, study.error, asked)
+
+
+def _without_the_worse(
+    candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
+) -> list[Candidate]:
+    """Of what was searched the best two, in their order; those that fit come first."""
+
+    def rank(candidate: Candidate) -> tuple[bool, float]:
+        placed = shown[candidate.devices]
+        return not placed.fits, placed.value(sought)
+
+    searched = [candidate for candidate in candidates if candidate.label.startswith(PLANNED)]
+    kept = sorted(searched, key=rank)[:SIMULATED]
+    return [candidate for candidate in candidates if candidate not in searched or candidate in kept]
+
+
+def _file(loaded: LoadedGraph) -> GraphFile:
+    if loaded.error is not None:
+        raise loaded.error
+    assert loaded.file is not None
+    return loaded.file
+
+
+def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
+    """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
+    return assign_devices(clear_requests(_file(loaded), free), study.asked)
+
+
+def _check_not_lowered(graph: Graph) -> None:
+    """UsageError for a call whose body becomes part of the graph as it is placed.
+
+    Where the body's ops go follows from the call's device and from their own, which no annotation of the graph's nodes says one
+    by one: neither a bound nor a written plan could be held to.
+    """
+    found = next((node for node in graph.nodes if is_lowered(node)), None)
+    if found is not None:
+        got = f"got {found.op} '{found.name}', whose body is placed with the graph"
+        raise UsageError(
+            f"no plan of a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
+        )

@@ -1,0 +1,74 @@
+"""What sessions of a Python program are made on: a machine, under the program's config and the options of its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
+from placesim.machine.inventory import Device, DeviceSet, TaskInventory
+from placesim.machine.links import NO_LINKS, MachineLinks
+from placesim.machine.options import SimulationOptions
+from placesim.studies.simulation.settings import build_machine_settings, open_ledger, override_config, session_devices
+
+if TYPE_CHECKING:
+    from placesim.graph.graph import Graph
+    from placesim.graph.session_steps import Config
+    from placesim.ops.kernels.device_resources import SharedResources
+    from placesim.runtime.sessions.session import GraphSession
+
+
+class OpenedMachine(NamedTuple):
+    """The devices that a program's session was made on, under its config and the options of its machine."""
+
+    devices: tuple[Device, ...]
+    device_set: DeviceSet
+    config: Config
+    creation_log: tuple[GpuLogLine, ...]
+    options: SimulationOptions
+    process: GpuProcess
+    tasks: tuple[TaskInventory, ...] = ()
+    links: MachineLinks = NO_LINKS
+    shared: SharedResources | None = None
+
+    def open_session(self, graph: Graph) -> GraphSession:
+        """A session that runs steps of a graph, which may grow between them; it may touch what the program itself may."""
+        from placesim.core.files.access import FileAccess
+        from placesim.runtime.sessions.session import GraphSession
+
+        files = FileAccess.of([], (), True)
+        ledger = open_ledger(self.devices, self.options, self.process)
+        return GraphSession(graph, self.devices, self.config, files=files, ledger=ledger, shared=self.shared)
+
+
+def open_machine(
+    config: Config,
+    options: SimulationOptions,
+    process: GpuProcess,
+    *,
+    puts_counts_aside: bool = False,
+    cluster: Sequence[tuple[str, int]] = (),
+) -> OpenedMachine:
+    """What a session with this config is made on: the machine, or for jobs with numbers of tasks a cluster.
+
+    The config's `device_count` chooses among the machine's devices; those of the command line put it aside.  Raises what
+    TensorFlow raises while it makes the devices.
+    """
+    from placesim.runtime.sessions.visible_devices import build_device_set
+
+    log: list[GpuLogLine] = []
+    settled = override_config(config, options if puts_counts_aside else replace(options, cpu=None, gpu=None))
+    tasks, links = build_machine_settings(None, options)
+    if cluster:
+        tasks = _cluster_of(tasks, cluster)
+    devices = session_devices(tasks, settled, replace(options, process=process), log.append, options.release)
+    return OpenedMachine(
+        devices, build_device_set(devices, settled, options.release), settled, tuple(log), options, process, tasks, links
+    )
+
+
+def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
+    """Jobs with their numbers of tasks, each as what is known of its job, else as the first one that is known."""
+    by_job = {task.job: task for task in known}
+    return tuple(by_job.get(job, known[0])._replace(job=job, tasks=count) for job, count in cluster)

@@ -1,0 +1,202 @@
+"""A graph file under options: the session's config, its machine and devices, its files, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placesim.core.errors import UsageError
+from placesim.core.releases import Release
+from placesim.formats.sources.loading import LoadedGraph, read_bytes
+from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
+from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
+from placesim.machine.inventory import Device, TaskInventory
+from placesim.machine.links import NO_LINKS, MachineLinks
+from placesim.machine.options import SimulationOptions
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
+
+    from placesim.core.files.access import FileAccess
+    from placesim.graph.graph import Graph
+    from placesim.graph.session_steps import Config, Fetch, GraphFile, GraphStep
+    from placesim.machine.memory.allocator_log import DumpLine as MemoryLogLine
+    from placesim.runtime.accounting.ledger import Ledger
+
+
+def session_config(file: GraphFile, options: SimulationOptions) -> Config:
+    """The file's config with what the options say in its place."""
+    return override_config(file.config, options)
+
+
+def override_config(config: Config, options: SimulationOptions) -> Config:
+    """A config with what the options say in its place."""
+    given: dict[str, Any] = {
+        "allow_soft_placement": options.soft_placement,
+        "log_device_placement": options.log_placement,
+        "intra_op_parallelism_threads": options.intra_op_threads,
+        "inter_op_parallelism_threads": options.inter_op_threads,
+        "memory_limit": _memory_limit(options.memory_limit),
+        "do_constant_folding": options.optimize,
+        "fuses_ops": False if options.no_fusion else None,
+        "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
+    }
+    flags = {"CPU": options.cpu, "GPU": options.gpu}
+    counts = tuple((kind, count) for kind, count in config.device_count if flags.get(kind) is None)
+    return replace(config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
+
+
+def session_devices(
+    tasks: Sequence[TaskInventory],
+    config: Config,
+    options: SimulationOptions,
+    log: Callable[[GpuLogLine], None],
+    release: Release,
+) -> tuple[Device, ...]:
+    from placesim.runtime.sessions.visible_devices import build_session_devices
+
+    return build_session_devices(tasks, config, options.environment, options.process, log, release)
+
+
+def open_ledger(
+    machine: Sequence[Device],
+    options: SimulationOptions,
+    process: GpuProcess | None,
+    log: Callable[[MemoryLogLine], object] | None = None,
+    *,
+    is_told: bool = False,
+) -> Ledger | None:
+    """What accounts for the memory of devices, where one has a limit or it shall be told."""
+    if not is_told and all(device.allocation_limit is None for device in machine):
+        return None
+    from placesim.runtime.accounting.ledger_setup import build_ledger
+    from placesim.runtime.accounting.out_of_memory import ReportOptions
+
+    report = ReportOptions(options.report_tensor_allocations_upon_oom)
+    return build_ledger(machine, has_limits=not options.no_memory_limit, report=report, log=log, process=process)
+
+
+def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
+    """The graph may read below its own folder and what the options name, and write what they allow."""
+    from placesim.core.files.access import FileAccess, checkpoint_files
+    from placesim.graph.session_steps import FileFeed
+
+    named: list[str | PurePath] = [loaded.folder, *options.readable_paths]
+    for value in options.feed.values():
+        path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
+        if isinstance(path, str):
+            named.append(loaded.directory / path)
+    if options.checkpoint is not None:
+        named += checkpoint_files(options.checkpoint)
+    return FileAccess.of(named, options.writable_paths, options.allow_all_files)
+
+
+def _memory_limit(given: int | str | None) -> int | None:
+    """Bytes, or a text with a unit, as a number of bytes; UsageError for what is no size."""
+    if given is None:
+        return None
+    from placesim.formats.graph_file.plain_values import size_value
+    from placesim.formats.problems import InvalidValue
+
+    try:
+        return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
+    except InvalidValue as wrong:
+        raise UsageError(f"memory limit: {wrong}") from None
+
+
+class MachineSettings(NamedTuple):
+    """What each task has, and how they reach each other."""
+
+    tasks: tuple[TaskInventory, ...]
+    links: MachineLinks
+
+
+def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -> MachineSettings:
+    """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
+    tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
+    links = NO_LINKS if file is None else file.links
+    if options.inventory is not None:
+        tasks, links = _read_inventory(options.inventory)
+    if options.link:
+        from placesim.formats.graph_file.sections.overrides import parse_links
+
+        links = links._replace(given=parse_links(options.link))
+    given: dict[str, Any] = {"cpu": options.cpu, "gpu": options.gpu}
+    if options.gpu_model is not None:
+        given["gpu_model"] = find_gpu_model(options.gpu_model)
+    values = {name: value for name, value in given.items() if value is not None}
+    tasks = tuple(task._replace(**values) for task in tasks)
+    for profile in options.profiles:
+        for known in _read_inventory(profile)[0]:
+            tasks = tuple(_with_profile(task, known) for task in tasks)
+    if options.link:
+        from placesim.formats.graph_file.sections.links import check_given
+
+        check_given(links.given, tasks)
+    return MachineSettings(tasks, links)
+
+
+def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
+    """The task with another's host, and with the figures of its GPUs' model where that is the same."""
+    own, other = task.gpu_model, known.gpu_model
+    if own.name == other.name:
+        own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)
+    return task._replace(host=known.host or task.host, gpu_model=own)
+
+
+def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+    from placesim.formats.graph_file.sections.overrides import read_inventory
+
+    return (
+        read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source, "inventory"), str(source))
+    )
+
+
+def find_gpu_model(name: str) -> GpuModel:
+    """A model of the catalogue; UsageError, with the nearest, for any other name."""
+    found = GPU_MODELS.get(name)
+    if found is None:
+        raise UsageError(f"unknown GPU model: got '{name}', expected one of the catalogue{near_models(name)}")
+    return found
+
+
+def build_steps(
+    loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, *, one_by_one: bool = False
+) -> tuple[GraphStep, ...]:
+    """The file's steps under `fetch` and `feed`; `one_by_one` each with what it was fed itself.
+
+    `fetch` puts one step in the place of all those that fetch a tensor, with the last step's feeds; steps that only run
+    targets, as initializers do, are kept before it.  `feed` is given in every step, in the place of a feed of the same tensor.
+    Both may name the arguments of a model's signature.
+    """
+    from placesim.formats.graph_file.sections.overrides import read_feeds
+    from placesim.graph.session_steps import GraphStep
+
+    steps = (GraphStep(),) if file.steps is None else file.steps
+    if one_by_one and file.each_step is not None:
+        steps = file.each_step
+    if options.fetch is not None:
+        names = (options.fetch,) if isinstance(options.fetch, str) else options.fetch
+        feeds = steps[-1].feeds if steps else ()
+        kept = [step for step in steps if step.nodes or _runs_targets_only(file, step)]
+        steps = (*kept, GraphStep(tuple(fetch for name in names for fetch in _fetches(loaded, file.graph, name)), feeds))
+    if not options.feed:
+        return steps
+    given = read_feeds(file.graph, {loaded.inputs.get(name, name): value for name, value in options.feed.items()})
+    replaced = {feed.tensor for feed in given}
+    return tuple(replace(step, feeds=(*(feed for feed in step.feeds if feed.tensor not in replaced), *given)) for step in steps)
+
+
+def _fetches(loaded: LoadedGraph, graph: Graph, text: str) -> list[Fetch]:
+    """What a text means in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
+    from placesim.graph.session_steps import Fetch
+
+    names = graph.spelled_out(loaded.outputs.get(text) or graph.values.get(text, text))
+    return [Fetch(name, label=text if len(names) == 1 else name) for name in names]
+
+
+def _runs_targets_only(file: GraphFile, step: GraphStep) -> bool:
+    from placesim.runtime.partitioning.step_requests import resolve_fetch
+
+    return bool(step.fetches) and all(resolve_fetch(file.graph, fetch, file.is_raw).tensor is None for fetch in step.fetches)

@@ -1,0 +1,162 @@
+"""A graph placed now, or a report written before -> the snapshot that inspections read, with as much of its steps as is wished.
+
+What the command line and Python callers share.  Nothing heavy is imported before a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.machine.options import SimulationOptions
+    from placesim.prediction.node_costs import NodeCosts
+    from placesim.prediction.time_breakdown import TimeStudy
+
+
+class DryRunNeed(Enum):
+    """Whether to find out what walking through the steps tells: `KNOWN` where it can, `CHEAP` if it also costs little."""
+
+    NONE = auto()
+    CHEAP = auto()
+    KNOWN = auto()
+    NEEDED = auto()
+
+    @staticmethod
+    def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
+        """What a flag says; without it sizes ask for it, and a form that tells it `by_itself`."""
+        if asked is None:
+            asked = True if values.get("shape") or values.get("batch") is not None else None
+        if asked is None:
+            return DryRunNeed.CHEAP if by_itself else DryRunNeed.NONE
+        return DryRunNeed.KNOWN if asked else DryRunNeed.NONE
+
+
+class DryRunNeeds(NamedTuple):
+    """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
+
+    memory: DryRunNeed = DryRunNeed.NONE
+    time: DryRunNeed = DryRunNeed.NONE
+    costs: DryRunNeed = DryRunNeed.NONE
+
+
+NO_WISHES = DryRunNeeds()
+
+
+def open_snapshot(
+    name: str,
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
+    partitioned: bool = True,
+    *,
+    wishes: DryRunNeeds = NO_WISHES,
+    written: bytes | None = None,
+    takes_prediction: bool = False,
+) -> Snapshot:
+    """The snapshot of what `load` gives, anew each time; of a report, or a prediction, where the `written` bytes are one.
+
+    As far as there are `wishes` the steps are walked through.  What is wrong with the file or the options is raised, and
+    what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
+    """
+    from placesim.inspection.snapshot import snapshot_of
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    found = _written(written, name, wishes, takes_prediction=takes_prediction) if written else None
+    if found is not None:
+        return found
+    loaded = load()
+    report = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
+    if report.error is not None and report.error.exit_code != 1:
+        raise report.error
+    snapshot = snapshot_of(name, report, loaded.file)
+    if report.error is not None:
+        return replace(snapshot, complaint=report.error_text())
+    if wishes.memory is not DryRunNeed.NONE:
+        snapshot = _with_memory(snapshot, loaded, load, options, wishes.memory)
+    if wishes.time is not DryRunNeed.NONE:
+        snapshot = _with_time(snapshot, loaded, load, options, wishes.time)
+    if wishes.costs is not DryRunNeed.NONE:
+        snapshot = _with_costs(snapshot, loaded, load, options, wishes.costs)
+    return snapshot
+
+
+def _written(data: bytes, name: str, wishes: DryRunNeeds, *, takes_prediction: bool) -> Snapshot | None:
+    """The snapshot of a written report or prediction; None where it is neither."""
+    from placesim.core.errors import UsageError
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.inspection.written_placement import read_baseline
+
+    found = read_baseline(data, name)
+    if found is not None:
+        kept_not = "A written report keeps no {}."
+        memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
+        return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
+    if b'"critical_path"' not in data:
+        return None
+    from placesim.inspection.predicted_step import read_prediction
+
+    step = read_prediction(data, name)
+    if step is not None and not takes_prediction:
+        raise UsageError(f"no graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
+    return None if step is None else Snapshot(name, step=step, holds_placement=False)
+
+
+def _with_memory(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
+    from placesim.studies.graph_summary import ask
+    from placesim.studies.memory_study import find_peaks
+
+    if wish is DryRunNeed.NEEDED:
+        return replace(snapshot, memory=find_peaks(load, loaded, options))
+    peaks = ask(lambda: find_peaks(load, loaded, options), loaded, options, "--memory", is_asked=wish is DryRunNeed.KNOWN)
+    return replace(snapshot, memory=peaks.found or (), memory_note=peaks.note)
+
+
+def _with_time(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
+    from placesim.inspection.predicted_step import predicted_step
+    from placesim.studies.graph_summary import ask, pass_through
+    from placesim.studies.time_study import study_time
+
+    def find() -> TimeStudy:
+        return study_time(lambda: pass_through(loaded, load), replace(options, no_memory_limit=True), snapshot.name)
+
+    if wish is DryRunNeed.NEEDED:
+        study = find()
+        return replace(snapshot, time=study, step=predicted_step(study))
+    # sizes that mean nothing are the memory's to complain of, and a machine without figures has no times
+    found = ask(find, loaded, options, "--time", is_asked=wish is DryRunNeed.KNOWN, raises_sizes=False)
+    if found.found is None:
+        return replace(snapshot, time_note=found.note)
+    return replace(snapshot, time=found.found, step=predicted_step(found.found))
+
+
+def _with_costs(
+    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
+) -> Snapshot:
+    from placesim.studies.graph_summary import ask, pass_through
+    from placesim.studies.time_study import find_costs
+
+    def find() -> NodeCosts:
+        return find_costs(lambda: pass_through(loaded, load), options)
+
+    costs = ask(find, loaded, options, "--cost", is_asked=wish is not DryRunNeed.CHEAP)
+    return replace(snapshot, costs=costs.found, cost_note=costs.note)
+
+
+def may_be_report(path: str | Path) -> bool:
+    """Whether a file begins as a JSON object; what can't be read is left to the loader to complain of."""
+    from placesim.core.files.reader import open_file
+
+    try:
+        with open_file(path) as file:
+            return file.read(64).lstrip()[:1] == b"{"
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,48 @@
+"""A sweep's job -> processes on a Dask cluster that simulate its combinations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from placesim.core.process.workers import Process
+from placesim.runtime.cluster.connection_settings import Connection
+from placesim.studies.sweeping.processes import ProcessCount
+from placesim.studies.sweeping.row_simulation import SweepJob
+
+_AHEAD = 2
+"""Combinations that are under way for each of the workers' threads, so that none waits for the next."""
+
+
+@contextmanager
+def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
+    """Processes on the cluster, at most so many at once; without one on this machine, one unless it is said.
+
+    A graph in one file travels; whatever else is read, workers read themselves, where it lies here.
+    """
+    if connection.scheduler is None:
+        yield ProcessCount(most or 1)
+        return
+    from placesim.runtime.cluster.cluster_setup import open_cluster
+    from placesim.runtime.cluster.remote_process import RemoteProcessPool
+
+    with open_cluster(connection) as cluster:
+        asking = RemoteProcessPool(cluster, "placesim.studies.sweeping.worker", make_portable_job(job), answers_once=True)
+
+        def open_there(told: SweepJob) -> Process:
+            return asking.open()
+
+        yield ProcessCount(most or _AHEAD * sum(offer.threads for offer in cluster.offers), open_there)
+
+
+def make_portable_job(job: SweepJob) -> SweepJob:
+    """The same job, for a process that may be elsewhere.  Raises GraphFileError where the graph's file can't be read."""
+    from placesim.formats.sources.loading import read_bytes
+
+    folder = os.getcwd()
+    if isinstance(job.source, str | Path) and not os.path.isdir(job.source):
+        return replace(job, source=read_bytes(job.source), folder=folder, directory=str(Path(job.source).parent))
+    return replace(job, folder=folder)

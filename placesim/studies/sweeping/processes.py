@@ -1,0 +1,153 @@
+"""Combinations -> rows, in several processes at once, here or on a cluster: each has its thread here, which asks and waits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import NamedTuple
+
+from placesim.core.errors import PlacesimError, UnavailableError
+from placesim.core.process.workers import Process, Worker
+from placesim.prediction.sweep_rows import SweepRow, Value
+from placesim.studies.sweeping.row_simulation import RowOutcome, SweepJob, simulate_row
+
+
+class NumberedOutcome(NamedTuple):
+    """The outcome of a combination, by its place among all."""
+
+    place: int
+    outcome: RowOutcome
+
+
+Open = Callable[[SweepJob], Process]
+"""Starts a process that was told the job.  Raises OSError where none can be started any more."""
+
+
+def open_here(job: SweepJob) -> Process:
+    """A process on this machine."""
+    process = Worker("placesim.studies.sweeping.worker")
+    with suppress(OSError):  # asking it fails as well
+        process.tell(job)
+    return process
+
+
+class ProcessCount(NamedTuple):
+    """How many processes simulate at once, and where they are."""
+
+    number: int
+    open: Open = open_here
+
+
+def run_combinations(
+    job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
+) -> Generator[NumberedOutcome]:
+    """Each combination's outcome as it comes; with one process on this machine they are simulated in this one, in order.
+
+    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError where a
+    cluster is gone.
+    """
+    if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
+        for index, values in enumerate(combinations):
+            yield NumberedOutcome(index, simulate_row(job, values))
+        return
+    crew = _ProcessThreads(job, combinations, hands.open)
+    try:
+        crew.start(min(hands.number, len(combinations)))
+        for _ in combinations:
+            done = crew.done.get()
+            if isinstance(done, UnavailableError):
+                raise done
+            yield done
+    finally:
+        crew.end()
+
+
+def number_of_processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _ProcessThreads:
+    """Threads that each have a process; `done` gets an outcome for each combination."""
+
+    def __init__(self, job: SweepJob, combinations: Sequence[tuple[Value, ...]], open_process: Open) -> None:
+        self._job = job
+        self._open_process = open_process
+        self._combinations = combinations
+        self._waiting = iter(range(len(combinations)))
+        self._lock = Lock()
+        self._processes: set[Process] = set()
+        self._has_ended = False
+        self.done: SimpleQueue[NumberedOutcome | UnavailableError] = SimpleQueue()
+
+    def start(self, number: int) -> None:
+        for _ in range(number):
+            Thread(target=self._work, name="placesim-sweep", daemon=True).start()
+
+    def end(self) -> None:
+        """Ends the processes; threads that wait for one see that."""
+        with self._lock:
+            self._has_ended = True
+            for process in self._processes:
+                process.kill()
+
+    def _work(self) -> None:
+        process: Process | None = None
+        while (index := self._next()) is not None:
+            values = self._combinations[index]
+            try:
+                process = process or self._open()
+                outcome = _ask(process, values)
+            except UnavailableError as error:  # there is no place for processes any more
+                self.done.put(error)
+                return
+            except Exception as error:  # whatever ends a process or keeps it from starting: someone waits for the outcome
+                outcome = _lost(values, process, error)
+                self._close(process)
+                process = None
+            self.done.put(NumberedOutcome(index, outcome))
+        self._close(process)
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return None if self._has_ended else next(self._waiting, None)
+
+    def _open(self) -> Process:
+        """Raises OSError where no process can be started any more."""
+        process = self._open_process(self._job)
+        with self._lock:
+            if not self._has_ended:
+                self._processes.add(process)
+                return process
+        process.close()
+        raise ChildProcessError("the sweep has ended")
+
+    def _close(self, process: Process | None) -> None:
+        if process is None:
+            return
+        with self._lock:
+            self._processes.discard(process)
+        process.close()
+
+
+def _ask(process: Process, values: tuple[Value, ...]) -> RowOutcome:
+    process.tell(values)
+    found = process.answer()
+    assert isinstance(found, RowOutcome)
+    return found
+
+
+def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) -> RowOutcome:
+    """The row of a combination whose process is no more."""
+    if process is None:
+        how = f"could not be started: {error}"
+    else:
+        try:
+            how = f"has ended with {process.how_it_ended()}, perhaps for want of memory"
+        except TimeoutError:
+            how = f"gave no answer that could be read: {error!r}"
+    found: PlacesimError = UnavailableError(f"the process that simulated it {how}")
+    return RowOutcome(SweepRow(values, error=f"{found.type_name}: {found.message}"), found)

@@ -1,0 +1,87 @@
+"""A job and its axes -> rows in the order of the combinations, those that are known already among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from placesim.core.errors import PlacesimError
+from placesim.prediction.sweep_rows import SweepRow, Value
+from placesim.studies.sweeping.axes import Axis, combinations
+from placesim.studies.sweeping.processes import ProcessCount, run_combinations
+from placesim.studies.sweeping.row_simulation import SweepJob
+
+
+class SweepProgress(NamedTuple):
+    """How many combinations are done, of how many, and the row that was the last to come."""
+
+    done: int
+    total: int
+    row: SweepRow
+
+
+class SweepRun:
+    """A sweep under way: `rows` has what is there so far, by place among the combinations."""
+
+    def __init__(self, job: SweepJob, axes: Sequence[Axis], kept: Mapping[tuple[Value, ...], SweepRow] | None = None) -> None:
+        self.job = job
+        self.combinations = list(combinations(axes))
+        kept = kept or {}
+        self.rows: dict[int, SweepRow] = {
+            index: kept[values] for index, values in enumerate(self.combinations) if values in kept
+        }
+        self._common: PlacesimError | None = None
+        self._defect = 0
+        self.simulated = 0
+
+    @property
+    def ordered(self) -> list[SweepRow]:
+        """The rows that are there, in the order of the combinations."""
+        return [self.rows[index] for index in sorted(self.rows)]
+
+    def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
+        """Simulates what is not there yet.
+
+        Where all combinations end in the same error that is none of TensorFlow's but one of the options or the graph, it is
+        raised in the end.
+        """
+        missing = [index for index in range(len(self.combinations)) if index not in self.rows]
+        with closing(run_combinations(self.job, [self.combinations[index] for index in missing], hands)) as found:
+            for number, outcome in found:
+                self.rows[missing[number]] = outcome.row
+                self.simulated += 1
+                self._note(outcome.error)
+                yield SweepProgress(len(self.rows), len(self.combinations), outcome.row)
+        if self._common is not None:
+            raise self._common
+
+    def _note(self, error: PlacesimError | None) -> None:
+        if error is not None and error.exit_code > 2:
+            self._defect = error.exit_code
+        is_first = self.simulated == 1
+        if is_first and error is not None and error.exit_code == 2 and len(self.rows) == 1:
+            self._common = error
+        elif error is None or str(error) != str(self._common):
+            self._common = None
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether all rows so far ended in the same error, and that is one of the options or the graph."""
+        return self._common is not None
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all of them fit, 70 where one met a defect, else 1."""
+        return self._defect or int(any(row.error is not None for row in self.rows.values()))
+
+    def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
+        """Each row once those before it are there."""
+        at = 0
+        for _ in self.run(hands):
+            while at in self.rows:
+                yield self.rows[at]
+                at += 1
+        while at in self.rows:
+            yield self.rows[at]
+            at += 1

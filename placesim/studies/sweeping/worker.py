@@ -1,0 +1,36 @@
+"""`python -m placesim.studies.sweeping.worker`: a process that simulates what it is told over its standard input.
+
+It reads a pickled `SweepJob`, then combinations; for each it answers with a `RowOutcome`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from placesim.core.process.workers import serve
+
+
+def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
+    """Until the input ends."""
+    from placesim.studies.sweeping.row_simulation import simulate_row
+
+    warnings.simplefilter("ignore")
+    job = pickle.load(questions)
+    if job.folder is not None:
+        with suppress(OSError):  # on a machine that doesn't share it nothing is relative to it
+            os.chdir(job.folder)
+    while True:
+        try:
+            values = pickle.load(questions)
+        except EOFError:
+            return
+        answer(simulate_row(job, values))
+
+
+if __name__ == "__main__":
+    serve(work)

@@ -1,0 +1,227 @@
+"""A graph walked through -> how long its steps take on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
+from placesim.core.process.gc_pause import collector_paused
+from placesim.graph.session_steps import GraphStep
+from placesim.prediction.machine_resources import SimulatedMachine, Threads
+from placesim.prediction.node_costs import NodeCosts
+from placesim.prediction.processors import NoFiguresError
+from placesim.prediction.simulated_steps import DryRunStep, study_steps
+from placesim.prediction.step_tasks import StepCosts
+from placesim.prediction.time_breakdown import Memory, TimeStudy
+from placesim.runtime.accounting.lifetimes import lifetimes
+from placesim.runtime.dry_runs.assumptions import Assumptions
+from placesim.runtime.dry_runs.dry_run_feeds import check_batch
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
+from placesim.studies.simulation.settings import build_steps, session_config
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.report.report import Report
+    from placesim.runtime.partitioning.prepared_step import PreparedStep
+
+WALKED = 2
+"""Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
+
+
+@collector_paused()
+def study_time(
+    load: Callable[[], LoadedGraph],
+    options: SimulationOptions,
+    name: str,
+    steps: int | None = None,
+    *,
+    is_executed: bool = False,
+    tells_helps: bool = False,
+    is_traced: bool = False,
+    warn: Callable[[str], object] = lambda text: None,
+) -> TimeStudy:
+    """How long a graph's steps take; the last one `steps` times, where that is given.
+
+    `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
+    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
+    `tells_helps` has the study say what would help most, which takes several simulations more; with `is_traced` it keeps what
+    its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
+    device that runs out of memory: that is in the study, whose times are those without a limit.
+    """
+    walks = _StepDryRuns(load, options, steps)
+    walked, error = walks.settled(is_executed=is_executed)
+    for text in walked.guesses.warnings():
+        warn(text)
+    machine = walks.machine(walked.report)
+    recorded = _by_step(walked.recorder, walks.repeats)
+    memory = _memory(walked.report, walked.recorder)
+    study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
+    return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+
+
+@collector_paused()
+def study_dry_run(
+    load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, *, is_traced: bool = False
+) -> tuple[TimeStudy, DryRunSteps]:
+    """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
+    walks = _StepDryRuns(load, options, None)
+    walked, error = walks.settled(is_executed=False)
+    machine = walks.machine(walked.report)
+    recorded = _by_step(walked.recorder, walks.repeats)
+    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
+    study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    return study, DryRunSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
+
+
+class _StepDryRuns:
+    """The walks through one graph's steps, or their executions."""
+
+    def __init__(self, load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> None:
+        self._load = load
+        self._options = options
+        self._steps = steps
+        loaded, self.repeats = self._read()
+        assert loaded.file is not None
+        self._file = loaded.file
+
+    def _read(self) -> tuple[LoadedGraph, list[int]]:
+        return _loaded(self._load, self._options, self._steps)
+
+    def _fresh(self) -> LoadedGraph:
+        return self._read()[0]
+
+    def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
+        """Without what is in the steps already."""
+        return replace(options, fetch=None)
+
+    def walked(self) -> DryRun:
+        if self._options.batch is not None:
+            check_batch(self._file.graph)
+        return search_dry_run(self._fresh, self._in_steps(self._options), self._work)
+
+    def executed(self, *, has_limit: bool = True) -> DryRun:
+        """What numpy executes; one node after the other, so that the same input gives the same record."""
+        options = self._options
+        check_execution_options(options)
+        options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
+        recorder = ExecutionRecorder()
+        report = simulate(
+            self._fresh(), self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
+        )
+        return DryRun(report, recorder, Assumptions())
+
+    def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
+        """The same where devices have all the memory that they need."""
+        if is_executed:
+            return self.executed(has_limit=False)
+        options = replace(self._in_steps(self._options), no_memory_limit=True)
+        found = run_dry(self._fresh(), options, walked.guesses.chosen)
+        found.guesses.failed = walked.guesses.failed
+        return found
+
+    def settled(self, *, is_executed: bool) -> tuple[DryRun, PlacesimError | None]:
+        """The walk, or the execution, of all steps to their end, and what the devices' memory would have ended it with.
+
+        Raises any other error.
+        """
+        walked = self.executed() if is_executed else self.walked()
+        error = walked.report.error
+        if isinstance(error, ResourceExhaustedError) and not self._options.no_memory_limit:
+            walked = self.without_limit(walked, is_executed=is_executed)
+        if walked.report.error is not None:
+            raise walked.report.error
+        return walked, error
+
+    def machine(self, report: Report) -> SimulatedMachine:
+        """The devices of the graph's session, with its threads."""
+        config = session_config(self._file, self._options)
+        threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
+        try:
+            return SimulatedMachine(report.devices, threads, report.links)
+        except InvalidArgumentError as lack:
+            raise NoFiguresError(lack.message) from None
+
+    def _work(self, walked: DryRun) -> float:
+        """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
+        costs = StepCosts(self.machine(walked.report))
+        return sum(costs.work_seconds(step) for step in walked.recorder.steps)
+
+
+class DryRunSteps(NamedTuple):
+    """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices.
+
+    The `recorder` knows what they did to the devices' memory.
+    """
+
+    machine: SimulatedMachine
+    prepared: Sequence[PreparedStep]
+    steps: Sequence[Sequence[Execution]]
+    peaks: Mapping[str, int | None]
+    recorder: ExecutionRecorder
+
+
+def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -> DryRunSteps:
+    """A walk through a graph's steps, whatever devices' memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    walks = _StepDryRuns(load, replace(options, no_memory_limit=True), None)
+    walked = walks.walked()
+    if walked.report.error is not None:
+        raise walked.report.error
+    steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
+    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    return DryRunSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
+
+
+def find_costs(load: Callable[[], LoadedGraph], options: SimulationOptions) -> NodeCosts:
+    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    walked = dry_run_steps(load, options)
+    return NodeCosts(walked.machine, walked.prepared, walked.steps)
+
+
+def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> tuple[LoadedGraph, list[int]]:
+    """The graph with few enough repetitions to walk, and how many there are of each step."""
+    loaded = load()
+    if loaded.error is not None:
+        raise loaded.error
+    assert loaded.file is not None
+    run = [step for step in build_steps(loaded, loaded.file, options) if step.repeat]
+    if not run:
+        raise UsageError("no step to simulate: got none that is run at all, expected one")
+    if steps is not None:
+        run[-1] = replace(run[-1], repeat=steps)
+    walked = tuple(_few(step) for step in run)
+    # a graph without steps has the one that `build_steps` gives it
+    return replace(loaded, file=replace(loaded.file, steps=walked)), [step.repeat for step in run]
+
+
+def _few(step: GraphStep) -> GraphStep:
+    return replace(step, repeat=min(step.repeat, WALKED))
+
+
+def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep]:
+    recorded = iter(recorder.steps)
+    found = []
+    for repeat in repeats:
+        first = next(recorded)
+        found.append(DryRunStep(first, next(recorded) if repeat > 1 else first, repeat))
+    return found
+
+
+def _memory(report: Report, recorder: ExecutionRecorder) -> dict[str, Memory]:
+    peaks = {usage.device: usage.peak for usage in report.memory}
+    buffers = lifetimes(recorder)
+    return {
+        device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
+        for device in report.devices
+    }

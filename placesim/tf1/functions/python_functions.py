@@ -1,0 +1,74 @@
+"""`tf.py_func`, `tf.numpy_function` and `tf.py_function`: ops that call a Python function of this process with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.ops.generated_functions import gen
+
+
+def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """The function's results: a list if `Tout` is one.  Raises ValueError for what can't be called."""
+    return _called("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
+
+
+def _called(op: str, func: Callable[..., Any], inp: Any, Tout: Any, name: str | None, **attrs: Any) -> Any:
+    if not callable(func):
+        raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    from placesim.ops.kernels.resources.python_functions import register
+
+    is_list = isinstance(Tout, list | tuple)
+    types = [tf.as_dtype(dtype) for dtype in (Tout if is_list else [Tout])]
+    made = gen(op)(inp, register(func), types, name=name, **attrs)
+    if not types:
+        return []
+    found = as_list(made)
+    return found if is_list else found[0]
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Any = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """As `py_func`; also a decorator's maker, where it gets only `Tout`."""
+    if func is None:
+        return lambda given: lambda *args: numpy_function(given, list(args), Tout, stateful, name)
+    return py_func(func, inp, Tout, stateful, name)
+
+
+def eager_py_func(func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None) -> Any:
+    """The op that calls a function of eager tensors, with a function of arrays."""
+    return _called("EagerPyFunc", func, inp, Tout, name, is_async=False)
+
+
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+    """`tf.py_function`: its function takes arrays with `numpy()`, where TensorFlow's takes eager tensors.
+
+    What calls TensorFlow's functions on them adds to the graph instead, and fails.
+    """
+    if func is None:
+        return lambda given: lambda *args: py_function(given, list(args), Tout, name)
+    if not callable(func):
+        raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    return eager_py_func(lambda *arrays: func(*map(_as_eager, arrays)), inp, Tout, name)
+
+
+def _as_eager(value: Any) -> Any:
+    """The array as a subclass that has `numpy()`."""
+    import numpy as np
+
+    class EagerArray(np.ndarray):
+        """An array that answers as an eager tensor does."""
+
+        def numpy(self) -> Any:
+            """The plain array, or a scalar's value."""
+            plain = self.view(np.ndarray)
+            return plain[()] if not plain.ndim else plain
+
+    return np.asarray(value).view(EagerArray)

@@ -1,0 +1,1 @@
+"""A gradient function for each op that has one, by family."""

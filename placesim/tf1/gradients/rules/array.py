@@ -1,0 +1,388 @@
+"""Gradients of ops that move elements without computing: shapes, slices, padding, transposition, diagonals, scattering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1.gradients.registry import GradientFunction, text_of
+from placesim.tf1.gradients.slices import dense, evaluated
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import IndexedSlices
+
+tf: Any = namespace("")
+
+
+def _pass(op: Any, grad: Any) -> Any:
+    return grad
+
+
+def _reshape_to_input(op: Any, grad: Any) -> Any:
+    x = op.inputs[0]
+    grad = dense(grad)
+    sizes = None if x.shape.rank is None else x.shape.as_list()
+    if sizes is not None and sizes.count(None) == 1:
+        # One unknown size is left to Reshape, which spares the backward pass the forward tensor.
+        return tf.reshape(grad, [-1 if size is None else size for size in sizes])
+    return tf.reshape(grad, tf.shape(x))
+
+
+def _back_to_input_shape(op: Any, grad: Any) -> Any:
+    grad = dense(grad)
+    return tf.reshape(grad, tf.shape(op.inputs[0]))
+
+
+def _tile(op: Any, grad: Any) -> list[Any]:
+    x, multiples = op.inputs
+    input_shape = tf.shape(x, out_type=multiples.dtype)
+    # [m0, s0, m1, s1, ...]: every other dimension is a repetition, and is summed.
+    split_shape = tf.reshape(tf.transpose(tf.stack([multiples, input_shape])), [-1])
+    repetitions = tf.range(0, tf.size(split_shape), 2)
+    if isinstance(grad, IndexedSlices):
+        rows = tf.cast(input_shape[0], grad.indices.dtype)
+        grad = tf.unsorted_segment_sum(grad.values, grad.indices % rows, rows)
+        split_shape = tf.concat([[1], split_shape[1:]], axis=0)
+    summed = tf.reduce_sum(tf.reshape(grad, split_shape), repetitions)
+    summed.set_shape(x.shape)
+    return [summed, None]
+
+
+def _pad(op: Any, grad: Any) -> list[Any]:
+    x, paddings = op.inputs[0], op.inputs[1]
+    before = tf.slice(paddings, [0, 0], tf.stack([tf.rank(x), 1]))
+    begin = tf.reshape(before, [-1])
+    return [tf.slice(grad, begin, tf.shape(x)), *([None] * (len(op.inputs) - 1))]
+
+
+def _mirror_pad(op: Any, grad: Any) -> list[Any]:
+    return [gen("MirrorPadGrad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
+
+
+def _mirror_pad_grad(op: Any, grad: Any) -> list[Any]:
+    return [gen("MirrorPad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
+
+
+def _slice(op: Any, grad: Any) -> list[Any]:
+    x, begin = op.inputs[0], op.inputs[1]
+    rank = tf.rank(x)
+    slice_size = tf.shape(op.outputs[0])
+    column = tf.stack([rank, 1])
+    before = tf.reshape(begin, column)
+    after = tf.reshape(tf.shape(x) - slice_size - begin, column)
+    return [tf.pad(grad, tf.concat([before, after], 1)), None, None]
+
+
+_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+
+
+def _masks(op: Any) -> dict[str, int]:
+    return {mask: op.get_attr(mask) for mask in _MASKS}
+
+
+def _known(tensor: Any) -> Any:
+    value = constant_value(tensor)
+    return tensor if value is None else value
+
+
+def _strided_slice(op: Any, grad: Any) -> list[Any]:
+    x, begin, end, strides = op.inputs
+    shape = tf.shape(x, out_type=begin.dtype)
+    # Bounds that are constants are made anew, beside the gradient, and not read from the forward pass.
+    bounds = [_known(tensor) for tensor in (shape, begin, end, strides)]
+    return [gen("StridedSliceGrad")(*bounds, grad, **_masks(op)), None, None, None]
+
+
+def _strided_slice_grad(op: Any, grad: Any) -> list[Any]:
+    return [None, None, None, None, gen("StridedSlice")(grad, *op.inputs[1:4], **_masks(op))]
+
+
+def _strided_slice_update(op: Any, grad: Any) -> list[Any]:
+    begin, end, strides, value = op.inputs[1:]
+    value_grad = gen("StridedSlice")(grad, begin, end, strides, **_masks(op))
+    x_grad = gen("TensorStridedSliceUpdate")(grad, begin, end, strides, tf.zeros_like(value), **_masks(op))
+    return [x_grad, None, None, None, _summed_to(value_grad, value)]
+
+
+def _summed_to(grad: Any, tensor: Any) -> Any:
+    output_shape, input_shape = tf.shape(grad), tf.shape(tensor)
+    axes = gen("BroadcastGradientArgs")(output_shape, input_shape)[1]
+    return tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), input_shape)
+
+
+def _broadcast_to(op: Any, grad: Any) -> list[Any]:
+    x, broadcast_shape = op.inputs
+    shape = tf.shape(x, out_type=broadcast_shape.dtype)
+    known = evaluated(broadcast_shape)
+    if known is not None:
+        broadcast_shape = constant(known, dtype=broadcast_shape.dtype)
+    axes = gen("BroadcastGradientArgs")(broadcast_shape, shape)[1]
+    return [tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), shape), None]
+
+
+def _transpose(op: Any, grad: Any) -> list[Any]:
+    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1])), None]
+
+
+def _conjugate_transpose(op: Any, grad: Any) -> list[Any]:
+    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1]), conjugate=True), None]
+
+
+def _reverse_sequence(op: Any, grad: Any) -> list[Any]:
+    lengths = op.inputs[1]
+    seq_dim, batch_dim = op.get_attr("seq_dim"), op.get_attr("batch_dim")
+    return [gen("ReverseSequence")(grad, lengths, seq_dim=seq_dim, batch_dim=batch_dim), None]
+
+
+def _fill(op: Any, grad: Any) -> list[Any]:
+    return [None, tf.reduce_sum(grad)]
+
+
+def _check_numerics(op_name: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> Any:
+        # The forward message's bytes are written as Python shows them: TensorFlow does so.
+        message = f"Not a number (NaN) or infinity (Inf) values detected in gradient. {op.get_attr('message')}"
+        return gen(op_name)(grad, message=message)
+
+    return gradient
+
+
+def _prevented(op: Any, grad: Any) -> Any:
+    raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')!r}")
+
+
+def _roll(op: Any, grad: Any) -> list[Any]:
+    return [gen("Roll")(grad, -op.inputs[1], op.inputs[2]), None, None]
+
+
+# --- blocks and patches -----------------------------------------------------------------------------------------------------
+
+
+def _space_to_batch(op: Any, grad: Any) -> list[Any]:
+    block = op.get_attr("block_size")
+    return [gen("BatchToSpaceND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
+
+
+def _batch_to_space(op: Any, grad: Any) -> list[Any]:
+    block = op.get_attr("block_size")
+    return [gen("SpaceToBatchND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
+
+
+def _depth_and_space(back: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> Any:
+        data_format = text_of(op.get_attr("data_format"))
+        if data_format == "NCHW_VECT_C":
+            raise ValueError(f"Cannot compute {op.type} gradient with NCHW_VECT_C. NCHW_VECT_C requires qint8 data type.")
+        return gen(back)(grad, op.get_attr("block_size"), data_format=data_format)
+
+    return gradient
+
+
+# --- diagonals ---------------------------------------------------------------------------------------------------------------
+
+
+def _alignment(op: Any) -> dict[str, Any]:
+    """How diagonals are aligned: an attr since the ops' third version."""
+    return {"align": text_of(op.get_attr("align"))} if op.type.endswith("V3") else {}
+
+
+def _matrix_diag(op: Any, grad: Any) -> Any:
+    return tf.matrix_diag_part(grad)
+
+
+def _matrix_diag_with_k(op: Any, grad: Any) -> list[Any]:
+    align = _alignment(op)
+    return [tf.matrix_diag_part(grad, k=op.inputs[1], **align), None, None, None, None]
+
+
+def _matrix_diag_part(op: Any, grad: Any) -> Any:
+    sizes = None if op.inputs[0].shape.rank is None else op.inputs[0].shape.as_list()[-2:]
+    if sizes and None not in sizes and sizes[0] == sizes[1]:
+        return tf.matrix_diag(grad)
+    return tf.matrix_set_diag(tf.zeros_like(op.inputs[0]), grad)
+
+
+def _matrix_diag_part_with_k(op: Any, grad: Any) -> list[Any]:
+    x, k = op.inputs[0], op.inputs[1]
+    align = _alignment(op)
+    sizes = [None, None] if x.shape.rank is None else x.shape.as_list()[-2:]
+    if None not in sizes:
+        return [tf.matrix_diag(grad, k=k, num_rows=sizes[0], num_cols=sizes[1], **align), None, None]
+    return [tf.matrix_set_diag(tf.zeros_like(x), grad, k=k, **align), None, None]
+
+
+def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
+    x, diagonal = op.inputs[0], op.inputs[1]
+    input_shape, diagonal_shape = x.shape.merge_with(grad.shape), diagonal.shape
+    if input_shape.rank is not None and input_shape[:-2].is_fully_defined() and input_shape[-2:].is_fully_defined():
+        sizes = input_shape.as_list()
+        zeros = tf.zeros([*sizes[:-2], min(sizes[-2:])], dtype=grad.dtype)
+    elif diagonal_shape.is_fully_defined():
+        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
+    else:
+        shape = tf.shape(grad)
+        smaller = tf.reduce_min(tf.slice(shape, [tf.rank(grad) - 2], [2]))
+        batch = tf.slice(shape, [0], [tf.rank(grad) - 2])
+        zeros = tf.zeros(tf.concat([batch, [smaller]], 0), dtype=grad.dtype)
+    return [tf.matrix_set_diag(grad, zeros), tf.matrix_diag_part(grad)]
+
+
+def _matrix_set_diag_with_k(op: Any, grad: Any) -> list[Any]:
+    k = op.inputs[2]
+    align = _alignment(op)
+    diagonal_shape = op.inputs[1].shape
+    if diagonal_shape.is_fully_defined():
+        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
+    else:
+        zeros = tf.zeros(tf.shape(op.inputs[1]), dtype=grad.dtype)
+    x_grad = tf.matrix_set_diag(grad, zeros, k=k, **align)
+    return [x_grad, tf.matrix_diag_part(grad, k=k, **align), None]
+
+
+def _matrix_band_part(op: Any, grad: Any) -> list[Any]:
+    return [tf.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
+
+
+# --- scattering --------------------------------------------------------------------------------------------------------------
+
+
+def _scatter_nd(op: Any, grad: Any) -> list[Any]:
+    return [None, tf.gather_nd(grad, op.inputs[0]), None]
+
+
+def _scatter_non_aliasing_add(op: Any, grad: Any) -> list[Any]:
+    return [grad, None, tf.gather_nd(grad, op.inputs[1])]
+
+
+def _scatter_update(op: Any, grad: Any) -> list[Any]:
+    _, indices, updates = op.inputs
+    updates_grad = tf.gather_nd(grad, indices)
+    return [gen("TensorScatterUpdate")(tf.identity(grad), indices, tf.zeros_like(updates)), None, updates_grad]
+
+
+def _scatter_add(op: Any, grad: Any) -> list[Any]:
+    updates_grad = tf.gather_nd(grad, op.inputs[1])
+    return [tf.identity(grad), None, updates_grad]
+
+
+def _scatter_subtract(op: Any, grad: Any) -> list[Any]:
+    updates_grad = tf.gather_nd(grad, op.inputs[1])
+    x_grad = tf.identity(grad)
+    return [x_grad, None, -updates_grad]
+
+
+def _scatter_extreme(op: Any, grad: Any) -> list[Any]:
+    x, indices, updates = op.inputs
+    output = op.outputs[0]
+    of_x = tf.cast(tf.equal(x, output), x.dtype)
+    of_updates = tf.cast(tf.equal(updates, tf.gather_nd(output, indices)), x.dtype)
+    counts = of_x + tf.scatter_nd(indices, of_updates, tf.shape(x))
+    x_grad = grad * of_x / counts
+    return [x_grad, None, tf.gather_nd(grad / counts, indices) * of_updates]
+
+
+# --- quantization ------------------------------------------------------------------------------------------------------------
+
+
+def _fake_quant_args(op: Any, grad: Any) -> Any:
+    attrs = {name: op.get_attr(name) for name in ("min", "max", "num_bits", "narrow_range")}
+    return gen("FakeQuantWithMinMaxArgsGradient")(grad, op.inputs[0], **attrs)
+
+
+def _fake_quant_vars(back: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        attrs = {name: op.get_attr(name) for name in ("num_bits", "narrow_range")}
+        return list(gen(back)(grad, *op.inputs, **attrs))
+
+    return gradient
+
+
+def _quantize_with_range(op: Any, grad: Any) -> list[Any]:
+    return list(gen("QuantizeAndDequantizeV4Grad")(grad, *op.inputs, axis=op.get_attr("axis")))
+
+
+def _first_of(count: int) -> GradientFunction:
+    """The gradient goes through to the first of `count` inputs."""
+    return lambda op, grad: [grad, *([None] * (count - 1))]
+
+
+def _print(op: Any, *grads: Any) -> list[Any]:
+    return [*grads, *([None] * (len(op.inputs) - len(grads)))]
+
+
+def _identities(op: Any, *grads: Any) -> list[Any]:
+    return list(grads)
+
+
+def _swap(back: str) -> GradientFunction:
+    """The gradient is one op of the gradient."""
+    return lambda op, grad: gen(back)(grad)
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    "BatchToSpace": _batch_to_space,
+    "BatchToSpaceND": lambda op, grad: [gen("SpaceToBatchND")(grad, *op.inputs[1:]), None, None],
+    "BroadcastTo": _broadcast_to,
+    "CheckNumerics": _check_numerics("CheckNumerics"),
+    "CheckNumericsV2": _check_numerics("CheckNumericsV2"),
+    "ConjugateTranspose": _conjugate_transpose,
+    "DepthToSpace": _depth_and_space("SpaceToDepth"),
+    "Diag": _swap("DiagPart"),
+    "DiagPart": _swap("Diag"),
+    "EnsureShape": _pass,
+    "ExpandDims": lambda op, grad: [_back_to_input_shape(op, grad), None],
+    "FakeQuantWithMinMaxArgs": _fake_quant_args,
+    "FakeQuantWithMinMaxVars": _fake_quant_vars("FakeQuantWithMinMaxVarsGradient"),
+    "FakeQuantWithMinMaxVarsPerChannel": _fake_quant_vars("FakeQuantWithMinMaxVarsPerChannelGradient"),
+    "Fill": _fill,
+    "Identity": _pass,
+    "IdentityN": _identities,
+    "MatrixBandPart": _matrix_band_part,
+    "MatrixDiag": _matrix_diag,
+    "MatrixDiagPart": _matrix_diag_part,
+    "MatrixDiagPartV2": _matrix_diag_part_with_k,
+    "MatrixDiagPartV3": _matrix_diag_part_with_k,
+    "MatrixDiagV2": _matrix_diag_with_k,
+    "MatrixDiagV3": _matrix_diag_with_k,
+    "MatrixSetDiag": _matrix_set_diag,
+    "MatrixSetDiagV2": _matrix_set_diag_with_k,
+    "MatrixSetDiagV3": _matrix_set_diag_with_k,
+    "MirrorPad": _mirror_pad,
+    "MirrorPadGrad": _mirror_pad_grad,
+    "Pad": _pad,
+    "PadV2": _pad,
+    "PlaceholderWithDefault": _pass,
+    "PreventGradient": _prevented,
+    "Print": _print,
+    "QuantizeAndDequantize": _pass,
+    "QuantizeAndDequantizeV2": _first_of(3),
+    "QuantizeAndDequantizeV3": _first_of(4),
+    "QuantizeAndDequantizeV4": _quantize_with_range,
+    "QuantizeAndDequantizeV4Grad": _first_of(4),
+    "RefIdentity": _pass,
+    "Reshape": lambda op, grad: [_reshape_to_input(op, grad), None],
+    "Reverse": lambda op, grad: [gen("Reverse")(grad, op.inputs[1]), None],
+    "ReverseSequence": _reverse_sequence,
+    "ReverseV2": lambda op, grad: [tf.reverse(grad, op.inputs[1]), None],
+    "Roll": _roll,
+    "ScatterNd": _scatter_nd,
+    "ScatterNdNonAliasingAdd": _scatter_non_aliasing_add,
+    "Slice": _slice,
+    "SpaceToBatch": _space_to_batch,
+    "SpaceToBatchND": lambda op, grad: [gen("BatchToSpaceND")(grad, *op.inputs[1:]), None, None],
+    "SpaceToDepth": _depth_and_space("DepthToSpace"),
+    "Squeeze": _back_to_input_shape,
+    "StridedSlice": _strided_slice,
+    "StridedSliceGrad": _strided_slice_grad,
+    "TensorScatterAdd": _scatter_add,
+    "TensorScatterMax": _scatter_extreme,
+    "TensorScatterMin": _scatter_extreme,
+    "TensorScatterSub": _scatter_subtract,
+    "TensorScatterUpdate": _scatter_update,
+    "TensorStridedSliceUpdate": _strided_slice_update,
+    "Tile": _tile,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,257 @@
+"""Gradients of functions of several tensors that are broadcast against one another, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from placesim.tf1.gradients.broadcasting import reduced, reductions, same_static_shapes
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
+
+tf: Any = namespace("")
+
+
+def _conjugates(op: Any) -> tuple[Any, Any]:
+    return tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
+
+
+def _add(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    return [grad, grad] if same_static_shapes(x, y, grad) else reduced(x, y, grad, grad)
+
+
+def _subtract(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    negated = -grad
+    return [grad, negated] if same_static_shapes(x, y, grad) else reduced(x, y, grad, negated)
+
+
+_PLAIN_PRODUCTS = frozenset({"float32", "int32"})
+"""The types whose products of equal shapes skip everything that broadcasting and conjugates would ask for."""
+
+
+def _multiply(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    multiply = gen("Mul")
+    if same_static_shapes(x, y, grad) and grad.dtype.base_dtype.name in _PLAIN_PRODUCTS:
+        return [multiply(grad, y), multiply(grad, x)]
+    x_grad = multiply(grad, tf.conj(y))
+    return reduced(x, y, x_grad, multiply(tf.conj(x), grad))
+
+
+def _multiply_no_nan(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    multiply = gen("MulNoNan")
+    x_grad, y_grad = multiply(grad, y), multiply(x, grad)
+    return [x_grad, y_grad] if same_static_shapes(x, y, grad) else reduced(x, y, x_grad, y_grad)
+
+
+def _quotient(divide: Callable[[Any, Any], Any]) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        x, y = _conjugates(op)
+        x_grad = divide(grad, y)
+        y_grad = grad * divide(divide(-x, y), y)
+        return reduced(op.inputs[0], op.inputs[1], x_grad, y_grad)
+
+    return gradient
+
+
+def _remainder(op: Any, grad: Any) -> list[Any]:
+    x, y = _conjugates(op)
+    quotient = gen("FloorDiv")(x, y)
+    return reduced(op.inputs[0], op.inputs[1], grad, grad * tf.negative(quotient))
+
+
+def _power(op: Any, grad: Any) -> list[Any]:
+    x, y = _conjugates(op)
+    x_grad = grad * y * tf.pow(x, y - 1)
+    # There is no logarithm where x <= 0; of complex numbers only where x is 0.
+    defined = tf.not_equal(x, 0) if x.dtype.is_complex else x > 0
+    safe = tf.where(defined, x, tf.ones_like(x))
+    logarithm = tf.where(defined, tf.log(safe), tf.zeros_like(x))
+    y_grad = grad * tf.conj(op.outputs[0]) * logarithm
+    return reduced(op.inputs[0], op.inputs[1], x_grad, y_grad)
+
+
+def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
+    """Of Maximum and Minimum: the gradient goes to the input that was taken."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        x, y = op.inputs
+        zeros = tf.zeros_like(grad)
+        taken = compare(x, y)
+        x_grad = tf.where_v2(taken, grad, zeros)
+        return reduced(x, y, x_grad, tf.where_v2(taken, zeros, grad))
+
+    return gradient
+
+
+def _squared_difference(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    with control_dependencies([grad]):
+        x_grad = tf.scalar_mul(2.0, grad) * (x - y)
+    negated = -x_grad
+    return [x_grad, negated] if same_static_shapes(x, y, grad) else reduced(x, y, x_grad, negated)
+
+
+def _arctangent(op: Any, grad: Any) -> list[Any]:
+    y, x = op.inputs
+    with control_dependencies([grad]):
+        inverse = grad / (tf.square(y) + tf.square(x))
+        y_grad = x * inverse
+        return reduced(y, x, y_grad, -y * inverse)
+
+
+def _complex(op: Any, grad: Any) -> list[Any]:
+    real = tf.real(grad)
+    return reduced(op.inputs[0], op.inputs[1], real, tf.imag(grad))
+
+
+# --- functions whose gradients are always reduced by what the shapes are at run time ----------------------------------------
+
+
+def _partial(rule: Callable[[Any, Any, Any], tuple[Any, Any]]) -> GradientFunction:
+    """`rule(x, y, shapes)` gives the two partial derivatives, None where there is none."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        x, y = op.inputs
+        shapes = tf.shape(x), tf.shape(y)
+        axes = gen("BroadcastGradientArgs")(*shapes)
+        with control_dependencies([grad]):
+            partials = rule(x, y, shapes)
+            return [
+                None if partial is None else tf.reshape(tf.reduce_sum(partial * grad, over), shape)
+                for partial, over, shape in zip(partials, axes, shapes, strict=True)
+            ]
+
+    return gradient
+
+
+def _is_not_zero(x: Any) -> Any:
+    return tf.cast(tf.not_equal(x, tf.cast(0.0, x.dtype)), x.dtype)
+
+
+def _xlogy(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+    of_x = gen("Xlogy")(_is_not_zero(x), y)
+    return of_x, gen("Xdivy")(x, y)
+
+
+def _xlog1py(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+    of_x = gen("Xlog1py")(_is_not_zero(x), y)
+    return of_x, gen("Xdivy")(x, y + 1.0)
+
+
+def _xdivy(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+    of_x = gen("Xdivy")(_is_not_zero(x), y)
+    return of_x, gen("Xdivy")(tf.negative(x), y**2)
+
+
+def _igamma(a: Any, x: Any, shapes: Any) -> tuple[Any, Any]:
+    of_a = gen("IgammaGradA")(a, x)
+    return of_a, tf.exp(-x + (a - 1) * tf.log(x) - tf.lgamma(a))
+
+
+def _igammac(op: Any, grad: Any) -> list[Any]:
+    of_a, of_x = _IGAMMA(op, grad)
+    return [-of_a, -of_x]
+
+
+_IGAMMA = _partial(_igamma)
+
+
+def _next_after(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+    return tf.ones(shapes[0], dtype=x.dtype), tf.zeros(shapes[1], dtype=y.dtype)
+
+
+def _betainc(op: Any, grad: Any) -> list[Any]:
+    a, b, x = op.inputs
+    shapes = tf.shape(a), tf.shape(x)
+    over = gen("BroadcastGradientArgs")(*shapes)[1]
+    log_beta = tf.lgamma(a) + tf.lgamma(b) - tf.lgamma(a + b)
+    of_x = tf.exp(tf.math.xlog1py(b - 1, -x) + gen("Xlogy")(a - 1, x) - log_beta)
+    return [None, None, tf.reshape(tf.reduce_sum(of_x * grad, over), shapes[1])]
+
+
+# --- choosing and clipping ---------------------------------------------------------------------------------------------------
+
+
+def _select(op: Any, grad: Any) -> list[Any]:
+    condition, x = op.inputs[0], op.inputs[1]
+    zeros = tf.zeros_like(x)
+    x_grad = tf.where(condition, grad, zeros)
+    return [None, x_grad, tf.where(condition, zeros, grad)]
+
+
+def _select_broadcast(op: Any, grad: Any) -> list[Any]:
+    condition, x, y = op.inputs
+    zeros = tf.zeros([], dtype=grad.dtype.base_dtype)
+    grads = [tf.where_v2(condition, grad, zeros), tf.where_v2(condition, zeros, grad)]
+    output = op.outputs[0]
+    return [None, *(reductions(given, output)[0].of(of_it) for given, of_it in zip((x, y), grads, strict=True))]
+
+
+def _clip_by_value(op: Any, grad: Any) -> list[Any]:
+    x, low, high = op.inputs
+    shapes = [tf.shape(tensor) for tensor in (x, low, high)]
+    zeros = tf.zeros(tf.shape(grad), grad.dtype)
+    below, above = tf.less(x, low), tf.greater(x, high)
+    over = [gen("BroadcastGradientArgs")(shapes[0], shape)[1] for shape in shapes[1:]]
+    x_grad = tf.where(tf.logical_or(below, above), zeros, grad)
+    bounds = [tf.where(below, grad, zeros), tf.where(above, grad, zeros)]
+    return [
+        x_grad,
+        *(tf.reshape(tf.reduce_sum(bound, axes), shape) for bound, axes, shape in zip(bounds, over, shapes[1:], strict=True)),
+    ]
+
+
+def _cross(op: Any, grad: Any) -> list[Any]:
+    u, v = op.inputs
+    u_grad = gen("Cross")(v, grad)
+    return [u_grad, gen("Cross")(grad, u)]
+
+
+def _sum_of_all(op: Any, grad: Any) -> list[Any]:
+    return [grad] * len(op.inputs)
+
+
+def _neither(op: Any, grad: Any) -> list[Any]:
+    return [None, None]
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    "AccumulateNV2": _sum_of_all,
+    "Add": _add,
+    "AddN": _sum_of_all,
+    "AddV2": _add,
+    "Atan2": _arctangent,
+    "Betainc": _betainc,
+    "ClipByValue": _clip_by_value,
+    "Complex": _complex,
+    "Cross": _cross,
+    "Div": _quotient(tf.divide),
+    "DivNoNan": _quotient(tf.div_no_nan),
+    "FloorDiv": _neither,
+    "FloorMod": _remainder,
+    "Igamma": _IGAMMA,
+    "Igammac": _igammac,
+    "Maximum": _chosen(tf.greater_equal),
+    "Minimum": _chosen(tf.less_equal),
+    "Mul": _multiply,
+    "MulNoNan": _multiply_no_nan,
+    "NextAfter": _partial(_next_after),
+    "Polygamma": _partial(lambda a, x, shapes: (None, tf.math.polygamma(a + 1, x))),
+    "Pow": _power,
+    "RealDiv": _quotient(gen("RealDiv")),
+    "Select": _select,
+    "SelectV2": _select_broadcast,
+    "SquaredDifference": _squared_difference,
+    "Sub": _subtract,
+    "TruncateDiv": _neither,
+    "Xdivy": _partial(_xdivy),
+    "Xlog1py": _partial(_xlog1py),
+    "Xlogy": _partial(_xlogy),
+    "Zeta": _partial(lambda x, q, shapes: (None, -x * tf.math.zeta(x + 1, q))),
+}

@@ -1,0 +1,56 @@
+"""Gradients of ops that are whole steps, or sequences of steps, of a recurrent cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
+
+tf: Any = namespace("")
+
+
+def _sequence(op: Any, *grads: Any) -> list[Any]:
+    """Of BlockLSTM: one op, which is given all that the forward one was and made."""
+    inputs, (i, cs, f, o, ci, co, h) = list(op.inputs), op.outputs
+    peephole = op.get_attr("use_peephole")
+    made = (i, cs, f, o, ci, co, h)
+    # of BlockLSTMV2 too, whose gates are in another order: so does TensorFlow
+    found = gen("BlockLSTMGrad")(*inputs, *made, grads[1], grads[6], use_peephole=peephole)
+    return [None, *found]
+
+
+def lstm_step(op: Any, *grads: Any) -> list[Any]:
+    """Of LSTMBlockCell, which TensorFlow 1's contrib brings along."""
+    x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
+    i, cs, f, o, ci, co, _ = op.outputs
+    found = gen("LSTMBlockCellGrad")(
+        *(x, cs_prev, h_prev, w, wci, wcf, wco, b, i, cs, f, o, ci, co, grads[1], grads[6]),
+        use_peephole=op.get_attr("use_peephole"),
+    )
+    width = x.shape.with_rank(2).as_list()[1]
+    both = tf.matmul(found.dicfo, w, transpose_b=True)
+    x_grad = tf.slice(both, (0, 0), (x.shape.as_list()[0] or -1, width))
+    h_grad = tf.slice(both, (0, width), (h_prev.shape.as_list()[0] or -1, h_prev.shape.as_list()[1]))
+    w_grad = tf.matmul(tf.concat([x, h_prev], 1), found.dicfo, transpose_a=True)
+    b_grad = gen("BiasAddGrad")(found.dicfo)
+    peepholes = (found.wci_grad, found.wcf_grad, found.wco_grad)
+    return [x_grad, found.cs_prev_grad, h_grad, w_grad, *peepholes, b_grad]
+
+
+def gru_step(op: Any, *grads: Any) -> list[Any]:
+    """Of GRUBlockCell, which TensorFlow 1's contrib brings along."""
+    x, h_prev, w_ru, w_c, b_ru, b_c = op.inputs
+    r, u, c, _ = op.outputs
+    found = gen("GRUBlockCellGrad")(x, h_prev, w_ru, w_c, b_ru, b_c, r, u, c, grads[3])
+
+    def products(inputs: Any, gates: Any) -> tuple[Any, Any]:
+        return tf.matmul(tf.concat([x, inputs], 1), gates, transpose_a=True), gen("BiasAddGrad")(gates)
+
+    w_ru_grad, b_ru_grad = products(h_prev, found.d_r_bar_u_bar)
+    w_c_grad, b_c_grad = products(h_prev * r, found.d_c_bar)
+    return [found.d_x, found.d_h_prev, w_ru_grad, w_c_grad, b_ru_grad, b_c_grad]
+
+
+GRADIENTS: dict[str, GradientFunction] = {"BlockLSTM": _sequence, "BlockLSTMV2": _sequence}

@@ -1,0 +1,40 @@
+"""Gradients of random samples with respect to the distributions' parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
+
+tf: Any = namespace("")
+
+
+def _of_alpha(op: Any, grad: Any, alpha: Any, more: Any) -> Any:
+    """Summed over the `more` leading dimensions that the samples have."""
+    alpha = tf.reshape(alpha, tf.concat([tf.ones([more], tf.int32), tf.shape(alpha)], 0))
+    partial = gen("RandomGammaGrad")(alpha, op.outputs[0])
+    return tf.reduce_sum(grad * partial, axis=tf.range(more))
+
+
+def _gamma(op: Any, grad: Any) -> list[Any]:
+    shape, alpha = op.inputs
+    with control_dependencies([grad]):
+        more = tf.shape(shape)[0]
+        return [None, _of_alpha(op, grad, alpha, more)]
+
+
+def _stateless_gamma(op: Any, grad: Any) -> list[Any]:
+    shape, alpha = op.inputs[0], op.inputs[-1]
+    with control_dependencies([grad]):
+        more = tf.shape(shape)[0] - tf.rank(alpha)
+        return [*([None] * (len(op.inputs) - 1)), _of_alpha(op, grad, alpha, more)]
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    "RandomGamma": _gamma,
+    "StatelessRandomGammaV2": _stateless_gamma,
+    "StatelessRandomGammaV3": _stateless_gamma,
+}

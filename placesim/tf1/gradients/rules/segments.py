@@ -1,0 +1,134 @@
+"""Gradients of reductions by segment: each row gets its segment's gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import IndexedSlices
+
+tf: Any = namespace("")
+
+
+def _rows_of(values: Any, ids: Any) -> Any:
+    return tf.gather(values, ids)
+
+
+def _segment_sum(op: Any, grad: Any) -> list[Any]:
+    return [_rows_of(grad, op.inputs[1]), None]
+
+
+def _segment_mean(op: Any, grad: Any) -> list[Any]:
+    data, ids = op.inputs
+    rank = tf.rank(data)
+    ids_shape = tf.shape(ids)
+    ones_shape = tf.concat([ids_shape, tf.ones(tf.expand_dims(rank - 1, 0), dtype="int32")], 0)
+    counts = tf.segment_sum(tf.ones(ones_shape, dtype=grad.dtype), ids)
+    return [_rows_of(grad / counts, ids), None]
+
+
+def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
+    """Of the SparseSegment ops: one op, which needs the number of rows; `extra` inputs follow the segments."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        shape = tf.shape(op.inputs[0])
+        parts = grad, op.inputs[1], op.inputs[2], shape[0]
+        if op.get_attr("sparse_gradient"):
+            values, indices = gen(grad_op + "V2")(*parts)
+            found: Any = IndexedSlices(values, indices, shape)
+        else:
+            found = gen(grad_op)(*parts)
+        return [found, None, None, *([None] * extra)]
+
+    return gradient
+
+
+def _segment_extreme(op: Any, grad: Any) -> list[Any]:
+    data, ids = op.inputs
+    zeros = tf.zeros_like(data, dtype=data.dtype)
+    chosen = tf.equal(data, _rows_of(op.outputs[0], ids))
+    counts = tf.segment_sum(tf.cast(chosen, grad.dtype), ids)
+    shared = tf.divide(grad, counts)
+    return [tf.where_v2(chosen, _rows_of(shared, ids), zeros), None]
+
+
+def _without_zeros(family: str, data: Any, grad: Any, *segments: Any) -> tuple[Any, Any, Any, Any]:
+    """Where the data is zero, the data with ones there, the gradient, and the products of that data.
+
+    The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
+    """
+    is_zero = tf.equal(data, 0)
+    how_many = gen(family + "Sum")(tf.cast(is_zero, "int32"), *segments)
+    grad = tf.where_v2(tf.greater(how_many, 1), tf.zeros_like(grad), grad)
+    filled = tf.where_v2(is_zero, tf.ones_like(data), data)
+    return is_zero, filled, grad, gen(family + "Prod")(filled, *segments)
+
+
+def _segment_product(op: Any, grad: Any) -> list[Any]:
+    data, ids = op.inputs
+    is_zero, without, grad, products_without = _without_zeros("Segment", data, grad, ids)
+    all_rows = _rows_of(op.outputs[0], ids)
+    rows_without = _rows_of(products_without, ids)
+    partial = tf.where_v2(is_zero, rows_without, all_rows / without)
+    return [_rows_of(grad, ids) * partial, None]
+
+
+def _unsorted_rows(values: Any, ids: Any, ids_or_zero: Any = None, known: Any = None) -> tuple[Any, Any, Any]:
+    """The rows of `values` by segment, zeros where a segment is negative; with what tells and what clips them."""
+    if ids_or_zero is None:
+        ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
+    rows = tf.gather(values, ids_or_zero)
+    if known is None:
+        known = tf.greater_equal(ids, 0)
+        ids_shape = tf.shape(known)
+        missing = tf.rank(rows) - tf.rank(known)
+        known = tf.reshape(known, tf.concat([ids_shape, tf.ones([missing], dtype="int32")], 0))
+        known = known & tf.ones_like(rows, dtype="bool")
+    zeros = tf.zeros_like(rows)
+    return tf.where_v2(known, rows, zeros), ids_or_zero, known
+
+
+def _unsorted_sum(op: Any, grad: Any) -> list[Any]:
+    return [_unsorted_rows(grad, op.inputs[1])[0], None, None]
+
+
+def _unsorted_extreme(op: Any, grad: Any) -> list[Any]:
+    data, ids, count = op.inputs
+    rows, ids_or_zero, known = _unsorted_rows(op.outputs[0], ids)
+    chosen = tf.logical_and(tf.equal(data, rows), known)
+    counts = tf.unsorted_segment_sum(tf.cast(chosen, grad.dtype), ids, count)
+    shared = tf.divide(grad, counts)
+    grads, _, _ = _unsorted_rows(shared, None, ids_or_zero, known)
+    zeros = tf.zeros_like(grads)
+    return [tf.where_v2(chosen, grads, zeros), None, None]
+
+
+def _unsorted_product(op: Any, grad: Any) -> list[Any]:
+    data, ids, count = op.inputs
+    is_zero, _, grad, products_without = _without_zeros("UnsortedSegment", data, grad, ids, count)
+    ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
+    all_rows = _rows_of(op.outputs[0], ids_or_zero)
+    rows_without = _rows_of(products_without, ids_or_zero)
+    partial = tf.where_v2(is_zero, rows_without, all_rows / data)
+    return [_unsorted_rows(grad, ids, ids_or_zero)[0] * partial, None, None]
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    "SegmentMax": _segment_extreme,
+    "SegmentMean": _segment_mean,
+    "SegmentMin": _segment_extreme,
+    "SegmentProd": _segment_product,
+    "SegmentSum": _segment_sum,
+    "SparseSegmentMean": _sparse_segment("SparseSegmentMeanGrad", 0),
+    "SparseSegmentMeanWithNumSegments": _sparse_segment("SparseSegmentMeanGrad", 1),
+    "SparseSegmentSqrtN": _sparse_segment("SparseSegmentSqrtNGrad", 0),
+    "SparseSegmentSqrtNWithNumSegments": _sparse_segment("SparseSegmentSqrtNGrad", 1),
+    "SparseSegmentSum": _sparse_segment("SparseSegmentSumGrad", 0),
+    "SparseSegmentSumWithNumSegments": _sparse_segment("SparseSegmentSumGrad", 1),
+    "UnsortedSegmentMax": _unsorted_extreme,
+    "UnsortedSegmentMin": _unsorted_extreme,
+    "UnsortedSegmentProd": _unsorted_product,
+    "UnsortedSegmentSum": _unsorted_sum,
+}

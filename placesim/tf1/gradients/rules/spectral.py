@@ -1,0 +1,82 @@
+"""Gradients of Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.generated_functions import gen
+
+tf: Any = namespace("")
+
+
+def _size(grad: Any, rank: int, dtype: Any) -> Any:
+    """How many numbers a transform is of."""
+    return tf.cast(tf.reduce_prod(tf.shape(grad)[-rank:]), dtype)
+
+
+def _forward(rank: int, inverse: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> Any:
+        size = _size(grad, rank, grad.dtype)
+        return gen(inverse)(grad) * size
+
+    return gradient
+
+
+def _inverse(rank: int, forward: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> Any:
+        share = tf.cast(1.0 / _size(grad, rank, grad.dtype.real_dtype), grad.dtype)
+        return gen(forward)(grad) * share
+
+    return gradient
+
+
+def _real_inverse(rank: int, name: str) -> GradientFunction:
+    """The columns but the first and, of an even length, the last stand for two."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        length = op.inputs[1]
+        last = _last(length)
+        odd = gen("FloorMod")(last, 2, name="mod")
+        inner = tf.shape(op.inputs[0])[-1] - 2 + odd
+        real = grad.dtype
+        mask = tf.concat([[1.0], 2.0 * tf.ones([inner], real), tf.ones([1 - odd], real)], 0)
+        share = tf.math.reciprocal(_size(grad, rank, real))
+        spelled = constant_value(length)
+        found = getattr(tf.signal, name)(grad, length if spelled is None else spelled.tolist())
+        return [found * tf.cast(share * mask, op.inputs[0].dtype), None]
+
+    return gradient
+
+
+def _last(length: Any) -> Any:
+    value = constant_value(length)
+    return length[-1] if value is None else int(value[-1])
+
+
+def _ranked(rank: int) -> str:
+    return "" if rank == 1 else f"{rank}D"
+
+
+def _real_forward(op: Any, grad: Any) -> list[Any]:
+    """The first column, and of an even length the last, stand for one number and not for two."""
+    x, length = op.inputs
+    sizes = tf.shape(x)
+    is_even = tf.cast(1 - length[-1] % 2, grad.dtype)
+    first = grad[..., 0:1]
+    last = is_even * grad[..., -1:]
+    signs = tf.cast(1 - 2 * (tf.range(sizes[-1]) % 2), grad.dtype)
+    alone = first + last * signs
+    count = _size(x, 1, x.dtype)
+    return [0.5 * (tf.signal.irfft(grad, length) * count + tf.real(alone)), None]
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    **{f"FFT{_ranked(rank)}": _forward(rank, f"IFFT{_ranked(rank)}") for rank in (1, 2, 3)},
+    **{f"IFFT{_ranked(rank)}": _inverse(rank, f"FFT{_ranked(rank)}") for rank in (1, 2, 3)},
+    "RFFT": _real_forward,
+    "IRFFT": _real_inverse(1, "rfft"),
+    "IRFFT2D": _real_inverse(2, "rfft2d"),
+}

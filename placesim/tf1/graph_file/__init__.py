@@ -1,0 +1,1 @@
+"""Nodes for entries of a graph file that expand to calls of TensorFlow's Python."""

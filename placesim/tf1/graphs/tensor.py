@@ -1,0 +1,384 @@
+"""`tf.Tensor` and `tf.Operation`: views of a node of the graph and of one of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from placesim.core.dtypes import DataType as ElementType
+from placesim.graph.builder import colocation_groups
+from placesim.graph.graph import Node, TensorRef
+from placesim.ops.attributes import FunctionName, Shape, TensorValue
+from placesim.ops.kernels.shapes import ShapeError, merge
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from placesim.tf1.graphs.graph import Graph
+
+
+_ids = [-1]
+
+
+def uid() -> int:
+    """The next of a process's numbers, of which each graph and tensor that is made takes one: functions' names hold it."""
+    _ids[0] += 1
+    return _ids[0]
+
+
+def restart_ids() -> None:
+    """Numbers begin anew, as in a process that has made no tensor."""
+    _ids[0] = -1
+
+
+@contextmanager
+def numbers_after(last: int) -> Iterator[list[int]]:
+    """Numbers of a graph's own inside the block, however many a process has used: they go on after `last`.
+
+    Yields the list that holds the last one.
+    """
+    saved, _ids[0] = _ids[0], last
+    try:
+        yield _ids
+    finally:
+        _ids[0] = saved
+
+
+class Tensor:
+    """One output of an operation.  Operators are put on the class by `operators.py`."""
+
+    __array_priority__ = 100
+    OVERLOADABLE_OPERATORS: ClassVar[set[str]] = set()
+
+    def __init__(self, op: Operation, value_index: int) -> None:
+        self.op = op
+        self.value_index = value_index
+        self.graph = op.graph
+
+    def ref(self) -> Reference:
+        """What can be a key in a dictionary."""
+        return Reference(self)
+
+    @property
+    def node_ref(self) -> TensorRef:
+        """The tensor as the graph knows it."""
+        return TensorRef(self.op.node.id, self.value_index)
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        signature = self.op.node.signature
+        return dtypes.of(signature.output_dtypes[self.value_index], signature.output_is_ref[self.value_index])
+
+    @property
+    def element(self) -> ElementType:
+        """placesim's own record of the type, which references share."""
+        return self.op.node.signature.output_dtypes[self.value_index]
+
+    @property
+    def _is_ref(self) -> bool:
+        return self.op.node.signature.output_is_ref[self.value_index]
+
+    @property
+    def name(self) -> str:
+        return f"{self.op.node.name}:{self.value_index}"
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape.of(self.graph.shapes.outputs(self.op.node.id)[self.value_index])
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The static shape as placesim holds it: -1 for an unknown dimension, None for an unknown rank."""
+        return self.graph.shapes.outputs(self.op.node.id)[self.value_index]
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Adds what is known of the static shape.  Raises ValueError where both can't be."""
+        given = as_shape(shape).sizes
+        try:
+            found = merge(self.sizes, given)
+        except ShapeError as error:
+            raise ValueError(error.message) from None
+        self.graph.shapes.settle(self.op.node.id, found, self.value_index)
+
+    _shape_as_list = property(lambda self: None if self.sizes is None else self.shape.as_list())
+
+    @property
+    def _shape(self) -> TensorShape:
+        return self.shape
+
+    def _rank(self) -> int | None:
+        return self.shape.rank
+
+    def consumers(self) -> list[Operation]:
+        """The operations that read this tensor."""
+        return self.graph.consumers(self)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Runs the tensor in a session, the default one if none is given."""
+        from placesim.tf1.session import evaluation
+
+        return evaluation.eval_tensor(self, feed_dict, session)
+
+    def __len__(self) -> int:
+        raise TypeError(
+            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` "
+            "for shape information."
+        )
+
+    def __bool__(self) -> bool:
+        raise self._no_python("bool", "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed.")
+
+    def __nonzero__(self) -> bool:
+        return self.__bool__()
+
+    def _no_python(self, kind: str, message: str) -> Exception:
+        from placesim.tf1.errors import OperatorNotAllowedInGraphError
+        from placesim.tf1.graphs.graph import get_default_graph
+
+        if getattr(get_default_graph(), "reads_python", False):
+            from placesim.tf1.importing.missing_names import not_there
+
+            raise not_there(f"function with Python's {kind} of a tensor (AutoGraph)", "tf.cond and tf.while_loop do it")
+        advice = (
+            "You can attempt the following resolutions to the problem: If you are running in Graph mode, use Eager "
+            "execution mode or decorate this function with @tf.function. If you are using AutoGraph, you can try "
+            "decorating this function with @tf.function. If that does not work, then you may be using an unsupported "
+            "feature or your source code may not be visible to AutoGraph. See https://github.com/tensorflow/tensorflow/"
+            "blob/master/tensorflow/python/autograph/g3doc/reference/limitations.md#access-to-source-code for more "
+            "information."
+        )
+        return OperatorNotAllowedInGraphError(f"{message} {advice}")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise self._no_python("iter", "Iterating over a symbolic `tf.Tensor` is not allowed.")
+
+    def __float__(self) -> float:
+        raise TypeError(f"float() argument must be a string or a real number, not '{type(self).__name__}'")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying "
+            "to pass a Tensor to a NumPy call, which is not supported."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __str__(self) -> str:
+        return 'Tensor("{}"{}{}{})'.format(
+            self.name,
+            f", shape={self.shape}" if self.sizes is not None else "",
+            f", dtype={self.dtype.name}",
+            f", device={self.device}" if self.device else "",
+        )
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+
+class SymbolicTensor(Tensor):
+    """What every tensor of a graph is; scripts see the name in messages, and print it."""
+
+    __module__ = "tensorflow.python.framework.ops"
+
+
+class Reference:
+    """`t.ref()`: equal for the same tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def deref(self) -> Tensor:
+        """The tensor."""
+        return self._tensor
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._tensor is other._tensor
+
+    def __hash__(self) -> int:
+        return id(self._tensor)
+
+
+class Operation:
+    """A node of the graph."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+        self.outputs: list[Tensor] = [SymbolicTensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
+        _ids[0] += len(self.outputs)
+        self._control_flow_context = graph._control_flow_context
+        self._gradient_function: Any = None
+        self._original_op: Operation | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def type(self) -> str:
+        return self.node.signature.op
+
+    @property
+    def _id(self) -> int:
+        return self.node.id
+
+    @property
+    def device(self) -> str:
+        return self.node.device
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        operations = self.graph._operations
+        node = self.node
+        return tuple([operations[i].outputs[slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
+
+    @property
+    def _inputs_val(self) -> tuple[Tensor, ...]:
+        return self.inputs
+
+    @property
+    def control_inputs(self) -> list[Operation]:
+        return [self.graph._operations[i] for i in self.node.control_inputs]
+
+    @property
+    def _control_outputs(self) -> list[Operation]:
+        own = self.node.id
+        return [op for op in self.graph._operations if own in op.node.control_inputs]
+
+    @property
+    def node_def(self) -> Any:
+        """The NodeDef, as a protocol buffer message."""
+        from placesim.tf1.graph_defs import messages
+
+        return messages.node_def(self)
+
+    @property
+    def op_def(self) -> Any:
+        """What the op is; `name`, `input_arg` and `output_arg` as an OpDef has them."""
+        from placesim.tf1.graph_defs import messages
+
+        return messages.op_def(self)
+
+    @property
+    def traceback(self) -> list[Any]:
+        location = self.graph.builder.graph.location(self.node)
+        if location is None:
+            return []
+        import traceback
+
+        return [traceback.FrameSummary(location.file, location.line, "<module>")]
+
+    def values(self) -> tuple[Tensor, ...]:
+        """The outputs."""
+        return tuple(self.outputs)
+
+    def colocation_groups(self) -> list[bytes]:
+        """The `loc:@` labels: the op's own, else the one its name makes."""
+        return [label.encode() for label in colocation_groups(self.node)]
+
+    def get_attr(self, name: str) -> Any:
+        """An attr's value.  Raises ValueError for one that the op does not have."""
+        attrs = self.graph.builder.graph.full_attrs(self.node)
+        if name not in attrs:
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
+        return _public_value(attrs[name])
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Runs the operation in a session, the default one if none is given."""
+        from placesim.tf1.session import evaluation
+
+        evaluation.run_operation(self, feed_dict, session)
+
+    # --- what the graph's own parts change --------------------------------------------------------------------------
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        """Gives an attr; the value is one of placesim's, or an AttrValue message."""
+        if hasattr(value, "WhichOneof"):
+            from placesim.formats.tensorflow.attr_value import read_attr
+
+            value = read_attr(value)
+        self.node.attrs = self.graph.builder.intern(self.type, {**self.node.attrs, name: value})
+
+    def _clear_attr(self, name: str) -> None:
+        attrs = {key: value for key, value in self.node.attrs.items() if key != name}
+        self.node.attrs = self.graph.builder.intern(self.type, attrs)
+
+    def _set_device(self, device: Any) -> None:
+        from placesim.tf1.types.device_spec import canonical_name
+
+        self.node.device = canonical_name(device)
+
+    def _set_device_from_string(self, device: str) -> None:
+        self.node.device = device
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        """Puts another tensor in the place of an input."""
+        node = self.node
+        node.input_nodes = (*node.input_nodes[:index], tensor.op.node.id, *node.input_nodes[index + 1 :])
+        node.input_slots = (*node.input_slots[:index], tensor.value_index, *node.input_slots[index + 1 :])
+        self.graph._forget_consumers()
+
+    def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
+        nodes = self.graph.builder.graph.nodes
+        ids = dict.fromkeys([*self.node.control_inputs, *(op.node.id for op in ops)])
+        self.node.control_inputs = tuple(sorted(ids, key=lambda i: nodes[i].name))
+
+    def _add_control_input(self, op: Operation) -> None:
+        self._add_control_inputs([op])
+
+    def _remove_all_control_inputs(self) -> None:
+        self.node.control_inputs = ()
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
+
+    @property
+    def _is_stateful(self) -> bool:
+        return self.node.signature.is_stateful
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+def _public_value(value: Any) -> Any:
+    """An attr's value as `get_attr` gives it."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, ElementType):
+        return dtypes.of(value)
+    if isinstance(value, tuple) and not isinstance(value, Shape | TensorValue | FunctionName):
+        return [_public_value(element) for element in value]
+    if isinstance(value, Shape | TensorValue | FunctionName):
+        from placesim.formats.tensorflow.attr_value import write_attr
+
+        message = write_attr(value)
+        return getattr(message, message.WhichOneof("value"))
+    return value

@@ -1,0 +1,94 @@
+"""The tables of public names -> `tf1-functions.md`, the manual's page of what there is of TensorFlow 1's API.
+
+`python -m placesim.tf1.importing.functions_page` (a part of `make tables`) writes that file anew.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from placesim.ops.registry import load_registry
+from placesim.tf1.exports import table
+from placesim.tf1.importing.missing_names import all_names, contrib_names, keras_names, known_names
+
+PATH = Path(__file__).parent.parent.parent / "manual" / "tf1-functions.md"
+_WIDTH = 120
+_HEAD = """# TensorFlow 1's functions: what scripts find, and what they do not
+
+TensorFlow {release}'s `tf.compat.v1` has {known:,} functions and classes, Keras' own left out. {there:,} of them are there, for
+scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Of the {keras:,} of `tf.keras` {keras_there:,} are there,
+of the {contrib:,} of `tf.contrib`, which ended with TensorFlow 1.15, {contrib_there:,}. Beside them `tf.raw_ops` has all
+{ops:,} ops, and {beyond:,} names are there that are no functions of these: element types, versions, and other modules' names
+for what they have. `tf.compat.v1.NAME` is `tf.NAME`. This page is written by `make tables`.
+
+What is not there can be imported and named; when it is called, it raises `NotImplementedError` with its name. Then build the
+graph with TensorFlow and write it with `tf.io.write_graph`: every command takes that file (`placesim manual tensorflow-files`).
+
+Of the {modules} modules {complete} have all that TensorFlow has there, {empty} have nothing of it.
+
+| module | there | not there |
+|---|---|---|
+"""
+
+
+class Module(NamedTuple):
+    """A module of the API, `tf.NAME` or `tf` itself: its names that are there, and those that only TensorFlow has."""
+
+    name: str
+    there: list[str]
+    missing: list[str]
+
+    @property
+    def title(self) -> str:
+        """As scripts write it."""
+        return f"tf.{self.name}" if self.name else "tf"
+
+
+def modules() -> list[Module]:
+    """Every module, by name; `tf` itself is the first."""
+    found: dict[str, Module] = {}
+    for name in sorted(table().keys() | all_names()):
+        module, _, last = name.rpartition(".")
+        there, missing = found.setdefault(module, Module(module, [], []))[1:]
+        (there if name in table() else missing).append(last)
+    return [found[module] for module in sorted(found)]
+
+
+def functions_page() -> str:
+    """The page: how many names there are of each module, and a section for each with these names."""
+    registry = load_registry()
+    listed, known, keras, contrib = modules(), known_names(), keras_names(), contrib_names()
+    head = _HEAD.format(
+        release=registry.release,
+        known=len(known),
+        there=len(known & table().keys()),
+        missing=len(known - table().keys()),
+        ops=len(registry.op_names),
+        contrib=len(contrib),
+        contrib_there=len(contrib & table().keys()),
+        keras=len(keras),
+        keras_there=len(keras & table().keys()),
+        beyond=len(table().keys() - all_names()),
+        modules=len(listed),
+        complete=sum(not module.missing for module in listed),
+        empty=sum(not module.there for module in listed),
+    )
+    rows = (f"| `{module.title}` | {len(module.there) or ''} | {len(module.missing) or ''} |\n" for module in listed)
+    return head + "".join(rows) + "".join(_section(module) for module in listed)
+
+
+def _section(module: Module) -> str:
+    there = _block("There", module.there)
+    return f"\n## {module.title}\n{there}{_block('Not there', module.missing)}"
+
+
+def _block(title: str, names: Iterable[str]) -> str:
+    text = textwrap.fill(" ".join(names), _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return f"\n{title}:\n\n```text\n{text}\n```\n" if text else ""
+
+
+if __name__ == "__main__":
+    PATH.write_text(functions_page(), encoding="utf-8")

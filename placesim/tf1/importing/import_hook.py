@@ -1,0 +1,152 @@
+"""Answers `import tensorflow`, its v1 module and submodules with placesim.tf1."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from placesim.tf1.running import children
+
+ROOTS = ("tensorflow", "tensorflow_core", "absl")
+"""What is answered here; TensorFlow's flags, `app.run` and logging are those of `absl`, so both must be the same."""
+
+
+class Finder(MetaPathFinder, Loader):
+    """Finds `tensorflow` and everything below it."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        root = fullname.partition(".")[0]
+        if root not in ROOTS:
+            return children.spec_of_spawning(path) if fullname == children.SPAWNING else None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return module_for(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+def module_for(name: str) -> ModuleType:
+    """The module that `import NAME` gives.  Raises ModuleNotFoundError."""
+    from placesim.tf1.importing.namespaces import Namespace, is_package
+    from placesim.tf1.importing.submodule_sources import SOURCES
+
+    root, _, path = name.partition(".")
+    if root == "absl":
+        if path in ("", "app", "flags", "logging"):
+            return Namespace(path)
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+    for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
+        if path == version:
+            path = ""
+        path = path.removeprefix(version + ".")
+    if path == "core" or path.startswith("core."):
+        from placesim.tf1.graph_defs.protos import GeneratedModule
+
+        return GeneratedModule(name)
+    if path == "compat":
+        return Namespace("compat")
+    parts = path.split(".")
+    is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
+    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
+        # a module's name never starts like this: it is one that `from MODULE import NAME` did not find in MODULE
+        if parts[-1].startswith("_") and parts[-1] != "_api":
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return _InternalModule(path)
+    if path and not is_package(path):
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+    return Namespace(path, is_plain=not path and name == root)
+
+
+class _MissingName(NotImplementedError, AttributeError):
+    """A name that a submodule of TensorFlow's own may have, and that is not there: `hasattr` says no."""
+
+
+_MissingName.__name__ = _MissingName.__qualname__ = "NotImplementedError"  # what users see of it
+
+
+class _InternalModule(ModuleType):
+    """A submodule of TensorFlow's own: its names are found where `import_sources` says.
+
+    It also stands for what `from MODULE import NAME` did not find: so a script can import what it never uses.
+    """
+
+    def __init__(self, path: str, bases: Any = None, body: Any = None) -> None:
+        super().__init__("tensorflow." + path)
+        self.__dict__["__path__"] = []
+        self._path = path
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _absent(self._path)
+
+    def __mro_entries__(self, bases: Any) -> NoReturn:
+        raise _absent(self._path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from placesim.tf1.importing.submodule_sources import SOURCES, names_of, sources_of
+
+        below = f"{self._path}.{name}"
+        if any(f"{path}.".startswith(below + ".") for path in SOURCES):
+            found: Any = import_module("tensorflow." + below)
+        elif self._path.rpartition(".")[2].startswith("gen_"):
+            found = _generated(name)
+        else:
+            tried = (_found_in(source, one) for one in names_of(name) for source in sources_of(self._path))
+            found = next((one for one in tried if one is not None), None)
+            if found is None and self._path.startswith("python."):
+                found = _generated(name)
+        if found is None:
+            raise _MissingName(*_absent(below).args)
+        self.__dict__[name] = found
+        return found
+
+
+def _absent(path: str) -> NotImplementedError:
+    from placesim.tf1.importing.missing_names import not_there
+
+    return not_there(path, "see `placesim manual tf1-functions` for what is")
+
+
+def _found_in(source: str, name: str) -> Any:
+    """What a module of placesim.tf1 or of the public API has under a name; None where it has nothing."""
+    from placesim.tf1.importing.namespaces import find
+
+    if source:
+        try:
+            module = import_module("placesim.tf1." + source)
+        except ImportError:
+            module = None
+        if module is not None and getattr(module, name, None) is not None:
+            return getattr(module, name)
+    try:
+        return find(f"{source}.{name}" if source else name)
+    except AttributeError:
+        return None
+
+
+def _generated(name: str) -> Any:
+    """The generated function of the op that a name is the snake case of; None where there is none."""
+    from placesim.ops.registry import load_registry
+    from placesim.tf1.ops.generated_functions import gen
+    from placesim.tf1.ops.signatures import snake_case
+
+    wanted = name.lstrip("_").replace("_", "")
+    for op in load_registry().op_names:
+        if snake_case(op).replace("_", "") == wanted:
+            return gen(op)
+    return None
+
+
+def install() -> None:
+    """From now on `import tensorflow` is answered here."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
+        children.answer_imports()

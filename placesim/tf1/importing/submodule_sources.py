@@ -1,0 +1,129 @@
+"""Where the names of TensorFlow's own submodules (`tensorflow.python.ops.array_ops`) are.
+
+Most are found by the submodule's name: `tensorflow.python.ops.nn_ops` has what is in `tf.nn`, and beside it whatever is in
+`tf`. `SOURCES` says where else: a submodule -> modules of placesim.tf1 or of the public API, "" being `tf`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LAYERS = "layers.core layers.convolutional layers.pooling layers.normalization layers.layer layers"
+_ROWS = {
+    "framework.ops": (
+        "tf graphs.graph graphs.tensor ops.conversion graphs.default_graph_scopes graphs.graph_keys graphs.scopes "
+        "graphs.elements gradients.registry"
+    ),
+    "framework.dtypes": "types.dtypes dtypes",
+    "framework.tensor": "graphs.tensor tf",
+    "framework.tensor_shape": "types.shapes types.dimensions",
+    "framework.tensor_util": "ops.constant_values ops.conversion contrib.framework tf",
+    "framework.constant_op": "ops.conversion",
+    "framework.sparse_tensor framework.indexed_slices": "sparse.values tf",
+    "framework.device": "types.device_spec",
+    "framework.function": "functions.defun",
+    "framework.device_spec": "types.device_spec",
+    "framework.random_seed": "random.seeds",
+    "framework.errors framework.errors_impl": "errors",
+    "framework.graph_util framework.graph_util_impl": "graph_defs.parts",
+    "framework.importer": "graph_defs.importer tf",
+    "framework.meta_graph": "graph_defs.meta_graphs train",
+    "framework.smart_cond": "contrib.framework",
+    "framework.versions": "release",
+    "framework.test_util": "test",
+    "ops.array_ops ops.array_ops_stack ops.gen_array_ops": "array.shaping array.parts array.creation tf",
+    "ops.math_ops": "math.elementwise math.casting math.products math.reductions tf",
+    "ops.random_ops": "random.drawing tf",
+    "ops.control_flow_ops": "graphs.grouping control_flow tf",
+    "ops.cond ops.while_loop ops.control_flow_case": "tf",
+    "ops.gradients ops.gradients_impl ops.gradients_util": "gradients tf",
+    "ops.variables ops.variable_scope ops.variable_v1": "variables tf",
+    "ops.resource_variable_ops": "variables.resource variables.functions tf",
+    "ops.init_ops ops.init_ops_v2": "initializers variables.initializers tf",
+    "ops.clip_ops": "clipping",
+    "ops.rnn_cell ops.rnn_cell_impl": "nn.rnn_cell tf",
+    "ops.rnn": "nn tf",
+    "ops.lookup_ops": "lookup.initializers lookup.tables contrib.lookup tf",
+    "training.device_setter": "training.cluster_spec train",
+    "training.moving_averages": "train optimizers.averages",
+    "training.slot_creator": "optimizers.slots",
+    "training.learning_rate_decay": "train",
+    "training.training_util": "train optimizers.steps",
+    "training.summary_io": "summary train",
+    "training.training_ops": "train",
+    "pywrap_tensorflow pywrap_tensorflow_internal training.py_checkpoint_reader": "train",
+    "client.device_lib": "session.devices",
+    "client.timeline": "session.timeline",
+    "client.session": "session tf",
+    "ops.embedding_ops ops.candidate_sampling_ops ops.ctc_ops ops.nn_impl": "nn tf",
+    "ops.metrics_impl": "metrics.means metrics",
+    "ops.data_flow_ops": "queues.staging tf",
+    "platform.gfile": "files.gfile io.gfile",
+    "lib.io.file_io": "files.file_io",
+    "lib.io.tf_record lib.io.python_io": "python_io io",
+    "platform.tf_logging": "logging",
+    "platform.app": "app",
+    "platform.flags": "app.flags flags",
+    "platform.googletest": "test",
+    "platform.benchmark": "test",
+    "layers.layers": _LAYERS,
+    "layers.core": _LAYERS,
+    "layers.convolutional": _LAYERS,
+    "layers.pooling": _LAYERS,
+    "layers.normalization": _LAYERS,
+    "layers.base": _LAYERS,
+    "layers.utils": "layers.layer contrib.outputs",
+    "util.nest": "types.nest",
+    "util.compat": "compat",
+    "util.deprecation": "contrib.framework",
+    "util.tf_export util.tf_inspect util.tf_decorator util.tf_should_use": "contrib.framework",
+}
+SOURCES = {
+    f"python.{module}": tuple("" if source == "tf" else source for source in sources.split())
+    for modules, sources in _ROWS.items()
+    for module in modules.split()
+} | {
+    "examples.tutorials.mnist": ("examples",),
+    "examples.tutorials.mnist.input_data": ("examples.mnist",),
+    "examples.tutorials.mnist.mnist": ("examples.mnist_network",),
+    "contrib.learn.python.learn.datasets.mnist": ("examples.mnist",),
+    "contrib.framework.python.ops.audio_ops": ("audio",),
+    "contrib.slim.python.slim": ("contrib.slim",),
+}
+_ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
+_FIRST = re.compile(r"(?<=[a-z])(_v1|V1)$")
+_ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
+"""A part of a submodule's name -> the public module that has its functions, where that is called otherwise."""
+
+
+def names_of(name: str) -> Iterator[str]:
+    """What a name may be called here, the likeliest first: the first version's of something needs no number."""
+    yield name
+    if _FIRST.search(name):
+        yield _FIRST.sub("", name)
+
+
+def sources_of(path: str) -> Iterator[str]:
+    """Where the names of a submodule may be, the likeliest first."""
+    if path in SOURCES:
+        yield from SOURCES[path]
+        return
+    head, _, inside = path.partition(".python")
+    if head.startswith("contrib."):
+        last = inside.rpartition(".")[2]
+        yield from (f"{head}.nets.{last}", f"{head}.{last}", head)
+        if last:
+            yield from _by_parts(inside)
+        return
+    inside = path.removeprefix("python.")
+    yield from (inside,)
+    yield from _by_parts(inside)
+    yield ""
+
+
+def _by_parts(inside: str) -> Iterator[str]:
+    """The public modules that parts of a name tell, from its end."""
+    for part in reversed(inside.strip(".").split(".")):
+        plain = _ENDINGS.sub("", part)
+        yield from dict.fromkeys((_ALIASES.get(plain, plain), plain))

@@ -1,0 +1,1 @@
+"""Functions of ops: arguments and attrs -> tensors and operations."""

@@ -1,0 +1,156 @@
+"""What is known of a tensor's value while the graph is built: `tf.get_static_value` (`constant_value`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.types.shapes import TensorShape
+
+_FOLDED = frozenset(
+    {
+        *("Shape", "Size", "Rank", "Range", "Fill", "Const", "Cast", "Equal", "NotEqual", "BroadcastTo", "CheckNumerics"),
+        *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient", "Identity"),
+    }
+)
+"""Ops that `constant_value` sees through."""
+
+
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor where it follows from constants and static shapes, None where not.
+
+    With `partial` a packed vector some of whose elements are unknown has None for them.
+    """
+    if not isinstance(tensor, Tensor):
+        return tensor if isinstance(tensor, np.ndarray | np.generic) else None
+    found = _folded(tensor, partial)
+    if found is not None:
+        tensor.graph.prevent_feeding(tensor)
+    return found
+
+
+def _folded(tensor: Tensor, partial: bool = False) -> Any:
+    node = tensor.op.node
+    op = node.op
+    if op == "Const":
+        return node.attrs["value"].array
+    if op not in _FOLDED:
+        return None
+    inputs = tensor.op.inputs
+    if op in ("Shape", "Size", "Rank"):
+        return _measured(op, inputs[0].shape, tensor.dtype.as_numpy_dtype)
+    if op in ("StopGradient", "Identity"):
+        return _folded(inputs[0])
+    if op == "Pack" and partial:
+        return _stacked([_folded(item, partial) for item in inputs])
+    if op == "Fill":
+        return _filled(tensor)
+    values = [_folded(item) for item in inputs]
+    if any(value is None for value in values):
+        return None
+    if op in ("CheckNumerics",):
+        return values[0]
+    return _computed(tensor, values)
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if any(part is None or part.dtype == object for part in parts):
+        rows: list[Any] = [None if part is None else part.tolist() for part in parts]
+        return np.array(rows, dtype=object) if len({np.shape(row) for row in rows}) == 1 else _list_of(rows)
+    return np.array(parts)
+
+
+def _list_of(rows: list[Any]) -> Any:
+    found = np.empty(len(rows), dtype=object)
+    found[:] = rows
+    return found
+
+
+def _filled(tensor: Tensor) -> Any:
+    value = tensor.op.inputs[1]
+    shape, found = tensor.shape, _folded(value)
+    return np.full(shape.as_list(), found, dtype=found.dtype) if shape.is_fully_defined() and found is not None else None
+
+
+def _measured(op: str, shape: TensorShape, dtype: Any) -> Any:
+    if op == "Rank":
+        return None if shape.rank is None else np.array(shape.rank, dtype=np.int32)
+    if not shape.is_fully_defined():
+        return None
+    return (
+        np.array(shape.as_list(), dtype=dtype)
+        if op == "Shape"
+        else np.prod(np.array(shape.as_list(), np.int32), dtype=np.int32)
+    )
+
+
+def _computed(tensor: Tensor, values: list[Any]) -> Any:
+    from placesim.core.errors import PlacesimError
+    from placesim.ops.kernels import load_kernels
+
+    attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
+    try:
+        outputs = load_kernels()[tensor.op.type].compute(tuple(map(np.asarray, values)), attrs)
+    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+    return np.asarray(outputs[tensor.value_index])
+
+
+def constant_value_as_shape(tensor: Tensor) -> TensorShape:
+    """The shape that a vector spells, as far as it is known."""
+    value = constant_value(tensor)
+    if value is not None:
+        return TensorShape([None if dim == -1 else int(dim) for dim in value])
+    find = _SPELLED.get(tensor.op.type)
+    return (None if find is None else find(tensor)) or _unknown(tensor)
+
+
+def _unknown(tensor: Tensor) -> TensorShape:
+    sizes = tensor.sizes
+    return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
+
+
+def _spelled_by_cast(tensor: Tensor) -> TensorShape | None:
+    return constant_value_as_shape(tensor.op.inputs[0]) if tensor.dtype.name in ("int32", "int64") else None
+
+
+def _spelled_by_pack(tensor: Tensor) -> TensorShape | None:
+    values = [constant_value(item) for item in tensor.op.inputs]
+    return TensorShape([None if value is None or value < 0 else int(value) for value in values])
+
+
+def _spelled_by_concat(tensor: Tensor) -> TensorShape | None:
+    found = TensorShape([])
+    for part in tensor.op.inputs[:-1]:
+        found = found.concatenate(constant_value_as_shape(part))
+    return found
+
+
+def _spelled_by_slice(tensor: Tensor) -> TensorShape | None:
+    """A part of a shape in steps, of which only the ends may be left out."""
+    of, *bounds = tensor.op.inputs
+    begin, end, step = (constant_value(bound) for bound in bounds)
+    attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
+    if begin is None or end is None or step is None:
+        return None
+    if attrs["ellipsis_mask"] or attrs["new_axis_mask"] or attrs["shrink_axis_mask"]:
+        return None
+    whole = constant_value_as_shape(of)
+    if whole.rank is None:
+        return None
+    start = None if attrs["begin_mask"] == 1 else int(begin[0])
+    stop = None if attrs["end_mask"] == 1 else int(end[0])
+    return TensorShape(whole.as_list()[start : stop : int(step[0])])
+
+
+_SPELLED: dict[str, Callable[[Tensor], TensorShape | None]] = {
+    "Cast": _spelled_by_cast,
+    "Shape": lambda tensor: tensor.op.inputs[0].shape,
+    "Pack": _spelled_by_pack,
+    "ConcatV2": _spelled_by_concat,
+    "StridedSlice": _spelled_by_slice,
+}
+"""Ops whose output may spell a shape of which only some sizes are known."""

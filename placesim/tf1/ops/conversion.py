@@ -1,0 +1,208 @@
+"""Python values -> tensors: `tf.convert_to_tensor`, and the conversions that types register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor
+from placesim.tf1.ops.constant_literals import make_tensor
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.dimensions import Dimension
+from placesim.tf1.types.shapes import TensorShape
+
+Conversion = Callable[..., Any]
+"""`(value, dtype=None, name=None, as_ref=False)` -> a tensor, or NotImplemented."""
+
+_PLAIN = (bool, int, float, str, bytes, complex)
+_registered: list[tuple[int, tuple[type, ...], Conversion]] = []
+_by_type: dict[type, tuple[Conversion, ...]] = {}
+
+
+def register_tensor_conversion_function(base_type: Any, conversion_func: Conversion, priority: int = 100) -> None:
+    """Values of these types become tensors by this function; a lower priority is tried first."""
+    types = base_type if isinstance(base_type, tuple) else (base_type,)
+    _registered.append((priority, types, conversion_func))
+    _registered.sort(key=lambda row: row[0])
+    _by_type.clear()
+
+
+def _conversions(kind: type) -> tuple[Conversion, ...]:
+    found = _by_type.get(kind)
+    if found is None:
+        found = _by_type[kind] = tuple(convert for _, types, convert in _registered if issubclass(kind, types))
+    return found
+
+
+def is_tensor_like(value: Any) -> bool:
+    """Whether a value is a tensor, or stands for one as a variable does."""
+    return isinstance(value, Tensor) or (hasattr(value, "_as_graph_element") and not isinstance(value, Operation))
+
+
+def convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+    dtype_hint: Any = None,
+    as_ref: bool = False,
+) -> Tensor:
+    """The tensor of a value: itself, a variable's value, or a Const.  Raises TypeError or ValueError in TensorFlow's words."""
+    if value.__class__ is SymbolicTensor and dtype is None:
+        return value
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(value, Tensor):
+        if wanted is not None and not wanted.is_compatible_with(value.dtype):
+            told = f"{name}: " if name else ""
+            raise ValueError(
+                f"{told}Tensor conversion requested dtype {wanted.name} for Tensor with dtype {value.dtype.name}: {value!r}"
+            )
+        return value
+    preferred = preferred_dtype if preferred_dtype is not None else dtype_hint
+    for convert in _conversions(type(value)):
+        found: Any = NotImplemented
+        if wanted is None and preferred is not None:
+            try:
+                found = convert(value, dtype=dtypes.as_dtype(preferred), name=name, as_ref=as_ref)
+            except (TypeError, ValueError):
+                found = NotImplemented
+        if found is NotImplemented:
+            found = convert(value, dtype=wanted, name=name, as_ref=as_ref)
+        if found is not NotImplemented:
+            return found  # type: ignore[no-any-return]
+    told = "" if name is None else f"Error converting {name}: " if name else ""
+    raise TypeError(f"{told}Cannot convert {value!r} with type {type(value)} to Tensor: no conversion function registered.")
+
+
+def convert_named(**values: Any) -> list[Tensor]:
+    """Tensors of several values, each with its argument's name."""
+    return [convert_to_tensor(value, name=name) for name, value in values.items()]
+
+
+def convert_n_to_tensor(
+    values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, as_ref: bool = False
+) -> list[Tensor]:
+    """The tensors of some values, which are numbered in their names."""
+    return [
+        convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype, as_ref=as_ref)
+        for i, value in enumerate(values)
+    ]
+
+
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const", verify_shape: bool = False
+) -> Tensor:
+    """`tf.constant`."""
+    return get_default_graph().make_constant(make_tensor(value, dtype, shape, verify_shape), name)
+
+
+# --- the conversions that are always there --------------------------------------------------------------------------
+
+
+def _constant_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    return constant(value, dtype, name="Const" if name is None else name)
+
+
+def _shape_conversion(value: TensorShape, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    if not value.is_fully_defined():
+        raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
+    sizes = value.as_list()
+    if dtype is None:
+        limit = next((i for i, size in enumerate(sizes) if size is not None and size >= 2**31), None)
+        dtype = dtypes.int32 if limit is None else dtypes.int64
+    elif dtype not in (dtypes.int32, dtypes.int64):
+        raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
+    return constant(sizes, dtype, [len(sizes)], name="shape_as_tensor" if name is None else name)
+
+
+def _dimension_conversion(value: Dimension, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    if value.value is None:
+        raise ValueError(f"Cannot convert unknown Dimension {value} to a Tensor.")
+    if dtype not in (None, dtypes.int32, dtypes.int64):
+        raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
+    return constant(value.value, dtype or dtypes.int32, name="shape_as_tensor" if name is None else name)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether tensors, or what stands for one, are among the elements of a list, at whatever depth."""
+    if isinstance(value, list | tuple):
+        return any(holds_tensors(item) for item in value)
+    return is_tensor_like(value)
+
+
+def _packing_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """A list that holds tensors, packed; everything else in it becomes a Const of their type."""
+    if as_ref or not holds_tensors(value):
+        return NotImplemented
+    found = _type_of_tensors(value)
+    if found is None:
+        return NotImplemented
+    if dtype is None:
+        dtype = found
+    elif dtype is not found:
+        value = _cast_tensors(value, dtype)
+    return pack_nested(value, dtype, "packed" if name is None else name)
+
+
+def _type_of_tensors(value: Any) -> dtypes.DType | None:
+    if isinstance(value, list | tuple):
+        return next((found for item in value if (found := _type_of_tensors(item)) is not None), None)
+    return value.dtype.base_dtype if is_tensor_like(value) else None
+
+
+def _cast_tensors(value: Any, dtype: dtypes.DType) -> Any:
+    if isinstance(value, list | tuple):
+        return [_cast_tensors(item, dtype) for item in value]
+    if is_tensor_like(value) and value.dtype.base_dtype is not dtype:
+        from placesim.tf1.math.casting import cast
+
+        return cast(value, dtype)
+    return value
+
+
+def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
+    """`Pack` of a list; lists in it that hold tensors are packed first, inside its scope and named by their place."""
+    from placesim.tf1.ops.generated_functions import gen
+
+    graph = get_default_graph()
+    converted: list[Any] = []
+    with graph.name_scope(name) as scope:
+        for i, item in enumerate(value):
+            if is_tensor_like(item):
+                found = convert_to_tensor(item)
+                if found.dtype.base_dtype is not dtype:
+                    raise TypeError(
+                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} "
+                        f"(Tensor is: {found!r})"
+                    )
+                converted.append(found)
+            elif isinstance(item, list | tuple):
+                converted.append(pack_nested(item, dtype, str(i)) if holds_tensors(item) else _scoped(item, str(i)))
+            else:
+                converted.append(item)
+        tensors = [item if isinstance(item, Tensor) else constant(item, dtype, name=str(i)) for i, item in enumerate(converted)]
+        return gen("Pack")(tensors, name=scope)  # type: ignore[no-any-return]
+
+
+def _scoped(value: Any, name: str) -> Any:
+    """A list without tensors: its scope is opened all the same, and those of the lists in it."""
+    with get_default_graph().name_scope(name):
+        for i, item in enumerate(value):
+            if isinstance(item, list | tuple):
+                _scoped(item, str(i))
+    return value
+
+
+def _operation_conversion(value: Operation, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    raise TypeError(f"Can't convert Operation '{value.name}' to Tensor")
+
+
+register_tensor_conversion_function((list, tuple), _packing_conversion, 99)
+register_tensor_conversion_function(TensorShape, _shape_conversion, 100)
+register_tensor_conversion_function(Dimension, _dimension_conversion, 100)
+register_tensor_conversion_function(Operation, _operation_conversion, 100)
+register_tensor_conversion_function((*_PLAIN, list, tuple, np.ndarray, np.generic), _constant_conversion, 100)
+register_tensor_conversion_function(object, _constant_conversion, 200)

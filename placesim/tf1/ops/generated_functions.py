@@ -1,0 +1,103 @@
+"""One function for each registered op, made from its definition when first asked for: what TensorFlow's own generator makes."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from placesim.ops.attributes import Attrs
+from placesim.ops.definitions import OpDef
+from placesim.ops.registry import load_registry
+from placesim.tf1.graphs.tensor import Operation
+from placesim.tf1.ops.attr_values import held_value
+from placesim.tf1.ops.op_arguments import apply_op
+from placesim.tf1.ops.signatures import parameter_names
+
+Wrapper = Callable[..., Any]
+
+
+@cache
+def gen(op: str) -> Wrapper:
+    """The function of an op: inputs and attrs in TensorFlow's order, by position or name, and `name`.  KeyError for no op.
+
+    It gives an Operation where the op has no outputs, a Tensor or a list where it has one, else a named tuple.
+    """
+    definition = load_registry().op(op)
+    if definition is None:
+        raise KeyError(op)
+    return _wrapper(definition)
+
+
+def _wrapper(definition: OpDef) -> Wrapper:
+    parameters = parameter_names(definition)
+    inputs = tuple(arg.name for arg in definition.inputs)
+    attr_of = {given: attr for attr, given in parameters.attrs}
+    order, defaults = parameters.order, parameters.defaults
+    given_names = parameters.inputs
+    count = len(inputs)
+    in_order = order[:count] == given_names
+    gather = _gatherer(definition)
+    op = definition.name
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        name = kwargs.pop("name", None)
+        if in_order and len(args) == count and not kwargs and not defaults and len(order) == count:
+            return gather(apply_op(definition, args, None, name))
+        if len(args) > len(order):
+            if len(args) > len(order) + 1:
+                raise TypeError(
+                    f"{call.__name__}() takes from {count} to {len(order) + 1} positional arguments but {len(args)} were given"
+                )
+            name = args[-1]
+            args = args[:-1]
+        values = dict(zip(order, args, strict=False))
+        for key, value in kwargs.items():
+            if key in values:
+                raise TypeError(f"{call.__name__}() got multiple values for argument '{key}'")
+            if key not in attr_of and key not in given_names:
+                raise TypeError(f"{call.__name__}() got an unexpected keyword argument '{key}'")
+            values[key] = value
+        missing = [key for key in order if key not in values and key not in defaults]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            plural = "s" if len(missing) > 1 else ""
+            raise TypeError(f"{call.__name__}() missing {len(missing)} required positional argument{plural}: {names}")
+        attrs: dict[str, Any] = {}
+        for key, attr in attr_of.items():
+            value = values.get(key)
+            if value is not None:
+                attrs[attr] = held_value(definition.attrs[attr], value, op)
+        return gather(apply_op(definition, [values[key] for key in given_names], attrs, name))
+
+    call.__name__ = call.__qualname__ = parameters.function
+    call.op = op  # type: ignore[attr-defined]
+    return call
+
+
+def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:
+    """How an op's outputs are given: nothing -> the op, one -> a tensor or a list, more -> a named tuple."""
+    outputs = definition.outputs
+    if not outputs:
+        return lambda operation: operation
+    plain = [arg.number_attr is None and arg.type_list_attr is None for arg in outputs]
+    if len(outputs) == 1:
+        if plain[0]:
+            return lambda operation: operation.outputs[0]
+        return lambda operation: list(operation.outputs) if operation.outputs else operation
+    kind: Any = namedtuple(definition.name, [arg.name for arg in outputs])  # type: ignore[misc]
+    if all(plain):
+        return lambda operation: kind._make(operation.outputs)
+
+    def gather(operation: Operation) -> Any:
+        attrs: Attrs = operation.graph.builder.graph.full_attrs(operation.node)
+        rest = list(operation.outputs)
+        parts: list[Any] = []
+        for arg, is_plain in zip(outputs, plain, strict=True):
+            length = len(arg.dtypes(attrs))
+            parts.append(rest[0] if is_plain else rest[:length])
+            rest = rest[length:]
+        return kind._make(parts)
+
+    return gather

@@ -1,0 +1,134 @@
+"""The operators of tensors: what `x + y`, `-x`, `x[1:]` make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.ops.op_arguments import graph_of
+from placesim.tf1.types import dtypes
+
+Binary = Callable[[Any, Any, str], Any]
+
+
+def _op(op: str) -> Binary:
+    return lambda x, y, name: gen(op)(x, y, name=name)
+
+
+def _lazily(module: str, function: str) -> Binary:
+    def call(x: Any, y: Any, name: str) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module("placesim.tf1." + module), function)(x, y, name=name)
+
+    return call
+
+
+_BINARY: dict[str, tuple[str, Binary]] = {
+    "add": ("add", _lazily("math.elementwise", "_sum")),
+    "sub": ("sub", _op("Sub")),
+    "mul": ("mul", _op("Mul")),
+    "truediv": ("truediv", _lazily("math.elementwise", "_true_quotient")),
+    "div": ("div", _lazily("math.elementwise", "_quotient_by_type")),
+    "floordiv": ("floordiv", _op("FloorDiv")),
+    "mod": ("mod", _op("FloorMod")),
+    "pow": ("pow", _op("Pow")),
+    "matmul": ("matmul", _lazily("math.products", "matmul")),
+    "and": ("and", _lazily("math.elementwise", "_and")),
+    "or": ("or", _lazily("math.elementwise", "_or")),
+    "xor": ("xor", _lazily("math.elementwise", "_xor")),
+}
+"""Python's name of an operator -> the scope it opens, and what it makes of two tensors under that scope's name."""
+_COMPARISONS = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}
+_UNARY = {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}
+
+
+def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
+    """`x OP y` for a tensor x; y becomes a tensor of its type."""
+
+    def operate(x: Any, y: Any) -> Any:
+        graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
+        with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
+            if x.__class__ is not SymbolicTensor:
+                x = convert_to_tensor(x)
+            if y.__class__ is not SymbolicTensor and scope_name != "matmul":
+                if _is_opaque(y):
+                    return NotImplemented
+                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
+            return make(x, y, scope)
+
+    return operate
+
+
+def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
+    """`y OP x` where y is no tensor; it becomes one of x's type."""
+
+    def operate(y: Any, x: Any) -> Any:
+        with _in_graph(y.graph, x, y), get_default_graph().name_scope(scope_name) as scope:
+            x = convert_to_tensor(x, y.dtype.base_dtype, "x")
+            return make(x, y, scope)
+
+    return operate
+
+
+class _NoScope:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+_HERE = _NoScope()
+
+
+def _in_graph(graph: Any, x: Any, y: Any) -> Any:
+    if graph is get_default_graph():
+        return _HERE
+    return graph_of((x, y)).as_default()
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether the other operand has an operator of its own that comes first."""
+    return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
+
+
+def _comparison(op: str) -> Callable[[Any, Any], Any]:
+    return lambda x, y: gen(op)(x, y)
+
+
+def _unary(op: str) -> Callable[[Any], Any]:
+    return lambda x: gen(op)(x)
+
+
+def _getitem(x: Tensor, key: Any) -> Any:
+    from placesim.tf1.array.slicing import slice_tensor
+
+    return slice_tensor(x, key)
+
+
+def _invert(x: Tensor) -> Any:
+    return gen("LogicalNot" if x.dtype.base_dtype is dtypes.bool_ else "Invert")(x)
+
+
+def operator_table() -> dict[str, Callable[..., Any]]:
+    """Every operator by its method's name, as variables have them too."""
+    table: dict[str, Callable[..., Any]] = {}
+    for method, (scope_name, make) in _BINARY.items():
+        table[f"__{method}__"] = binary_operator(scope_name, make)
+        table[f"__r{method}__"] = reversed_operator(scope_name, make)
+    table |= {f"__{method}__": _comparison(op) for method, op in _COMPARISONS.items()}
+    table |= {f"__{method}__": _unary(op) for method, op in _UNARY.items()}
+    table["__invert__"] = _invert
+    table["__getitem__"] = _getitem
+    return table
+
+
+for _method, _operate in operator_table().items():
+    _operate.__name__ = _method
+    setattr(Tensor, _method, _operate)
+Tensor.OVERLOADABLE_OPERATORS = set(operator_table())

@@ -1,0 +1,105 @@
+"""Tensors in texts: `tf.print` and `tf.strings.format`."""
+
+from __future__ import annotations
+
+import pprint
+import sys
+from typing import Any
+
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import nest
+
+_STREAMS = {
+    "tf.logging.info": "log(info)",
+    "log(info)": "log(info)",
+    "tf.logging.warning": "log(warning)",
+    "log(warning)": "log(warning)",
+    "tf.logging.error": "log(error)",
+    "log(error)": "log(error)",
+}
+
+
+class _Hole:
+    """Where a tensor goes in the text of a structure."""
+
+    def __repr__(self) -> str:
+        return "{}"
+
+
+def print(*inputs: Any, **kwargs: Any) -> Operation:
+    """`tf.print`: an op that prints texts and structures of tensors; to standard error if nothing else is said."""
+    stream = _stream_name(kwargs.pop("output_stream", sys.stderr))
+    name = kwargs.pop("name", None)
+    summarize = kwargs.pop("summarize", 3)
+    separator, end = kwargs.pop("sep", " "), kwargs.pop("end", "\n")
+    if kwargs:
+        raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
+    if len(inputs) == 1 and isinstance(inputs[0], Tensor) and inputs[0].dtype.name == "string" and inputs[0].shape.rank == 0:
+        text = inputs[0]
+    else:
+        tensors: list[Any] = []
+        parts = [item if isinstance(item, str) else _template(item, tensors) for item in inputs]
+        text = gen("StringFormat")(tensors, template=separator.join(parts), placeholder="{}", summarize=summarize, name=name)
+    found: Operation = gen("PrintV2")(text, output_stream=stream, end=end, name=name)
+    return found
+
+
+def _template(item: Any, tensors: list[Any]) -> str:
+    """The text of a structure, with `{}` for each tensor, which go to `tensors`."""
+    flat: list[Any] = []
+    for leaf in nest.flatten(item):
+        if isinstance(leaf, SparseTensor):
+            tensors += [leaf.indices, leaf.values, leaf.dense_shape]
+            flat.append(SparseTensorText())
+        elif isinstance(leaf, Tensor) or hasattr(leaf, "_as_graph_element"):
+            tensors.append(leaf)
+            flat.append(_Hole())
+        else:
+            flat.append(leaf)
+    found = nest.pack_sequence_as(item, flat) if nest.is_nested(item) else flat[0]
+    return pprint.pformat(found) if not isinstance(found, str) else found
+
+
+class SparseTensorText:
+    """Where the three tensors of a sparse one go."""
+
+    def __repr__(self) -> str:
+        return "SparseTensor(indices={}, values={}, shape={})"
+
+
+def _stream_name(stream: Any) -> str:
+    """What the op calls a stream.  Raises ValueError."""
+    if stream is sys.stdout:
+        return "stdout"
+    if stream is sys.stderr:
+        return "stderr"
+    if isinstance(stream, str):
+        if stream.startswith("file://"):
+            return stream
+        if stream in _STREAMS:
+            return _STREAMS[stream]
+    else:
+        from placesim.tf1.app import logging as app_logging
+
+        for level in ("info", "warning", "error"):
+            if stream is getattr(app_logging, "warn" if level == "warning" else level, None):
+                return f"log({level})"
+            if stream is getattr(app_logging, level, None):
+                return f"log({level})"
+    raise ValueError(
+        f"Unsupported output stream, logging level, or file.{stream}. Supported streams are sys.stdout, sys.stderr, "
+        "tf.logging.info, tf.logging.warning, tf.logging.error. File needs to be in the form of 'file://<filepath>'."
+    )
+
+
+def format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Any:
+    """`tf.strings.format`: a template with the texts of tensors in it.  Raises ValueError for another number of places."""
+    tensors = [inputs] if isinstance(inputs, Tensor) or not isinstance(inputs, list | tuple) else list(inputs)
+    if template.count(placeholder) != len(tensors):
+        raise ValueError(
+            f"The template expects {template.count(placeholder)} tensors, but the inputs only has {len(tensors)}. Please "
+            f"ensure the number of placeholders in template matches inputs length."
+        )
+    return gen("StringFormat")(tensors, template=template, placeholder=placeholder, summarize=summarize, name=name)

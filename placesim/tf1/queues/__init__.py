@@ -1,0 +1,1 @@
+"""Queues, readers, and the batches made with them."""

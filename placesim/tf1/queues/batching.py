@@ -1,0 +1,312 @@
+"""Queues that make batches: `tf.train.batch`, `shuffle_batch`, and those of several readers, `batch_join`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.queues.queue_runners import QueueRunner, add_queue_runner
+from placesim.tf1.queues.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types.shapes import TensorShape
+
+MakeQueue = Callable[[Sequence[Any], Sequence[Any]], Any]
+"""`(types, shapes) -> queue`."""
+
+
+def _listed(tensors: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The tensors in order, and what makes the same structure of others."""
+    if isinstance(tensors, dict):
+        keys = sorted(tensors)
+        return [tensors[key] for key in keys], lambda found: dict(zip(keys, found, strict=True))
+    given = [tensors] if isinstance(tensors, Tensor | SparseTensor) else list(tensors)
+    return given, lambda found: found[0] if len(found) == 1 else found
+
+
+def _converted(tensors: Sequence[Any], function: str) -> list[Tensor]:
+    if any(isinstance(tensor, SparseTensor) for tensor in tensors):
+        raise not_there(f"train.{function} of sparse tensors", "that of the dense tensors of them is")
+    return [tf.convert_to_tensor(tensor) for tensor in tensors]
+
+
+def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: bool) -> list[Any]:
+    """The shapes of a queue's components: what is known of all that enters.  Raises ValueError for an unknown rank."""
+    if given is not None:
+        return list(given)
+    found = []
+    for parts in zip(*tensor_lists, strict=True):
+        for part in parts:
+            if part.shape.rank is None:
+                raise ValueError(f"Cannot infer Tensor's rank: {part}")
+        shape: TensorShape = parts[0].shape
+        for part in parts[1:]:
+            shape = shape.most_specific_compatible_shape(part.shape)
+        found.append(shape[1:] if enqueue_many else shape)
+    return found
+
+
+def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any) -> Any:
+    """What puts the tensors into the queue, or those of them that are to be kept."""
+    enter = queue.enqueue_many if enqueue_many else queue.enqueue
+    if keep is None:
+        return enter(tensors)
+    if keep.shape.rank == 1:
+        chosen = tf.cast(keep, tf.int32)
+        return enter([tf.dynamic_partition(tensor, chosen, num_partitions=2)[1] for tensor in tensors])
+    return tf.cond(keep, lambda: enter(tensors), tf.no_op)
+
+
+def _kept(keep_input: Any, enqueue_many: bool) -> Any:
+    """The tensor that says what is kept; None where all is.  Raises ValueError for a shape that it can't have."""
+    if isinstance(keep_input, bool):
+        found = tf.constant(keep_input, dtype=tf.bool)
+        return None if keep_input else found
+    found = tf.convert_to_tensor(keep_input)
+    if found.shape.rank is None:
+        raise ValueError("`keep_input` dimensions must be known at graph construction.")
+    if found.shape.rank == 1 and not enqueue_many:
+        raise ValueError("`keep_input` cannot be a vector when `enqueue_many=False`.")
+    if found.shape.rank > 1:
+        raise ValueError("`keep_input` must be 0 or 1 dimensional.")
+    return found
+
+
+def _filled(
+    sets: Sequence[Any], make: MakeQueue, enqueue_many: bool, threads: int, shapes: Any, keep_input: Any, function: str
+) -> tuple[Any, Callable[[list[Any]], Any]]:
+    """The queue that the sets of tensors enter, each in threads of its own; what makes a set's structure of other tensors."""
+    listed, rebuild = zip(*map(_listed, sets), strict=True)
+    if not listed[0]:
+        raise ValueError(f"Expected at least one tensor in {function}().")
+    found = [_converted(tensors, function) for tensors in listed]
+    keep = _kept(keep_input, enqueue_many)
+    sizes = _shapes(found, shapes, enqueue_many)
+    queue = make([tensor.dtype.base_dtype for tensor in found[0]], sizes)
+    entering = [_enter(queue, tensors, enqueue_many, keep) for tensors in found]
+    add_queue_runner(QueueRunner(queue, [op for op in entering for _ in range(threads)]))
+    return queue, rebuild[0]
+
+
+def _taken(queue: Any, batch_size: Any, scope: str, allow_smaller: bool) -> list[Any]:
+    take = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
+    found = take(batch_size, name=scope)
+    return found if isinstance(found, list) else [found]
+
+
+def _values(sets: Sequence[Any]) -> list[Any]:
+    return [tensor for tensors in sets for tensor in _listed(tensors)[0]]
+
+
+def _in_order(
+    sets: Sequence[Any],
+    batch_size: Any,
+    threads: int,
+    capacity: int,
+    enqueue_many: bool,
+    shapes: Any,
+    dynamic_pad: bool,
+    allow_smaller: bool,
+    shared_name: Any,
+    name: str | None,
+    keep_input: Any,
+    function: str,
+) -> Any:
+    with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
+        kind: Any = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+        make = partial(kind, capacity, shared_name=shared_name)
+        queue, rebuild = _filled(sets, make, enqueue_many, threads, shapes, keep_input, function)
+        tf.summary.scalar(f"fraction_of_{capacity}_full", tf.cast(queue.size(), tf.float32) * (1.0 / capacity))
+        return rebuild(_taken(queue, batch_size, scope, allow_smaller))
+
+
+def _shuffled(
+    sets: Sequence[Any],
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    threads: int,
+    seed: Any,
+    enqueue_many: bool,
+    shapes: Any,
+    allow_smaller: bool,
+    shared_name: Any,
+    name: str | None,
+    keep_input: Any,
+    function: str,
+) -> Any:
+    with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
+        if capacity <= min_after_dequeue:
+            raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
+        make = partial(RandomShuffleQueue, capacity, min_after_dequeue, seed=seed, shared_name=shared_name)
+        queue, rebuild = _filled(sets, make, enqueue_many, threads, shapes, keep_input, function)
+        room = capacity - min_after_dequeue
+        full = tf.cast(tf.maximum(0, queue.size() - min_after_dequeue), tf.float32) * (1.0 / room)
+        tf.summary.scalar(f"fraction_over_{min_after_dequeue}_of_{room}_full", full)
+        return rebuild(_taken(queue, batch_size, scope, allow_smaller))
+
+
+def _checked(tensors_list: Any) -> list[Any]:
+    found = list(tensors_list)
+    if not found:
+        raise ValueError("Expected at least one set of tensors")
+    return found
+
+
+def batch(
+    tensors: Any,
+    batch_size: Any,
+    num_threads: int = 1,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of what the tensors are, one after the other."""
+    return maybe_batch(
+        tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
+        shared_name, name,
+    )  # fmt: skip
+
+
+def maybe_batch(
+    tensors: Any,
+    keep_input: Any,
+    batch_size: Any,
+    num_threads: int = 1,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """As `batch`, of those that a truth value keeps."""
+    return _in_order(
+        [tensors], batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
+        shared_name, name, keep_input, "batch",
+    )  # fmt: skip
+
+
+def batch_join(
+    tensors_list: Any,
+    batch_size: Any,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of what several sets of tensors are, each entering by a thread of its own."""
+    return maybe_batch_join(
+        tensors_list, True, batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name,
+        name,
+    )  # fmt: skip
+
+
+def maybe_batch_join(
+    tensors_list: Any,
+    keep_input: Any,
+    batch_size: Any,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """As `batch_join`, of those that a truth value keeps."""
+    return _in_order(
+        _checked(tensors_list), batch_size, 1, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
+        shared_name, name, keep_input, "batch_join",
+    )  # fmt: skip
+
+
+def shuffle_batch(
+    tensors: Any,
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    num_threads: int = 1,
+    seed: Any = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of what the tensors are, in random order."""
+    return maybe_shuffle_batch(
+        tensors, batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many, shapes,
+        allow_smaller_final_batch, shared_name, name,
+    )  # fmt: skip
+
+
+def maybe_shuffle_batch(
+    tensors: Any,
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: Any,
+    num_threads: int = 1,
+    seed: Any = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """As `shuffle_batch`, of those that a truth value keeps."""
+    return _shuffled(
+        [tensors], batch_size, capacity, min_after_dequeue, num_threads, seed, enqueue_many, shapes,
+        allow_smaller_final_batch, shared_name, name, keep_input, "shuffle_batch",
+    )  # fmt: skip
+
+
+def shuffle_batch_join(
+    tensors_list: Any,
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    seed: Any = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Batches of what several sets of tensors are, in random order."""
+    return maybe_shuffle_batch_join(
+        tensors_list, batch_size, capacity, min_after_dequeue, True, seed, enqueue_many, shapes, allow_smaller_final_batch,
+        shared_name, name,
+    )  # fmt: skip
+
+
+def maybe_shuffle_batch_join(
+    tensors_list: Any,
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: Any,
+    seed: Any = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: Any = None,
+    name: str | None = None,
+) -> Any:
+    """As `shuffle_batch_join`, of those that a truth value keeps."""
+    return _shuffled(
+        _checked(tensors_list), batch_size, capacity, min_after_dequeue, 1, seed, enqueue_many, shapes,
+        allow_smaller_final_batch, shared_name, name, keep_input, "shuffle_batch_join",
+    )  # fmt: skip

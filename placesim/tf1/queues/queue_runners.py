@@ -1,0 +1,323 @@
+"""Coordinators, and the threads that fill queues."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1 import errors
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.session import watching
+
+
+class Coordinator:
+    """Ends several threads together; what one of them raises is raised by `join`."""
+
+    def __init__(self, clean_stop_exception_types: Any = None) -> None:
+        self._clean = tuple(clean_stop_exception_types or (errors.OutOfRangeError,))
+        self._lock = threading.Lock()
+        self._stop_event = threading.Event()
+        self._raised: Any = None
+        self._joined = False
+        self._threads: set[threading.Thread] = set()
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Asks the threads to end; `ex` is why, an exception or what `sys.exc_info` gives."""
+        with self._lock:
+            error = ex[1] if isinstance(ex, tuple) else ex
+            if error is not None and isinstance(error, self._clean):
+                error = None
+            if self._joined:
+                if error is not None:
+                    raise error
+                return
+            if not self._stop_event.is_set():
+                if error is not None:
+                    self._raised = error
+                self._stop_event.set()
+
+    def clear_stop(self) -> None:
+        """As if nothing had asked for an end."""
+        with self._lock:
+            self._joined, self._raised = False, None
+            self._stop_event.clear()
+
+    def should_stop(self) -> bool:
+        """Whether an end was asked for."""
+        return self._stop_event.is_set()
+
+    @contextlib.contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """What is raised inside asks for an end."""
+        try:
+            yield
+        except Exception as error:
+            self.request_stop(error)
+
+    def wait_for_stop(self, timeout: float | None = None) -> bool:
+        """Waits, in seconds, till an end is asked for."""
+        return self._stop_event.wait(timeout)
+
+    def register_thread(self, thread: threading.Thread) -> None:
+        """A thread that `join` waits for."""
+        with self._lock:
+            self._threads.add(thread)
+
+    def join(
+        self, threads: Sequence[Any] | None = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False
+    ) -> None:
+        """Waits for the threads; raises what one of them did, RuntimeError for those that do not end in time."""
+        waited = [*self._threads.union(threads or ())]
+        while any(thread.is_alive() for thread in waited) and not self.wait_for_stop(1.0):
+            pass
+        until = time.monotonic() + stop_grace_period_secs
+        while any(thread.is_alive() for thread in waited) and time.monotonic() < until:
+            for thread in waited:
+                thread.join(0.01)
+        left = [thread.name for thread in waited if thread.is_alive()]
+        self._joined = True
+        self._threads = set()
+        if self._raised is not None:
+            raise self._raised
+        if left and not ignore_live_threads:
+            raise RuntimeError(f"Coordinator stopped with threads still running: {' '.join(left)}")
+
+    @property
+    def joined(self) -> bool:
+        return self._joined
+
+    def raise_requested_exception(self) -> None:
+        """Raises why an end was asked for, if that was an exception."""
+        if self._raised is not None:
+            raise self._raised
+
+
+class LooperThread(threading.Thread):
+    """Calls a function every so many seconds, or at once again, till its coordinator asks for an end."""
+
+    def __init__(
+        self, coord: Coordinator, timer_interval_secs: float | None, target: Any = None, args: Any = None, kwargs: Any = None
+    ) -> None:
+        if not isinstance(coord, Coordinator):
+            raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
+        super().__init__(daemon=True)
+        self._coord, self._interval = coord, timer_interval_secs
+        self._call, self._call_args, self._call_kwargs = target, args or (), kwargs or {}
+        coord.register_thread(self)
+
+    @staticmethod
+    def loop(coord: Coordinator, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None) -> Any:
+        """A thread that has been started."""
+        found = LooperThread(coord, timer_interval_secs, target, args, kwargs)
+        found.start()
+        return found
+
+    def run(self) -> None:
+        """What the thread does."""
+        with self._coord.stop_on_exception():
+            self.start_loop()
+            if self._interval is None:
+                while not self._coord.should_stop():
+                    self.run_loop()
+            else:
+                due = time.time()
+                while not self._coord.wait_for_stop(due - time.time()):
+                    due += self._interval
+                    self.run_loop()
+            self.stop_loop()
+
+    def start_loop(self) -> None:
+        """What comes first."""
+
+    def stop_loop(self) -> None:
+        """What comes last."""
+
+    def run_loop(self) -> None:
+        """One turn."""
+        if self._call:
+            self._call(*self._call_args, **self._call_kwargs)
+
+
+class QueueRunner:
+    """Runs enqueue ops, each in a thread, till the queue is closed or an end is asked for."""
+
+    def __init__(
+        self,
+        queue: Any = None,
+        enqueue_ops: Any = None,
+        close_op: Any = None,
+        cancel_op: Any = None,
+        queue_closed_exception_types: Any = None,
+        queue_runner_def: Any = None,
+        import_scope: str | None = None,
+    ) -> None:
+        if queue_runner_def is not None:
+            if queue or enqueue_ops:
+                raise ValueError("queue_runner_def and queue are mutually exclusive.")
+            self._take(queue_runner_def, import_scope)
+        else:
+            if not queue or not enqueue_ops:
+                raise ValueError("Must provide queue and enqueue_ops.")
+            self._queue, self._enqueue_ops = queue, enqueue_ops
+            self._close_op = queue.close() if close_op is None else close_op
+            self._cancel_op = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
+            self._closed_types = tuple(queue_closed_exception_types or (errors.OutOfRangeError,))
+            self._name = queue.name
+        self._lock = threading.Lock()
+        self._runs: dict[Any, int] = {}
+        self._exceptions_raised: list[BaseException] = []
+
+    def _take(self, given: Any, scope: str | None) -> None:
+        graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(f"{scope}/{name}" if scope else name)
+
+        self._queue = element(given.queue_name)
+        self._enqueue_ops = [element(name) for name in given.enqueue_op_name]
+        self._close_op, self._cancel_op = element(given.close_op_name), element(given.cancel_op_name)
+        self._closed_types = tuple(
+            errors.exception_type_from_error_code(code) for code in given.queue_closed_exception_types
+        ) or (errors.OutOfRangeError,)
+        self._name = self._queue.op.name if hasattr(self._queue, "op") else self._queue.name
+
+    @property
+    def queue(self) -> Any:
+        return self._queue
+
+    @property
+    def enqueue_ops(self) -> Any:
+        return self._enqueue_ops
+
+    @property
+    def close_op(self) -> Any:
+        return self._close_op
+
+    @property
+    def cancel_op(self) -> Any:
+        return self._cancel_op
+
+    @property
+    def queue_closed_exception_types(self) -> Any:
+        return self._closed_types
+
+    @property
+    def exceptions_raised(self) -> list[BaseException]:
+        return self._exceptions_raised
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return str(self._name)
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The QueueRunnerDef."""
+        found = message_class("QueueRunnerDef")(queue_name=self._name)
+        found.enqueue_op_name.extend(op.name for op in self._enqueue_ops)
+        found.close_op_name, found.cancel_op_name = self._close_op.name, self._cancel_op.name
+        found.queue_closed_exception_types.extend(errors.error_code_from_exception_type(kind) for kind in self._closed_types)
+        return found
+
+    @staticmethod
+    def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+        """The QueueRunner of ops that are in the graph."""
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+    def create_threads(self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False) -> list[threading.Thread]:
+        """A thread for each op, and one that closes the queue when an end is asked for."""
+        with self._lock:
+            if self._runs.get(sess, 0) > 0:
+                return []
+            self._runs[sess] = len(self._enqueue_ops)
+            self._exceptions_raised = []
+        name = "QueueRunnerThread-{}-{}".format
+        if not watching.computes_steps():
+            # one step each tells what they would do, and no thread runs ahead of the script
+            with watching.background():
+                for op in self._enqueue_ops:
+                    sess.run(op)
+            start, coord = False, None
+        found = [
+            threading.Thread(target=self._run, args=(sess, op, coord), name=name(self._name, op.name))
+            for op in self._enqueue_ops
+        ]
+        if coord is not None:
+            closing = (coord, sess, self._cancel_op)
+            found.append(threading.Thread(target=self._close_on_stop, args=closing, name=name(self._name, "close_on_stop")))
+        for thread in found:
+            if coord is not None:
+                coord.register_thread(thread)
+            if daemon:
+                thread.daemon = True
+            if start:
+                thread.start()
+        return found
+
+    def _run(self, sess: Any, enqueue_op: Any, coord: Any) -> None:
+        if not watching.computes_steps():
+            return
+        counted = True
+        try:
+            while coord is None or not coord.should_stop():
+                try:
+                    sess.run(enqueue_op)
+                except self._closed_types:
+                    with self._lock:
+                        self._runs[sess] -= 1
+                        counted = False
+                        is_last = not self._runs[sess]
+                    if is_last:
+                        with contextlib.suppress(Exception):
+                            sess.run(self._close_op)
+                    return
+        except Exception as error:
+            if coord is not None:
+                if not coord.joined:  # else the session was closed while the op waited
+                    coord.request_stop(error)
+                return
+            sys.stderr.write(f"ERROR:tensorflow:Exception in QueueRunner: {error}\n")
+            with self._lock:
+                self._exceptions_raised.append(error)
+            raise
+        finally:
+            if counted:
+                with self._lock:
+                    self._runs[sess] -= 1
+
+    def _close_on_stop(self, coord: Coordinator, sess: Any, cancel_op: Any) -> None:
+        coord.wait_for_stop()
+        with contextlib.suppress(Exception):  # the session may be closed by now
+            sess.run(cancel_op)
+
+
+def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
+    """Puts a QueueRunner among those that `start_queue_runners` starts."""
+    tf.add_to_collection(collection, qr)
+
+
+def start_queue_runners(
+    sess: Any = None, coord: Any = None, daemon: bool = True, start: bool = True, collection: str = GraphKeys.QUEUE_RUNNERS
+) -> list[threading.Thread]:
+    """The threads of the graph's QueueRunners.  Raises ValueError where there is no session, TypeError for what is none."""
+    if sess is None:
+        sess = tf.get_default_session()
+        if not sess:
+            raise ValueError(
+                "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an "
+                "explicit session to tf.start_queue_runners(sess=sess)"
+            )
+    if not hasattr(sess, "run") or not hasattr(sess, "graph"):
+        raise TypeError(f"sess must be a `tf.Session` object. Given class: {sess.__class__}")
+    with sess.graph.as_default():
+        runners: list[Callable[..., Any]] = tf.get_collection(collection)
+        found: list[threading.Thread] = []
+        for runner in runners:
+            found.extend(runner.create_threads(sess, coord=coord, daemon=daemon, start=start))  # type: ignore[attr-defined]
+        return found

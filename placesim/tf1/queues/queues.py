@@ -1,0 +1,240 @@
+"""`tf.FIFOQueue` and the other queues: what enqueues and dequeues, with the shapes that are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.random.seeds import get_seed
+from placesim.tf1.types.shapes import TensorShape
+
+
+class QueueBase:
+    """A queue of tuples of tensors; `names` gives dicts instead."""
+
+    def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
+        self._dtypes, self._shapes, self._names, self._queue_ref = dtypes, shapes, names, queue_ref
+        self._name = queue_ref.op.name.rpartition("/")[2]
+
+    @property
+    def queue_ref(self) -> Tensor:
+        return self._queue_ref
+
+    @property
+    def name(self) -> str:
+        return self._queue_ref.op.name
+
+    @property
+    def dtypes(self) -> list[Any]:
+        return list(self._dtypes)
+
+    @property
+    def shapes(self) -> list[TensorShape]:
+        return list(self._shapes)
+
+    @property
+    def names(self) -> Any:
+        return self._names
+
+    # --- entering
+
+    def _listed(self, values: Any) -> list[Any]:
+        if isinstance(values, dict):
+            if not self._names:
+                raise ValueError("Queue must have names to enqueue a dictionary")
+            if sorted(self._names, key=str) != sorted(values.keys(), key=str):
+                raise ValueError(
+                    f"Keys in dictionary to enqueue do not match names of Queue.  Dictionary: {sorted(values.keys())},"
+                    f"Queue: {sorted(self._names)}"
+                )
+            return [values[name] for name in self._names]
+        if self._names:
+            raise ValueError("You must enqueue a dictionary in a Queue with names")
+        return as_list(values)
+
+    def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
+        found = []
+        for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=True)):
+            tensor = tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
+            if self._shapes:
+                entered = tensor.shape[1:] if batched and tensor.shape.ndims is not None else tensor.shape
+                entered.assert_is_compatible_with(self._shapes[i])
+            found.append(tensor)
+        return found
+
+    def _values_of(self, values: Any) -> list[Any]:
+        listed = list(values.values()) if isinstance(values, dict) else values
+        return as_list(listed)
+
+    def enqueue(self, vals: Any, name: str | None = None) -> Any:
+        """Adds one element."""
+        with tf.name_scope(name, f"{self._name}_enqueue", self._values_of(vals)) as scope:
+            return gen("QueueEnqueueV2")(self._queue_ref, self._tensors(vals, False), name=scope)
+
+    def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
+        """Adds the slices along the first dimension."""
+        with tf.name_scope(name, f"{self._name}_EnqueueMany", self._values_of(vals)) as scope:
+            return gen("QueueEnqueueManyV2")(self._queue_ref, self._tensors(vals, True), name=scope)
+
+    # --- leaving
+
+    def _given(self, made: Any, outer: list[Any] | None) -> Any:
+        tensors = as_list(made)
+        for tensor, shape in zip(tensors, self._shapes, strict=False):
+            tensor.set_shape(shape if outer is None else TensorShape(outer).concatenate(shape))
+        if self._names:
+            return dict(zip(self._names, tensors, strict=True))
+        return tensors[0] if len(tensors) == 1 else tensors
+
+    def dequeue(self, name: str | None = None) -> Any:
+        """Takes one element."""
+        return self._given(gen("QueueDequeueV2")(self._queue_ref, self._dtypes, name=name or f"{self._name}_Dequeue"), None)
+
+    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+        """Takes so many elements, joined along a new first dimension."""
+        made = gen("QueueDequeueManyV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueMany")
+        first = made[0] if isinstance(made, list | tuple) else made
+        size = tf.get_static_value(first.op.inputs[1])
+        return self._given(made, [None if size is None else int(size)])
+
+    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+        """Takes so many elements, or what is left of a closed queue."""
+        made = gen("QueueDequeueUpToV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueUpTo")
+        return self._given(made, [None])
+
+    # --- the queue itself
+
+    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
+        """Nothing more is added."""
+        return gen("QueueCloseV2")(self._queue_ref, cancel_pending_enqueues, name=name or f"{self._name}_Close")
+
+    def is_closed(self, name: str | None = None) -> Tensor:
+        """Whether it is closed."""
+        return gen("QueueIsClosedV2")(self._queue_ref, name=name or f"{self._name}_Is_Closed")  # type: ignore[no-any-return]
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many elements there are."""
+        return gen("QueueSizeV2")(self._queue_ref, name=name or f"{self._name}_Size")  # type: ignore[no-any-return]
+
+
+def _as_types(dtypes: Any) -> list[Any]:
+    return [tf.as_dtype(dtype) for dtype in (dtypes if isinstance(dtypes, list | tuple) else [dtypes])]
+
+
+def _as_shapes(shapes: Any, dtypes: list[Any]) -> list[TensorShape]:
+    if shapes is None:
+        return []
+    is_one = isinstance(shapes, TensorShape) or not isinstance(shapes, list | tuple)
+    if not is_one:
+        is_one = len(dtypes) == 1 and not any(isinstance(shape, list | tuple | TensorShape) for shape in shapes)
+    if is_one:
+        shapes = [shapes]
+    found = [TensorShape(shape) for shape in shapes]
+    if len(found) != len(dtypes):
+        raise ValueError(
+            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(found)}, len(dtypes)={len(dtypes)}"
+        )
+    return found
+
+
+def _as_names(names: Any, dtypes: list[Any]) -> Any:
+    if names is None:
+        return None
+    names = [names] if isinstance(names, str) else names
+    if len(names) != len(dtypes):
+        raise ValueError("List of names must be of same length as list of dtypes.")
+    return list(names)
+
+
+class FIFOQueue(QueueBase):
+    """First in, first out."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: Any = None,
+        name: str = "fifo_queue",
+    ) -> None:
+        types = _as_types(dtypes)
+        sizes = _as_shapes(shapes, types)
+        with tf.init_scope(), tf.device("CPU"):
+            made = gen("FIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
+        super().__init__(types, sizes, _as_names(names, types), made)
+
+
+class RandomShuffleQueue(QueueBase):
+    """In random order, out of at least so many elements."""
+
+    def __init__(
+        self,
+        capacity: int,
+        min_after_dequeue: int,
+        dtypes: Any,
+        shapes: Any = None,
+        names: Any = None,
+        seed: Any = None,
+        shared_name: Any = None,
+        name: str = "random_shuffle_queue",
+    ) -> None:
+        types = _as_types(dtypes)
+        sizes = _as_shapes(shapes, types)
+        first, second = get_seed(seed)
+        if first is None and second is None:
+            first, second = 0, 0
+        made = gen("RandomShuffleQueueV2")(
+            types,
+            sizes,
+            capacity,
+            min_after_dequeue=min_after_dequeue,
+            seed=first or 0,
+            seed2=second or 0,
+            shared_name=shared_name or "",
+            name=name,
+        )
+        super().__init__(types, sizes, _as_names(names, types), made)
+
+
+class PaddingFIFOQueue(QueueBase):
+    """First in, first out; elements taken together are padded to one shape."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any,
+        names: Any = None,
+        shared_name: Any = None,
+        name: str = "padding_fifo_queue",
+    ) -> None:
+        types = _as_types(dtypes)
+        sizes = _as_shapes(shapes, types)
+        made = gen("PaddingFIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
+        super().__init__(types, sizes, _as_names(names, types), made)
+
+
+class PriorityQueue(QueueBase):
+    """The element of the lowest priority first: an int64 that stands before the others."""
+
+    def __init__(
+        self,
+        capacity: int,
+        types: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: Any = None,
+        name: str = "priority_queue",
+    ) -> None:
+        kinds = _as_types(types)
+        sizes = _as_shapes(shapes, kinds)
+        made = gen("PriorityQueueV2")(
+            component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
+        )
+        kinds = [tf.int64, *kinds]
+        sizes = [TensorShape([]), *sizes] if sizes else sizes
+        super().__init__(kinds, sizes, _as_names(names, kinds), made)

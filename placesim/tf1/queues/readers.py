@@ -1,0 +1,110 @@
+"""`tf.TextLineReader` and the other readers: what takes names of files from a queue and gives their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.queues.queues import QueueBase
+
+
+class ReaderBase:
+    """A reader: `read` gives the next record, with its key, of the file whose name comes next."""
+
+    def __init__(self, reader_ref: Tensor, supports_serialize: bool = False) -> None:
+        self._reader_ref = reader_ref
+        self._supports_serialize = supports_serialize
+
+    @property
+    def reader_ref(self) -> Tensor:
+        return self._reader_ref
+
+    @property
+    def supports_serialize(self) -> bool:
+        return self._supports_serialize
+
+    def read(self, queue: Any, name: str | None = None) -> Any:
+        """Key and value of the next record."""
+        return gen("ReaderReadV2")(self._reader_ref, _handle(queue), name=name)
+
+    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
+        """Keys and values of so many records, or of fewer."""
+        return gen("ReaderReadUpToV2")(self._reader_ref, _handle(queue), num_records, name=name)
+
+    def num_records_produced(self, name: str | None = None) -> Any:
+        """How many records it has given."""
+        return gen("ReaderNumRecordsProducedV2")(self._reader_ref, name=name)
+
+    def num_work_units_completed(self, name: str | None = None) -> Any:
+        """How many files it has ended."""
+        return gen("ReaderNumWorkUnitsCompletedV2")(self._reader_ref, name=name)
+
+    def serialize_state(self, name: str | None = None) -> Any:
+        """Where it stands, as a text."""
+        return gen("ReaderSerializeStateV2")(self._reader_ref, name=name)
+
+    def restore_state(self, state: Any, name: str | None = None) -> Any:
+        """Puts it where it stood."""
+        return gen("ReaderRestoreStateV2")(self._reader_ref, state, name=name)
+
+    def reset(self, name: str | None = None) -> Any:
+        """Puts it at its beginning."""
+        return gen("ReaderResetV2")(self._reader_ref, name=name)
+
+
+def _handle(queue: Any) -> Any:
+    return queue.queue_ref if isinstance(queue, QueueBase) else queue
+
+
+class WholeFileReader(ReaderBase):
+    """Whole files, by their names."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(gen("WholeFileReaderV2")(name=name), supports_serialize=True)
+
+
+class TextLineReader(ReaderBase):
+    """Lines, without their ends."""
+
+    def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
+        super().__init__(gen("TextLineReaderV2")(skip_header_lines=skip_header_lines, name=name))
+
+
+class FixedLengthRecordReader(ReaderBase):
+    """Pieces of so many bytes."""
+
+    def __init__(
+        self,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        hop_bytes: int | None = None,
+        name: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        made = gen("FixedLengthRecordReaderV2")(
+            record_bytes=record_bytes,
+            header_bytes=header_bytes,
+            footer_bytes=footer_bytes,
+            hop_bytes=hop_bytes,
+            encoding=encoding,
+            name=name,
+        )
+        super().__init__(made)
+
+
+class TFRecordReader(ReaderBase):
+    """Records of TFRecord files."""
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        from placesim.tf1.files.records import compression_of
+
+        super().__init__(gen("TFRecordReaderV2")(name=name, compression_type=compression_of(options)))
+
+
+class IdentityReader(ReaderBase):
+    """What is in the queue, as key and as value."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(gen("IdentityReaderV2")(name=name), supports_serialize=True)

@@ -1,0 +1,117 @@
+"""`StagingArea` of `tensorflow.python.ops.data_flow_ops`: where a step leaves values for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.ops.arguments import as_list
+from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types.shapes import TensorShape
+
+
+class StagingArea:
+    """A store of tuples of tensors on one device.
+
+    Everything that is made of it stands beside the no-op `SHARED_NAME_root/NoOp`, on the device of the moment it was made.
+    """
+
+    def __init__(
+        self,
+        dtypes: Sequence[Any],
+        shapes: Sequence[Any] | None = None,
+        names: Sequence[str] | None = None,
+        shared_name: str | None = None,
+        capacity: int = 0,
+        memory_limit: int = 0,
+    ) -> None:
+        """Raises ValueError for shapes or names of another number than types, and for a limit below 0."""
+        self.dtypes = [tf.as_dtype(dtype) for dtype in dtypes]
+        for given, word in ((shapes, "shapes"), (names, "names")):
+            if given is not None and len(given) != len(self.dtypes):
+                raise ValueError(f"StagingArea {word} must be the same length as dtypes")
+        if capacity < 0 or memory_limit < 0:
+            raise ValueError("StagingArea capacity and memory_limit must be 0 or more")
+        self.shapes = [TensorShape(None)] * len(self.dtypes) if shapes is None else [TensorShape(shape) for shape in shapes]
+        self.names = names
+        self.capacity, self.memory_limit = capacity, memory_limit
+        self.name = tf.get_default_graph().unique_name("StagingArea") if shared_name is None else shared_name
+        with tf.name_scope(f"{self.name}_root"):
+            self._root = tf.no_op()
+
+    def _attrs(self) -> dict[str, Any]:
+        return {
+            "dtypes": self.dtypes,
+            "shared_name": self.name,
+            "capacity": self.capacity,
+            "memory_limit": self.memory_limit,
+        }
+
+    def put(self, values: Any, name: str | None = None) -> Any:
+        """An op that stores a tuple: a list, one tensor, or a mapping where the area has names.
+
+        Raises ValueError for another number of tensors, other names or shapes that don't fit.
+        """
+        with tf.name_scope(name, f"{self.name}_put", values if isinstance(values, (list, tuple)) else [values]) as scope:
+            given = self._listed(values)
+            tensors = [
+                tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
+                for i, (value, dtype) in enumerate(zip(given, self.dtypes, strict=True))
+            ]
+            for tensor, shape in zip(tensors, self.shapes, strict=True):
+                tensor.shape.assert_is_compatible_with(shape)
+            with tf.colocate_with(self._root):
+                return gen("Stage")(
+                    tensors,
+                    shared_name=self.name,
+                    capacity=self.capacity,
+                    memory_limit=self.memory_limit,
+                    name=scope,
+                )
+
+    def _listed(self, values: Any) -> list[Any]:
+        if isinstance(values, Mapping):
+            if not self.names:
+                raise ValueError("Staging areas must have names to enqueue a dictionary")
+            if set(values) != set(self.names):
+                raise ValueError(f"Staging area has names {list(self.names)}, and the values have {sorted(values)}")
+            return [values[key] for key in self.names]
+        if self.names:
+            raise ValueError("You must enqueue a dictionary in a staging area with names")
+        listed = as_list(values)
+        if len(listed) != len(self.dtypes):
+            raise ValueError(f"Unexpected number of inputs {len(listed)} vs {len(self.dtypes)}")
+        return listed
+
+    def get(self, name: str | None = None) -> Any:
+        """The tuple that was stored first: tensors, or a dictionary of them where the area has names."""
+        with tf.colocate_with(self._root):
+            found = gen("Unstage")(name=f"{self.name}_get" if name is None else name, **self._attrs())
+        return self._given(found)
+
+    def peek(self, index: Any, name: str | None = None) -> Any:
+        """The tuple at an index, which stays."""
+        with tf.colocate_with(self._root):
+            found = gen("StagePeek")(index=index, name=f"{self.name}_peek" if name is None else name, **self._attrs())
+        return self._given(found)
+
+    def _given(self, tensors: Sequence[Any]) -> Any:
+        for tensor, shape in zip(tensors, self.shapes, strict=True):
+            tensor.set_shape(shape)
+        found = list(tensors)
+        # a no-op tells which device holds here; where it is not the area's, the tensors are brought to it
+        if tf.no_op().device != self._root.device:
+            found = [tf.identity(tensor) for tensor in found]
+        return dict(zip(self.names, found, strict=True)) if self.names else found
+
+    def size(self, name: str | None = None) -> Any:
+        """How many tuples are stored."""
+        return gen("StageSize")(name=f"{self.name}_size" if name is None else name, **self._attrs())
+
+    def clear(self, name: str | None = None) -> Any:
+        """An op that takes out all."""
+        return gen("StageClear")(name=f"{self.name}_clear" if name is None else name, **self._attrs())
+
+
+__all__ = ["StagingArea"]

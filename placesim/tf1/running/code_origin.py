@@ -1,0 +1,43 @@
+"""Whose code it is: a user's script and its own modules, or what is installed."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Folders of what no user wrote: this package, Python's library, and what is installed for it."""
+    import site
+    import sysconfig
+
+    folders = [_PACKAGE, *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()]
+    folders += [site.getusersitepackages(), os.path.dirname(os.__file__)]
+    return tuple(folder + os.sep for folder in dict.fromkeys(folders))
+
+
+def is_ours(file: str) -> bool:
+    """Whether a frame's file is of this package, or of Python's start."""
+    return os.path.abspath(file).startswith(_PACKAGE + os.sep) or file.startswith("<frozen ")
+
+
+def is_users(file: str) -> bool:
+    """Whether a frame's file is a script or a module beside it, none that is installed and none without a text."""
+    return not file.startswith("<") and not os.path.abspath(file).startswith(_installed())
+
+
+_HOME = os.getcwd()
+
+
+def beside(script: str, file: str) -> str:
+    """A module's file, named as its script is: relative where that is, and the module stands beside it."""
+    folder = os.path.dirname(os.path.join(_HOME, script))
+    if os.path.isabs(script) or not file.startswith(folder + os.sep):
+        return file
+    return os.path.join(os.path.dirname(script), os.path.relpath(file, folder))
+
+
+__all__ = ["beside", "is_ours", "is_users"]

@@ -1,0 +1,340 @@
+"""`tf.config`: the machine's devices, and what sessions that are given no config run with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from placesim.formats.tensorflow.messages import message_class
+
+
+class PhysicalDevice(NamedTuple):
+    """A device of the machine, by its place there."""
+
+    name: str
+    device_type: str
+
+
+class LogicalDevice(NamedTuple):
+    """A device that ops are placed on."""
+
+    name: str
+    device_type: str
+
+
+class LogicalDeviceConfiguration(NamedTuple):
+    """A part of a physical device, of so many MiB."""
+
+    memory_limit: Any = None
+    experimental_priority: Any = None
+    experimental_device_ordinal: Any = None
+
+
+VirtualDeviceConfiguration = LogicalDeviceConfiguration
+
+
+@dataclass
+class _Settings:
+    """What a script has set; `is_made` once devices have been listed as logical ones or a session was made."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    growth: dict[PhysicalDevice, bool] = field(default_factory=dict)
+    parts: dict[PhysicalDevice, list[LogicalDeviceConfiguration]] = field(default_factory=dict)
+    visible: list[PhysicalDevice] | None = None
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    jit: str = ""
+    is_made: bool = False
+
+
+_settings = _Settings()
+
+
+def reset() -> None:
+    """As a program begins: nothing is set."""
+    global _settings
+    _settings = _Settings()
+
+
+def default_config() -> Any:
+    """The ConfigProto of a session that is given none: what was set here; None where nothing was."""
+    said = _settings
+    said.is_made = True
+    if not (said.values or said.growth or said.parts or said.visible is not None):
+        return None
+    config = message_class("ConfigProto")()
+    for name in (
+        "allow_soft_placement",
+        "log_device_placement",
+        "inter_op_parallelism_threads",
+        "intra_op_parallelism_threads",
+    ):
+        if name in said.values:
+            setattr(config, name, said.values[name])
+    gpus = list_physical_devices("GPU")
+    if said.visible is not None:
+        seen = [index for index, gpu in enumerate(gpus) if gpu in said.visible]
+        config.gpu_options.visible_device_list = ",".join(map(str, seen)) or "-1"
+        if not seen:
+            config.device_count["GPU"] = 0
+    growing = {said.growth.get(gpu) for gpu in gpus if said.visible is None or gpu in said.visible}
+    if growing == {True}:
+        config.gpu_options.allow_growth = True
+    for gpu in gpus:
+        if gpu in said.parts:
+            limits = [part.memory_limit for part in said.parts[gpu]]
+            entry = config.gpu_options.experimental.virtual_devices.add()
+            entry.memory_limit_mb.extend(limit for limit in limits if limit is not None)
+    cpus = said.parts.get(PhysicalDevice("/physical_device:CPU:0", "CPU"))
+    if cpus:
+        config.device_count["CPU"] = len(cpus)
+    return config
+
+
+# --- devices --------------------------------------------------------------------------------------------------------
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The machine's processors and GPUs, all of them or those of a type."""
+    found: list[PhysicalDevice] = []
+    for device in _machine_devices():
+        if device.device_type not in ("CPU", "GPU") or device_type not in (None, device.device_type):
+            continue
+        if device.device_type == "CPU" and any(one.device_type == "CPU" for one in found):
+            continue  # several CPU devices are parts of one
+        found.append(PhysicalDevice(device.name.replace("/device:", "/physical_device:"), device.device_type))
+    return found
+
+
+def _machine_devices() -> list[Any]:
+    """The machine's devices, of which none is taken by asking."""
+    from placesim.machine.gpu_memory import GpuProcess
+    from placesim.tf1.session.devices import list_local_devices
+
+    return list_local_devices(process=GpuProcess())
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The devices that ops are placed on, as they have been configured."""
+    from placesim.tf1.session.devices import list_local_devices
+
+    devices = list_local_devices(default_config())
+    _settings.is_made = True
+    return [LogicalDevice(device.name, device.device_type) for device in devices if device_type in (None, device.device_type)]
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices that may be used."""
+    found = list_physical_devices() if _settings.visible is None else _settings.visible
+    return [device for device in found if device_type in (None, device.device_type)]
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """From now on only these are used, of the type that is given.  Raises ValueError, RuntimeError."""
+    wanted = list(devices) if isinstance(devices, list) else [devices]
+    for device in wanted:
+        _known(device)
+        if device_type is not None and device.device_type != device_type:
+            raise ValueError(f"Unrecognized device: {device!r}")
+    kept = [] if device_type is None else [one for one in get_visible_devices() if one.device_type != device_type]
+    found = kept + wanted
+    if found == get_visible_devices():
+        return
+    _check_not_made("Visible devices cannot be modified after being initialized")
+    _settings.visible = found
+
+
+def get_memory_growth(device: PhysicalDevice) -> bool:
+    """Whether a GPU's memory is taken as it is needed.  Raises ValueError for no device, KeyError for no GPU."""
+    _known(device)
+    if device.device_type != "GPU":
+        raise KeyError(device)
+    return _settings.growth.get(device, False)
+
+
+def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
+    """A GPU's memory is taken as it is needed, or all at once.  Raises ValueError, RuntimeError."""
+    _known(device)
+    if device in _settings.parts:
+        raise ValueError("Cannot set memory growth on device when virtual devices configured")
+    if device.device_type != "GPU":
+        raise ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices")
+    if _settings.growth.get(device) == enable:
+        return
+    _check_not_made("Physical devices cannot be modified after being initialized")
+    _settings.growth[device] = enable
+
+
+def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration] | None:
+    """The parts of a device; None where it is whole."""
+    _known(device)
+    return _settings.parts.get(device)
+
+
+def set_logical_device_configuration(device: PhysicalDevice, logical_devices: list[LogicalDeviceConfiguration]) -> None:
+    """Divides a device.  Raises ValueError for memory limits on a CPU, RuntimeError once devices are made."""
+    _known(device)
+    if device.device_type == "CPU":
+        if any(part.memory_limit is not None for part in logical_devices):
+            raise ValueError("Setting memory limit on CPU virtual devices is currently not supported")
+    elif any(part.memory_limit is None for part in logical_devices):
+        raise ValueError("memory limit must be set for GPU virtual devices")
+    _check_not_made("Virtual devices cannot be modified after being initialized")
+    _settings.parts[device] = list(logical_devices)
+
+
+def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
+    """A GPU's name and compute capability; nothing of other devices.  Raises ValueError for no device."""
+    if not isinstance(device, PhysicalDevice):
+        raise ValueError(
+            "device must be a tf.config.PhysicalDevice, but got: "
+            f"{device}. If you have a string device name, use tf.config.list_physical_devices to get the device."
+        )
+    _known(device)
+    if device.device_type != "GPU":
+        return {}
+    name = device.name.replace("/physical_device:", "/device:")
+    told = next(one.physical_device_desc for one in _machine_devices() if one.name == name)
+    parts = dict(part.strip().split(": ", 1) for part in told.split(",") if ": " in part)
+    found: dict[str, Any] = {}
+    if "name" in parts:
+        found["device_name"] = parts["name"]
+    if "compute capability" in parts:
+        major, minor = parts["compute capability"].split(".")
+        found["compute_capability"] = int(major), int(minor)
+    return found
+
+
+def get_memory_info(device: str) -> dict[str, int]:
+    """Not known outside of a session.  Raises ValueError."""
+    raise ValueError(f"Allocator stats not available for device '{device}'")
+
+
+def _known(device: Any) -> None:
+    if device not in list_physical_devices():
+        raise ValueError(f"Unrecognized device: {device!r}")
+
+
+def _check_not_made(told: str) -> None:
+    if _settings.is_made:
+        raise RuntimeError(told)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _value(key: str, default: Any, fixed: str = "") -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """What gives and what sets a value; `fixed` is said where it can't be set once there are devices."""
+
+    def get() -> Any:
+        return _settings.values.get(key, default)
+
+    def set_(value: Any) -> None:
+        if fixed and get() != value:
+            _check_not_made(fixed)
+        _settings.values[key] = value
+
+    return get, set_
+
+
+_THREADS = "{} op parallelism cannot be modified after initialization."
+get_inter_op_parallelism_threads, _set_inter = _value("inter_op_parallelism_threads", 0, _THREADS.format("Inter"))
+get_intra_op_parallelism_threads, _set_intra = _value("intra_op_parallelism_threads", 0, _THREADS.format("Intra"))
+get_soft_device_placement, _set_soft = _value("allow_soft_placement", False)
+get_log_device_placement, _set_log = _value("log_device_placement", False)
+tensor_float_32_execution_enabled, _set_tf32 = _value("tf32", True)
+functions_run_eagerly, _set_eager = _value("eager_functions", False)
+get_synchronous_execution, _set_synchronous = _value("synchronous", True)
+get_device_policy, _set_policy = _value("policy", "silent")
+is_traceback_filtering_enabled, _set_filtering = _value("filtering", True)
+
+
+def set_inter_op_parallelism_threads(num_threads: int) -> None:
+    """How many ops a session without a config runs at a time."""
+    _set_inter(num_threads)
+
+
+def set_intra_op_parallelism_threads(num_threads: int) -> None:
+    """How many threads an op of a session without a config has."""
+    _set_intra(num_threads)
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Whether sessions without a config place ops elsewhere that have no kernel where they are asked to be."""
+    _set_soft(enabled)
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Whether sessions without a config log where ops are placed."""
+    _set_log(enabled)
+
+
+def enable_tensor_float_32_execution(enabled: bool) -> None:
+    """Kept for `tensor_float_32_execution_enabled`: simulated GPUs have no TensorFloat-32."""
+    _set_tf32(enabled)
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Kept for `functions_run_eagerly`: graphs are built here."""
+    _set_eager(run_eagerly)
+
+
+experimental_run_functions_eagerly, experimental_functions_run_eagerly = run_functions_eagerly, functions_run_eagerly
+
+
+def set_synchronous_execution(enable: bool) -> None:
+    """Kept for `get_synchronous_execution`: it means nothing to sessions."""
+    _set_synchronous(enable)
+
+
+def set_device_policy(device_policy: str | None) -> None:
+    """Kept for `get_device_policy`: it means nothing to sessions.  Raises ValueError for no policy."""
+    if device_policy not in (None, "silent", "silent_for_int32", "warn", "explicit"):
+        raise ValueError(
+            f"Invalid argument `device_policy`: {device_policy!r}. Please use one of the following policies: silent, "
+            "silent_for_int32, warn, explicit"
+        )
+    _set_policy(device_policy or "silent")
+
+
+def enable_mlir_bridge() -> None:
+    """Nothing is to be done: graphs are not compiled here."""
+
+
+def disable_mlir_bridge() -> None:
+    """Nothing is to be done: graphs are not compiled here."""
+
+
+def enable_traceback_filtering() -> None:
+    """Kept for `is_traceback_filtering_enabled`: tracebacks are Python's here."""
+    _set_filtering(True)
+
+
+def disable_traceback_filtering() -> None:
+    """Kept for `is_traceback_filtering_enabled`: tracebacks are Python's here."""
+    _set_filtering(False)
+
+
+# --- optimizers of graphs -------------------------------------------------------------------------------------------
+
+_ALWAYS = ("disable_model_pruning", "disable_meta_optimizer")
+
+
+def get_jit() -> str:
+    """`autoclustering` or nothing."""
+    return _settings.jit
+
+
+def set_jit(enabled: bool | str) -> None:
+    """Kept for `get_jit`: graphs are not compiled here."""
+    _settings.jit = "autoclustering" if enabled is True or enabled == "autoclustering" else ""
+
+
+def get_experimental_options() -> dict[str, Any]:
+    """Which optimizers are on or off, as they were set."""
+    return _settings.optimizer | {name: _settings.optimizer.get(name, False) for name in _ALWAYS}
+
+
+def set_experimental_options(options: dict[str, Any]) -> None:
+    """Kept for `get_experimental_options`: graphs are run as they are written here."""
+    _settings.optimizer.update(options)

@@ -1,0 +1,168 @@
+"""`tf.train.ClusterSpec`, and `replica_device_setter`, which puts variables on its parameter servers in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.types.device_spec import DeviceSpec
+
+_ADDRESSES = "lists of network addresses, or a `ClusterDef` protocol buffer"
+PS_OPS = (
+    "Variable",
+    "VariableV2",
+    "AutoReloadVariable",
+    "MutableHashTable",
+    "MutableHashTableV2",
+    "MutableHashTableOfTensors",
+    "MutableHashTableOfTensorsV2",
+    "MutableDenseHashTable",
+    "MutableDenseHashTableV2",
+    "VarHandleOp",
+    "BoostedTreesEnsembleResourceHandleOp",
+    "BoostedTreesQuantileStreamResourceHandleOp",
+    "ResourceConditionalAccumulator",
+    "DecisionTreeResource",
+)
+"""The ops that `replica_device_setter` takes for variables, if it is not told which."""
+
+
+class ClusterSpec:
+    """Jobs, and the addresses of their tasks.  Raises TypeError for what tells none."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._jobs: dict[str, dict[int, str]] = {}
+        if isinstance(cluster, ClusterSpec):
+            self._jobs = {name: dict(tasks) for name, tasks in cluster._jobs.items()}
+        elif isinstance(cluster, message_class("ClusterDef")):
+            self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
+        elif isinstance(cluster, dict):
+            for name, tasks in cluster.items():
+                if isinstance(tasks, list | tuple):
+                    self._jobs[name] = dict(enumerate(tasks))
+                elif isinstance(tasks, dict):
+                    self._jobs[name] = dict(tasks)
+                else:
+                    raise TypeError(f"The tasks for job {name!r} must be a list or a dictionary from integers to strings.")
+        else:
+            raise TypeError(f"`cluster` must be a dictionary mapping one or more job names to {_ADDRESSES}")
+        for name, job in self._jobs.items():
+            for index, address in job.items():
+                if not isinstance(name, str | bytes):
+                    raise TypeError(f"Expected binary or unicode string, got {name!r}")
+                if not isinstance(index, int):
+                    raise TypeError(f"Task index must be an integer, got {index!r}")
+                if not isinstance(address, str | bytes):
+                    raise TypeError(f"Task address must be a string, got {address!r}")
+        self._jobs = {name: dict(sorted(self._jobs[name].items())) for name in sorted(self._jobs)}
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterSpec) and self._jobs == other._jobs
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ClusterSpec({{{', '.join(f'{name!r}: {tasks!r}' for name, tasks in self.as_dict().items())}}})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Each job's addresses: a list, or a dict where indices are left out."""
+        return {
+            name: list(tasks.values()) if list(tasks) == list(range(len(tasks))) else dict(tasks)
+            for name, tasks in self._jobs.items()
+        }
+
+    def as_cluster_def(self) -> Any:
+        """The ClusterDef."""
+        found = message_class("ClusterDef")()
+        for name, tasks in self._jobs.items():
+            job = found.job.add()
+            job.name = name
+            for index, address in tasks.items():
+                job.tasks[index] = address
+        return found
+
+    @property
+    def jobs(self) -> list[str]:
+        return list(self._jobs)
+
+    def _tasks(self, job_name: str) -> dict[int, str]:
+        if job_name not in self._jobs:
+            raise ValueError(f"No such job in cluster: {job_name!r}")
+        return self._jobs[job_name]
+
+    def num_tasks(self, job_name: str) -> int:
+        """How many tasks a job has.  Raises ValueError for no job."""
+        return len(self._tasks(job_name))
+
+    def task_indices(self, job_name: str) -> list[int]:
+        """The indices of a job's tasks.  Raises ValueError for no job."""
+        return list(self._tasks(job_name))
+
+    def task_address(self, job_name: str, task_index: int) -> str:
+        """A task's address.  Raises ValueError for no job or task."""
+        tasks = self._tasks(job_name)
+        if task_index not in tasks:
+            raise ValueError(f"No task with index {task_index!r} in job {job_name!r}")
+        return tasks[task_index]
+
+    def job_tasks(self, job_name: str) -> list[str | None]:
+        """A job's addresses by index, None where one is left out.  Raises ValueError for no job."""
+        tasks = self._tasks(job_name)
+        return [tasks.get(i) for i in range(max(tasks) + 1)] if tasks else []
+
+
+def replica_device_setter(
+    ps_tasks: int = 0,
+    ps_device: str = "/job:ps",
+    worker_device: str = "/job:worker",
+    merge_devices: bool = True,
+    cluster: Any = None,
+    ps_ops: Any = None,
+    ps_strategy: Any = None,
+) -> Callable[[Any], str] | None:
+    """A device function; None where there are no parameter servers.  Raises TypeError for a strategy that can't be called."""
+    if cluster is not None:
+        spec = cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster)
+        job = DeviceSpec.from_string(ps_device).job
+        if job is None or job not in spec.jobs or not spec.num_tasks(job):
+            return None
+        ps_tasks = spec.num_tasks(job)
+    if not ps_tasks:
+        return None
+    ops = frozenset(PS_OPS if ps_ops is None else ps_ops)
+    if ps_strategy is None:
+        ps_strategy = _RoundRobin(ps_tasks)
+    if not callable(ps_strategy):
+        raise TypeError("ps_strategy must be callable")
+    strategy: Callable[[Any], int] = ps_strategy
+    ps, worker = DeviceSpec.from_string(ps_device or ""), DeviceSpec.from_string(worker_device or "")
+
+    def choose(op: Any) -> str:
+        if not merge_devices and op.device:
+            return op.device  # type: ignore[no-any-return]
+        current = DeviceSpec.from_string(op.device or "")
+        chosen = worker
+        if ps_device and (op.type if hasattr(op, "type") else op.op) in ops:
+            chosen = ps
+            if ps.job and (not current.job or current.job == ps.job):
+                chosen = ps.replace(task=strategy(op))
+        return chosen.make_merged_spec(current).to_string()
+
+    return choose
+
+
+class _RoundRobin:
+    def __init__(self, count: int) -> None:
+        self._count, self._next = count, 0
+
+    def __call__(self, op: Any) -> int:
+        found = self._next
+        self._next = (found + 1) % self._count
+        return found

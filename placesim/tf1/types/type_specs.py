@@ -1,0 +1,141 @@
+"""`tf.TensorSpec` and those like it: what is known of a value before it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
+
+
+class TypeSpec:
+    """Type and shape of a kind of value."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        """The class of the values."""
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._parts()))
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether a value, or the values of another spec, may stand where this one's are asked for."""
+        other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_of(spec_or_value)
+        if type(other) is not type(self) or not isinstance(other, _ShapedSpec) or not isinstance(self, _ShapedSpec):
+            return self == other
+        return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
+
+
+class NoneTensorSpec(TypeSpec):
+    """`tf.NoneTensorSpec`: of None, which is no tensor and may stand in an element of a dataset."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        return type(None)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return "NoneTensorSpec()"
+
+
+class _ShapedSpec(TypeSpec):
+    """A spec of a shape and an element type."""
+
+    __slots__ = ("_dtype", "_shape")
+
+    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32) -> None:
+        self._shape = TensorShape(shape)
+        self._dtype = dtypes.as_dtype(dtype)
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self._dtype
+
+    @property
+    def rank(self) -> int | None:
+        return self._shape.rank
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self._shape.sizes, self._dtype
+
+
+class TensorSpec(_ShapedSpec):
+    """`tf.TensorSpec`: a tensor's shape and type."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
+        super().__init__(shape, dtype)
+        self._name = name
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        """The spec of another one's shape and type."""
+        return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
+
+    @classmethod
+    def from_tensor(cls, tensor: Tensor, name: str | None = None) -> TensorSpec:
+        """The spec of a tensor, by its operation's name."""
+        return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    @property
+    def value_type(self) -> type:
+        return Tensor
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (*super()._parts(), self._name)
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r})"
+
+
+class SparseTensorSpec(_ShapedSpec):
+    """`tf.SparseTensorSpec`: the shape and type of what a SparseTensor stands for."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        return SparseTensor
+
+    def __repr__(self) -> str:
+        return f"SparseTensorSpec({self._shape!r}, {self._dtype!r})"
+
+
+def type_spec_of(value: Any) -> TypeSpec:
+    """The spec of a value.  Raises TypeError or ValueError for what is no tensor and can be none."""
+    spec = getattr(value, "_type_spec", None)
+    if isinstance(spec, TypeSpec):
+        return spec
+    if isinstance(value, SparseTensor):
+        return SparseTensorSpec(value.shape, value.dtype)
+    if isinstance(value, SparseTensorValue):
+        return SparseTensorSpec(value.dense_shape, value.values.dtype)
+    if not isinstance(value, Tensor):
+        from placesim.tf1.ops.conversion import convert_to_tensor
+
+        value = convert_to_tensor(value)
+    return TensorSpec(value.shape, value.dtype)

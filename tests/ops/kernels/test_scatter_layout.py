@@ -1,0 +1,27 @@
+"""Scattering into a tensor whose elements lie in memory in another order, as a transposed one's do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placesim.core.dtypes import FLOAT
+from placesim.ops.kernels.array.indices import COMBINATIONS
+from placesim.ops.kernels.array.tensor_scatters import add_without_alias, build_inplace, build_tensor_scatter
+
+
+@pytest.mark.parametrize(
+    ("kernel", "indices"),
+    [
+        (build_tensor_scatter(COMBINATIONS["Update"]), np.array([[1], [2]], np.int32)),
+        (add_without_alias, np.array([[1], [2]], np.int32)),
+        (build_inplace(COMBINATIONS["Update"]), np.array([1, 2], np.int32)),
+    ],
+)
+def test_a_transposed_tensor_is_scattered_into_as_any(kernel: object, indices: np.ndarray) -> None:
+    tensor = np.zeros((2, 4, 3), np.float32).transpose(1, 0, 2)
+    updates = np.ones((2, 2, 3), np.float32)
+    (result,) = kernel([tensor, indices, updates], {"T": FLOAT, "bad_indices_policy": ""})  # type: ignore[operator]
+    assert result[1:3].min() == 1
+    assert result.sum() == updates.sum()
+    assert tensor.sum() == 0

@@ -1,0 +1,235 @@
+"""Plans of graphs: never worse than what they are held against, and placed by TensorFlow's rules exactly where they say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.placement.session_placer import SessionPlacer
+from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure, PlanStudy
+from placesim.planning.portfolio import Effort
+from placesim.studies.plan_study import study_plan, write_planned_file
+from placesim.studies.simulation.simulation import SimulationStage, simulate
+from placesim.studies.time_study import study_time
+
+GRAPHS = Path(__file__).parents[3] / "graphs"
+DATA = Path(__file__).parents[2] / "data"
+QUICK = Effort(evaluations=60, jobs=1)
+
+
+def plan(
+    source: Any, free: tuple[str, ...] = ("*",), effort: Effort = QUICK, aim: Aim | None = None, **options: Any
+) -> PlanStudy:
+    made = make_options(options)
+    study = study_plan(lambda: load(source, None, made), made, "g", effort, free, aim=aim)
+    check_places(source, study, free, options, needs_contiguous=aim is not None and aim.needs_contiguous)
+    return study
+
+
+def check_places(
+    source: Any, study: PlanStudy, free: tuple[str, ...], options: dict[str, Any], *, needs_contiguous: bool = False
+) -> None:
+    """The law: what is written is placed as planned, and its step takes what the plan says."""
+    if study.plan is None or study.plan.study is None:
+        return
+    made = make_options(options)
+    loaded = load(source, None, made)
+    file = write_planned_file(loaded, study, free)
+    report = simulate(load(source, None, made), made, SimulationStage.PARTITIONED)
+    devices = report.prepared[-1].placement
+    placed = SessionPlacer(devices.device_set, devices.groups.soft).place(file.graph)
+    assert placed.error is None
+    where = {node.name: device.name for node, device in zip(placed.graph.nodes, placed.devices, strict=True) if device}
+    runs = {(run.node, run.device) for run in study.plan.study.nodes}
+    for node in {node for node, _ in runs} & where.keys():
+        assert (node, where[node]) in runs
+    # every placement is simulated, and no bound is above any of them
+    for other in study.placements:
+        if not other.is_allowed:
+            continue
+        value = other.value(study.sought)
+        assert study.bound.value <= value * (1 + 1e-9), other.label
+        assert not other.fits or needs_contiguous or study.value <= value
+    for device in study.plan.study.devices:
+        assert device.limit is None or (device.peak or 0) <= device.limit
+
+
+@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model: str) -> None:
+    study = plan(GRAPHS / "cifar10-towers.yaml", gpu=gpus, gpu_model=model, soft_placement=True)
+    labels = {placed.label for placed in study.placements}
+    assert {"TensorFlow's default", "the plan"} <= labels
+    assert study.plan is not None
+
+
+@pytest.mark.parametrize("name", ["alexnet.yaml", "towers.yaml", "logging.yaml"])
+def test_what_is_annotated_stays_unless_it_is_freed(name: str) -> None:
+    held = plan(GRAPHS / name, (), soft_placement=True)
+    freed = plan(GRAPHS / name, soft_placement=True)
+    assert held.plan is not None
+    assert freed.plan is not None
+    assert freed.plan.seconds <= held.plan.seconds
+
+
+TWO_TOWERS: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [4096, 4096]},
+        *(
+            node
+            for tower in ("a", "b")
+            for node in (
+                {"op": "MatMul", "name": f"{tower}1", "inputs": ["x", "x"]},
+                {"op": "MatMul", "name": f"{tower}2", "inputs": [f"{tower}1", "x"]},
+                {"op": "MatMul", "name": f"{tower}3", "inputs": [f"{tower}2", "x"]},
+            )
+        ),
+        {"op": "Add", "name": "sum", "inputs": ["a3", "b3"]},
+    ],
+    "fetch": ["sum"],
+}
+
+
+LAYERS: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": 2},
+    "functions": [
+        {
+            "name": "layer",
+            "inputs": {"x": "float"},
+            "nodes": [
+                {"op": "MatMul", "id": "m", "inputs": ["x", "x"]},
+                {"op": "Mean", "id": "mean", "inputs": ["m", [0]], "device": "/cpu:0"},
+                {"op": "Sub", "id": "y", "inputs": ["m", "mean"]},
+            ],
+            "outputs": "y",
+        }
+    ],
+    "nodes": [
+        {"op": "Const", "name": "x", "value": [[1.0, 2.0], [3.0, 5.0]]},
+        {"op": "PartitionedCall", "name": "first", "inputs": ["x"], "attrs": {"f": "layer"}, "device": "/gpu:0"},
+        {"op": "PartitionedCall", "name": "second", "inputs": ["first"], "attrs": {"f": "layer"}, "device": "/gpu:1"},
+        {"op": "Neg", "name": "y", "inputs": ["second"]},
+    ],
+    "fetch": ["y"],
+}
+
+
+@pytest.mark.parametrize("free", [(), ("*",)])
+def test_a_call_stays_with_the_body_that_runs_for_it(free: tuple[str, ...]) -> None:
+    study = plan(LAYERS, free)
+    assert study.plan is not None
+    assert study.plan.study is not None
+    homes = {run.node: run.device for run in study.plan.study.nodes}
+    assert len({homes["first"], homes["second"]}) == (1 if free else 2)
+
+
+def test_two_towers_go_to_two_gpus() -> None:
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
+    default = next(placed for placed in study.placements if placed.label == "TensorFlow's default")
+    assert study.plan is not None
+    assert study.plan.seconds < 0.75 * default.seconds
+    assert len(set(study.asked.values())) >= 1
+    assert len(study.asked) <= 4  # not each node has to be told
+
+
+def test_one_seed_gives_one_plan() -> None:
+    studies = [plan(TWO_TOWERS, effort=Effort(evaluations=200, seed=3, jobs=jobs)) for jobs in (1, 2)]
+    assert studies[0].asked == studies[1].asked
+    assert studies[0].plan is not None
+    assert studies[1].plan is not None
+    assert studies[0].plan.seconds == studies[1].plan.seconds
+
+
+def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
+    from placesim.report.text.planning import suggest_remedy
+
+    size = 50_000
+    graph = {
+        "devices": {"cpu": {"count": 1, "memory": "64MiB"}, "gpu": {"count": 2, "model": "Tesla K20m"}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [size, size]},
+            {"op": "MatMul", "name": "y", "inputs": ["x", "x"]},
+        ],
+        "fetch": ["y"],
+    }
+    study = plan(graph)
+    assert study.plan is None
+    assert "would do" in suggest_remedy(study)
+
+
+def test_groups_loops_and_functions_stay_together() -> None:
+    for name in sorted(path.name for path in GRAPHS.glob("*.yaml")):
+        made = make_options({"soft_placement": True})
+        report = simulate(load(GRAPHS / name, None, made), made, SimulationStage.WALKED)
+        is_lowered = name in ("cond.yaml", "while.yaml")
+        if report.error is None and not is_lowered:
+            plan(GRAPHS / name, effort=Effort(evaluations=20, jobs=1), soft_placement=True)
+
+
+@pytest.mark.parametrize("name", ["cond.yaml", "while.yaml"])
+def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
+    with pytest.raises(UsageError, match=r"lowered functions: got (Stateless)?(If|While) '"):
+        plan(GRAPHS / name)
+
+
+@pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
+@pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
+def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
+    effort = Effort(evaluations=3000, jobs=1)
+    study = plan(GRAPHS / name, effort=effort, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
+    assert study.plan is not None
+    assert 0 < study.bound.value <= study.value
+
+
+def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
+    for sought in PlanMeasure:
+        study = plan(TWO_TOWERS, effort=Effort(evaluations=1200, jobs=1), aim=Aim(sought, explains=True))
+        assert all(move.loss is not None for move in study.moves)
+    silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
+    assert silent.moves
+    assert all(move.loss is None for move in silent.moves)
+
+
+def test_what_a_move_gains_is_what_the_step_takes_without_it() -> None:
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1), aim=Aim(explains=True))
+    assert study.plan is not None
+    assert study.plan.study is not None
+    assert study.moves
+    made, where = make_options({}), {run.node: run.device for run in study.plan.study.nodes}
+    for move in study.moves:
+        back = dict.fromkeys(move.nodes, f"/device:{move.source}")
+        nodes = [node | {"device": (where | back).get(str(node["name"]), "")} for node in TWO_TOWERS["nodes"]]
+        graph = TWO_TOWERS | {"nodes": nodes}
+        seconds = study_time(partial(load, graph, None, made), made, "g").step.seconds
+        assert move.loss == pytest.approx(seconds - study.plan.seconds)
+
+
+def test_of_a_large_plan_some_moves_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placesim.planning.graphs.moved_groups.EXPLAINED_TASKS", 25)
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1), aim=Aim(explains=True))
+    told = [move.loss for move in study.moves if move.loss is not None]
+    assert 0 < len(told) < len(study.moves)
+    assert [move.loss for move in study.moves[: len(told)]] == sorted(told, reverse=True)
+
+
+@pytest.mark.slow(6)
+@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize(
+    ("name", "fetch"), [("keras-resnet50-split", "Identity"), ("keras-transformer-split", "Identity"), ("lstm", "init")]
+)
+def test_plans_of_recorded_graphs_are_no_worse_than_any_plain_placement(name: str, fetch: str, model: str) -> None:
+    with gzip.open(DATA / "placement-models.jsonl.gz", "rt") as lines:
+        graph = next(case["graph"] for case in map(json.loads, lines) if case["id"] == name)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["Mean"]}] if fetch == "init" else [{"fetch": [fetch]}]
+    study = plan(graph, effort=Effort(evaluations=40, jobs=1), gpu=4, gpu_model=model, soft_placement=True)
+    assert study.plan is not None
+    assert len(study.placements) >= 4

@@ -1,0 +1,254 @@
+"""Clusters that are joined, and workers of our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.core.errors import PlacesimError, UnavailableError, UsageError
+from placesim.runtime.cluster.cluster_setup import open_cluster
+from placesim.runtime.cluster.connection_settings import Connection, Tls
+from placesim.runtime.cluster.scheduler_client import scheduler_address
+from placesim.runtime.executors.session_turns import other_threads_may_run_steps
+from placesim.version import __version__
+from tests.cli.shell import Shell
+from tests.processes import interrupt, read_until, start_process, until
+from tests.runtime.cluster.commands import DaskCommands
+
+pytest.importorskip("distributed", reason="of the extra `dask`")
+pytestmark = pytest.mark.cluster
+
+PS, W0, W1 = (
+    f"/job:{task}/device:CPU:0" for task in ("ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1")
+)
+
+
+def test_a_cluster_is_joined(cluster: Any) -> None:
+    others = {*cluster.scheduler.clients, "fire-and-forget"}
+    with open_cluster(Connection(cluster.scheduler_address), [PS, W0]) as joined:
+        assert not joined.is_own
+        assert joined.scheduler == cluster.scheduler_address
+        assert sorted(joined.homes.values()) == sorted(worker.worker_address for worker in cluster.workers.values())
+        assert joined.names == {joined.homes[PS]: "/job:ps/replica:0/task:0", joined.homes[W0]: "/job:worker/replica:0/task:0"}
+        assert [offer.versions["placesim"] for offer in joined.offers] == [__version__] * 2
+    # it goes on without us
+    assert len(cluster.scheduler.workers) == 2
+    assert not cluster.scheduler.clients.keys() - others
+
+
+def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:
+    """What waits for other threads (a queue's elements, a chief) does not wait for these."""
+    with open_cluster(Connection(cluster.scheduler_address), [PS, W0]):
+        threads = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+        assert threads
+        assert not other_threads_may_run_steps(), threads
+
+
+def test_workers_are_too_few(cluster: Any) -> None:
+    connection = Connection(cluster.scheduler_address, seconds=2)
+    with pytest.raises(UnavailableError, match="workers are too few: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
+        pass
+    with open_cluster(Connection(cluster.scheduler_address), [PS, W0, W1], is_soft=True) as joined:
+        assert [moved.device for moved in joined.moved] == ["/job:worker/replica:0/task:1"]
+        assert set(joined.homes) == {PS, W0, W1}
+
+
+def test_devices_are_listed(cluster: Any, shell: Shell) -> None:
+    rows = json.loads(shell("devices", "--scheduler", cluster.scheduler_address, "--format", "json").output)["workers"]
+    assert [(row["name"], row["host"], row["threads"], row["placesim"]) for row in rows] == [
+        ("0", "127.0.0.1", 1, __version__),
+        ("1", "127.0.0.1", 1, __version__),
+    ]
+    listed = shell("devices", "--scheduler", cluster.scheduler_address.removeprefix("tcp://"))
+    assert [line.split("\t")[0] for line in listed.output.splitlines()] == [row["address"] for row in rows]
+    assert listed.complaint == ""
+
+
+def test_a_graph_and_a_cluster_are_not_listed_together(shell: Shell) -> None:
+    ended = shell("devices", "--gpu", "2", "--scheduler", "tcp://127.0.0.1:1")
+    assert ended.code == 2
+    assert "--scheduler lists the workers of a cluster: expected no graph and no machine with it" in ended.complaint
+    ended = shell("devices", "--tls-cert", "x")
+    assert "files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them" in ended.complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("tcp://10.0.0.1:8788", "tcp://10.0.0.1:8788"),
+        ("10.0.0.1", "tcp://10.0.0.1:8786"),
+        ("head-node:9000/", "tcp://head-node:9000"),
+        ("tls://[fe80::1]:9000", "tls://[fe80::1]:9000"),
+    ],
+)
+def test_addresses(text: str, address: str) -> None:
+    assert scheduler_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["http://10.0.0.1:8786", "", "a b", "tcp://", "host:65536", "host:http", "tcp://a:1/path"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(UsageError, match="expected tcp://HOST:PORT, or tls://HOST:PORT"):
+        scheduler_address(text)
+
+
+class _Page(BaseHTTPRequestHandler):
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def listening(kind: str, cluster: Any) -> Iterator[str]:
+    """The address of something that is no scheduler."""
+    if kind == "worker":
+        yield next(iter(cluster.workers.values())).worker_address
+    elif kind == "web":
+        server = HTTPServer(("127.0.0.1", 0), _Page)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        server.server_close()
+    elif kind == "nowhere":
+        yield "no.such.host.invalid"
+    else:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            if kind == "silent":
+                found.listen()
+            yield f"127.0.0.1:{found.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("worker", "it is a Worker of Dask's"),
+        ("web", "none of Dask's"),
+        ("nowhere", "no scheduler at tcp://no.such.host.invalid:8786: "),
+        ("silent", "none of Dask's, or it hangs"),
+        ("closed", "nothing listens there (waited 0.5 s)"),
+    ],
+)
+def test_no_scheduler(kind: str, sentence: str, cluster: Any) -> None:
+    with listening(kind, cluster) as address:
+        # what answers is given time to
+        seconds = 5 if kind == "worker" else 0.5
+        with pytest.raises(UnavailableError) as caught, open_cluster(Connection(address, seconds=seconds)):
+            pass
+        assert sentence in str(caught.value)
+
+
+def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
+    with open_cluster(Connection(), [PS, W0]) as own:
+        assert own.is_own
+        assert [offer.name for offer in own.offers] == ["/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"]
+        assert own.homes == {PS: own.offers[0].address, W0: own.offers[1].address}
+        processes = own.client.run(os.getpid)
+    assert os.getpid() not in processes.values()
+    assert not any(map(is_there, processes.values()))
+    assert capfd.readouterr() == ("", "")
+
+
+SCRIPT = """
+import os, sys, time
+from placesim.runtime.cluster.connection_settings import Connection, Tls
+from placesim.runtime.cluster.cluster_setup import open_cluster
+with open_cluster(Connection(), ["/job:ps/replica:0/task:0/device:CPU:0"]) as own:
+    print(*own.client.run(os.getpid).values(), flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_of_our_own_end_with_us(number: int, tmp_path: Path) -> None:
+    """Also where the script has no guard, which multiprocessing would run again in each worker."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    with start_process([sys.executable, script], env=os.environ | {"TMPDIR": str(tmp_path)}) as process:
+        worker = int(read_until(process, b"\n"))
+        assert is_there(worker)
+        interrupt(process, number)
+        assert until(lambda: not is_there(worker))
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # what nobody has waited for yet
+    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_bindings_need_a_cluster() -> None:
+    with pytest.raises(UsageError, match="expected --scheduler with it"), open_cluster(Connection(workers=("/cpu:0=a",)), [PS]):
+        pass
+
+
+def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
+    """Started by Dask's own commands: one has another placesim, one has none."""
+    other = tmp_path / "other" / "placesim"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text('__version__ = "0.9"\n')
+    with DaskCommands(tmp_path) as commands:
+        commands.worker(
+            "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]])
+        )
+        with (
+            pytest.raises(PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0 as here"),
+            open_cluster(Connection(commands.address), [PS]),
+        ):
+            pass
+        listed = shell("devices", "--scheduler", commands.address, "--format", "csv").output.splitlines()
+        assert listed[0] == "address,name,host,threads,memory,placesim,python,numpy"
+        assert listed[1].split(",")[1:4] == ["old", "127.0.0.1", "1"]
+        assert listed[1].split(",")[5] == "0.9"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority's certificate, and a certificate of its making with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes certificates with openssl")
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca-key.pem", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "2")
+    openssl("req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=127.0.0.1")
+    openssl("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-out", "cert.pem", "-days", "2")
+    return folder
+
+
+def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
+    files = [str(certificates / name) for name in ("ca.pem", "cert.pem", "key.pem")]
+    options = [word for pair in zip(("--tls-ca-file", "--tls-cert", "--tls-key"), files, strict=True) for word in pair]
+    with DaskCommands(tmp_path, *options, scheme="tls") as commands:
+        commands.worker("--no-nanny", "--name", "safe")
+        assert commands.address.startswith("tls://")
+        with open_cluster(Connection(commands.address, seconds=60, tls=Tls(*files)), [PS]) as cluster:
+            assert cluster.homes[PS].startswith("tls://")
+        listed = shell("devices", "--scheduler", commands.address, *options)
+        assert listed.output.split("\t")[1] == "safe"
+        without = shell("devices", "--scheduler", commands.address)
+        assert (without.code, without.output) == (2, "")
+        assert "needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's" in without.complaint
+        plain = shell("devices", "--scheduler", commands.address.replace("tls", "tcp"), "--scheduler-timeout", "1")
+        assert plain.code == 1
+        assert "UnavailableError: no scheduler" in plain.complaint
+        none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
+        assert none.complaint.endswith("none.pem', expected a file in PEM\n")

@@ -1,0 +1,197 @@
+"""What is measured of a run on a cluster: a trace with a process a worker, and Dask's own report."""
+
+from __future__ import annotations
+
+import os
+import signal
+from array import array
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.core.errors import UnavailableError
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.session_steps import Config, Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.runtime.cluster.cluster_setup import Cluster
+from placesim.runtime.recording.kernel_timing import Measurements, RemoteNode, TransferPath, rows
+from tests.cli.shell import ROOT, Shell
+from tests.report.trace_reader import DrawnSlice, Trace, read_trace
+from tests.runtime.dask.test_faults import COUNTING, address_of, own_workers
+from tests.runtime.dask.workers import open_session
+
+CLUSTER = str(ROOT / "graphs" / "cluster.yaml")
+LOOP = {
+    "devices": {"cpu": 2},
+    "nodes": [
+        {"op": "Const", "name": "one", "value": 1.0, "device": "/cpu:0"},
+        {
+            "while": {
+                "loop_vars": {"x": "one"},
+                "cond": {"op": "Less", "inputs": ["x", 5.0]},
+                "body": [{"id": "x", "op": "AddV2", "inputs": ["x", 1.0], "device": "/cpu:1"}],
+            }
+        },
+    ],
+    "run": [{"fetch": ["while"]}],
+}
+
+__all__ = ["own_workers"]
+
+
+def events(trace: Trace) -> Counter[Any]:
+    return Counter((shown.name, shown.args.get("name"), shown.args.get("from"), shown.args.get("to")) for shown in trace.slices)
+
+
+def repeated(trace: Trace) -> Counter[Any]:
+    """But for constants, which one process makes once for all iterations."""
+    return Counter({event: count for event, count in events(trace).items() if event[0] != "Const"})
+
+
+def arrows(trace: Trace) -> Counter[Any]:
+    return Counter((one.name, one.args["name"], other.name, other.args["name"]) for one, other in trace.arrows)
+
+
+def traced(shell: Shell, *arguments: str, code: int = 0) -> Trace:
+    ended = shell("run", *arguments, "--soft-placement", "--trace", str(shell.directory / "t.json"))
+    assert ended.code == code, ended.complaint
+    return read_trace(shell.directory / "t.json")
+
+
+def on(workers: Cluster, *more: str) -> tuple[str, ...]:
+    return ("--engine", "dask", "--scheduler", workers.scheduler, "--scheduler-timeout", "0.2", *more)
+
+
+def of_kernels(trace: Trace) -> list[DrawnSlice]:
+    return [shown for shown in trace.slices if shown.thread != "step"]
+
+
+def test_a_trace_has_the_events_of_one_process_by_worker(workers: Cluster, shell: Shell) -> None:
+    here, there = traced(shell, CLUSTER), traced(shell, CLUSTER, *on(workers))
+    assert there.faults == []
+    assert (events(there), arrows(there)) == (events(here), arrows(here))
+    assert len(there.arrows) > 100
+    processes = {shown.process for shown in there.slices} - {"Steps"}
+    assert {process.rpartition(" at ")[2] for process in processes} == {offer.address for offer in workers.offers}
+    assert all("/job:" in process for process in processes)
+    steps = [shown for shown in there.slices if shown.thread == "step"]
+    off = 1_000_000  # clocks are known to half a round trip
+    assert all(
+        any(step.start - off <= shown.start <= shown.end <= step.end + off for step in steps) for shown in of_kernels(there)
+    )
+    assert all(one.start <= other.end for one, other in there.arrows)
+
+
+def test_a_loop_over_workers_is_traced_by_iteration(workers: Cluster, shell: Shell) -> None:
+    import yaml
+
+    (shell.directory / "g.yaml").write_text(yaml.safe_dump(LOOP))
+    graph = str(shell.directory / "g.yaml")
+    here, there = traced(shell, graph), traced(shell, graph, *on(workers, "--worker-per", "device"))
+    assert there.faults == []
+    assert (repeated(there), arrows(there)) == (repeated(here), arrows(here))
+    assert sum(shown.name == "RecvTensor" for shown in there.slices) >= 8
+
+
+def test_what_ran_before_an_error_is_traced(workers: Cluster, shell: Shell) -> None:
+    (shell.directory / "g.yaml").write_text(
+        "devices: {cpu: 2}\n"
+        "nodes:\n"
+        "  - {op: Const, name: nan, value: [.nan], device: /cpu:0}\n"
+        "  - {op: Neg, name: before, inputs: [nan], device: /cpu:1}\n"
+        "  - {op: CheckNumerics, name: bad, inputs: [before], attrs: {message: no number}, device: /cpu:0}\n"
+    )
+    found = traced(shell, str(shell.directory / "g.yaml"), *on(workers, "--worker-per", "device"), code=1)
+    assert {shown.args["name"] for shown in of_kernels(found)} >= {"before", "bad"}
+
+
+def test_clocks_of_workers_are_brought_onto_one() -> None:
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    from placesim.runtime.dask.worker_measurements import (
+        FROM_ELSEWHERE,
+        MeasurementCollector,
+        WorkerMeasurement,
+        WorkerTransferPath,
+    )
+
+    cpu, gpu = (f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(2))
+    measurements = Measurements()
+    gathering = MeasurementCollector(measurements, {cpu: "a", gpu: "b"}, {"a": "first", "b": "second"})
+    # the second worker's clock is 5 s ahead; a slow round trip, which would say 5.2 s, does not count
+    gathering.clocks["b"].add(0, 5_300_000_000, 200_000_000)
+    gathering.clocks["b"].add(400_000_000, 5_400_500_000, 401_000_000)
+    gathering.clocks["a"].add(0, 500, 1000)
+    maker, reader = RemoteNode(cpu, "make", "Neg", ("x",)), RemoteNode(gpu, "read", "Neg", ("make",))
+    way = TransferPath("edge_1_make", cpu, gpu, None, ())
+    second = 1_000_000_000
+    gathering.take(
+        "b",
+        WorkerMeasurement(
+            [reader],
+            [WorkerTransferPath(1, way._replace(readers=(0,)))],
+            array("q", [0, 6 * second + 30, 6 * second + 40, 7]),
+            array("q", [0, second, 6 * second + 20, FROM_ELSEWHERE]),
+            {7: "thread"},
+        ),
+    )
+    gathering.take(
+        "a",
+        WorkerMeasurement(
+            [maker],
+            [WorkerTransferPath(1, way._replace(maker=0))],
+            array("q", [0, second - 10, second, 7]),
+            array("q"),
+            {7: "thread"},
+        ),
+    )
+    assert list(measurements.runs) == [0, second + 30, second + 40, 0, 1, second - 10, second, 1]
+    assert list(measurements.transfers) == [0, second, second + 20, 0]
+    assert measurements.ways == [way._replace(maker=1, readers=(0,))]
+    assert [type(record).__name__ for record in measurements.records()].count("Arrow") == 2
+
+
+def test_a_report_is_dasks_with_what_ran(workers: Cluster, shell: Shell) -> None:
+    pytest.importorskip("bokeh", reason="of the extra `report`")
+    path = shell.directory / "r.html"
+    ended = shell("run", CLUSTER, *on(workers), "--soft-placement", "--report", str(path))
+    assert (ended.code, ended.output) == (0, shell("run", CLUSTER, "--soft-placement").output), ended.complaint
+    page = path.read_text()
+    assert "Dask Performance Report" in page
+    assert "{{node average/hidden}}" in page
+    assert "transfer-RecvTensor" in page
+
+
+def test_a_report_needs_what_draws_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    from placesim.runtime.cluster import performance_report
+
+    monkeypatch.setattr(performance_report, "_can_draw", lambda: False)
+    ended = shell("run", CLUSTER, "--engine", "dask", "--report", str(shell.directory / "r.html"))
+    assert ended.code == 2
+    assert ended.complaint == "UsageError: --report needs Bokeh, with which Dask draws: `pip install 'placesim[report]'`\n"
+
+
+@pytest.mark.parametrize("option", ["--trace", "--report"])
+def test_a_file_that_cannot_be_written_is_told_first(option: str, shell: Shell) -> None:
+    ended = shell("run", CLUSTER, "--engine", "dask", option, str(Path(shell.directory, "none", "x")))
+    assert ended.code == 2
+    assert "none/x" in ended.complaint
+
+
+@pytest.mark.cluster
+def test_what_a_worker_told_stays_when_it_dies(own_workers: Cluster) -> None:
+    measurements = Measurements()
+    file = graph_file_from_mapping(COUNTING, "counting")
+    session = open_session(own_workers, file.graph, build_devices((TaskInventory(gpu=1),)), Config(), measurements=measurements)
+    session.run(GraphStep((Fetch("init"),)))
+    session.run(GraphStep((Fetch("more"),)))
+    os.kill(own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")], signal.SIGKILL)
+    with pytest.raises(UnavailableError):
+        session.run(GraphStep((Fetch("more"),)))
+    session.close()
+    ran = {measurements.nodes[number].name for number, *_ in rows(measurements.runs, 4)}
+    assert {"one", "more"} <= ran
+    moved = [measurements.ways[number].tensor for number, *_ in rows(measurements.transfers, 4)]
+    assert sum("one" in tensor for tensor in moved) == 1

@@ -1,0 +1,59 @@
+"""Thread pools as TensorFlow keeps them (section 11); results do not depend on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.graph.session_steps import Config, ThreadPoolOptions
+from placesim.runtime.executors.dataflow_executor import DataflowExecutor
+from placesim.runtime.executors.thread_pools import ThreadPools
+from tests.runtime.sessions.graphs import fetch, make_session
+
+
+def test_the_first_session_makes_the_shared_pool() -> None:
+    pools = ThreadPools()
+    first = pools.inter_op(Config(inter_op_parallelism_threads=3))
+    assert first is not None
+    assert first._max_workers == 3
+    assert pools.inter_op(Config(inter_op_parallelism_threads=7)) is first
+
+
+def test_a_session_of_its_own_pool() -> None:
+    pools = ThreadPools()
+    config = Config(inter_op_parallelism_threads=2, use_per_session_threads=True)
+    assert pools.inter_op(config) is not pools.inter_op(config)
+
+
+def test_no_pool_runs_in_the_caller() -> None:
+    assert ThreadPools().inter_op(Config(inter_op_parallelism_threads=-1)) is None
+
+
+def test_named_pools_are_shared_and_keep_their_size() -> None:
+    pools = ThreadPools()
+    config = Config(
+        session_inter_op_thread_pool=(ThreadPoolOptions(2, "a"), ThreadPoolOptions(2, "a"), ThreadPoolOptions(3, "a"))
+    )
+    assert pools.inter_op(config, 0) is pools.inter_op(config, 1)
+    message = "Pool a configured previously with num_threads=2; cannot re-configure with num_threads=3"
+    with pytest.raises(InvalidArgumentError, match=message):
+        pools.inter_op(config, 2)
+    with pytest.raises(InvalidArgumentError, match="Invalid inter_op_thread_pool: 5"):
+        pools.inter_op(config, 5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_results_do_not_depend_on_the_number_of_threads(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32"},
+        *({"op": "MatMul", "name": f"m{i}", "inputs": ["x", "x"]} for i in range(6)),
+        {"op": "AddN", "name": "sum", "inputs": [f"m{i}" for i in range(6)]},
+    ]
+    session = make_session(nodes, inter_op_parallelism_threads=threads, use_per_session_threads=True)
+    x = rng.standard_normal((160, 160)).astype(np.float32)
+    found = fetch(session, "sum", x=x)
+    np.testing.assert_array_equal(found, fetch(make_session(nodes, inter_op_parallelism_threads=-1), "sum", x=x))
+    executor = next(iter(session._prepared.values())).executor
+    assert isinstance(executor, DataflowExecutor) == (threads > 1)

@@ -1,0 +1,61 @@
+"""Figures that are fitted are those that the times were made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from placesim.machine.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, MeasuredFigure
+from placesim.prediction.host_costs import load_seconds
+from placesim.studies.calibration.case_timing import Timing, find_load
+from placesim.studies.calibration.cases import CHECKED, GROUPS, Case
+from placesim.studies.calibration.fitting import Sample, fit_families, fit_figures, fit_threads, rescale_families
+
+CACHES = (2.0**21, 2.0**26)
+SECONDS_OF_ONE = {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))}
+PROFILE = HostProfile(SECONDS_OF_ONE, CACHES, dict.fromkeys(FAMILIES, MeasuredFigure(1.0)))
+
+
+def samples_of(cases: tuple[Case, ...], threads: int = 1) -> list[Sample]:
+    """What would be measured on a machine of this profile."""
+    loads = [find_load(case) for case in cases]
+    return [Sample(load, Timing(load_seconds(load, PROFILE, threads))) for load in loads]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.figures[0])
+def test_each_group_tells_its_figures(group: object) -> None:
+    assert group in GROUPS
+    figures, cases = next(found for found in GROUPS if found is group)
+    known = {name: seconds for name, seconds in SECONDS_OF_ONE.items() if name not in figures}
+    samples = samples_of(cases)
+    found = fit_figures(samples, figures, known, CACHES)
+    profile = HostProfile(known | found, CACHES, {})
+    for load, timing in samples:
+        assert load_seconds(load, profile, 1) == pytest.approx(timing.seconds, rel=1e-6)
+
+
+def test_what_threads_cost_is_found_again() -> None:
+    cases = tuple(case for case in CHECKED if case.op in ("MaxPool", "AvgPool", "Conv2D", "DepthwiseConv2dNative"))
+    alone, shared = ([sample for sample in samples_of(cases, threads) if sample.load.parts > 1] for threads in (1, 2))
+    found = fit_threads(alone, shared, PROFILE, 2)
+    assert found == pytest.approx({name: SECONDS_OF_ONE[name] for name in found}, rel=1e-6)
+    assert set(fit_threads([], [], PROFILE, 1).values()) == {0.0}
+
+
+def test_what_networks_take_longer_is_one_factor_for_all_families() -> None:
+    cases = samples_of(tuple(case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")))
+    found = [Sample(load, Timing(1.5 * timing.seconds)) for load, timing in cases[:-1]]
+    families = rescale_families(fit_families(cases, PROFILE), cases, found, PROFILE, 1)
+    assert {family: factor.value for family, factor in families.items()} == pytest.approx(dict.fromkeys(families, 1.5))
+    assert families["softmax"].low == pytest.approx(1 / 1.5)
+    assert families["softmax"].high == pytest.approx(1.0)
+
+
+def test_all_that_is_counted_is_told_by_one_group() -> None:
+    told = [name for group in GROUPS for name in group.figures]
+    assert len(told) == len(set(told))
+    assert set(COUNTED) <= set(told)
+
+
+def test_cases_are_of_families_that_a_profile_has() -> None:
+    cases = [case for group in GROUPS for case in group.cases] + list(CHECKED)
+    assert {find_load(case).family for case in cases} <= set(FAMILIES)
