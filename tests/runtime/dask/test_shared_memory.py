@@ -34,9 +34,9 @@ def arrived(lent: Any) -> np.ndarray[Any, Any]:
     "value", [LARGE, np.asfortranarray(LARGE), LARGE[:, ::2], LARGE > 7], ids=["c", "f", "strided", "bool"]
 )
 def test_an_array_arrives_as_it_was(value: np.ndarray[Any, Any]) -> None:
-    lender = lending.Lender()
+    lender = lending.SharedMemoryLender()
     lent = lender.lend(value)
-    assert isinstance(lent, lending.Lent)
+    assert isinstance(lent, lending.SharedArray)
     found = arrived(lent)
     np.testing.assert_array_equal(found, value)
     assert found.dtype == value.dtype
@@ -47,13 +47,13 @@ def test_an_array_arrives_as_it_was(value: np.ndarray[Any, Any]) -> None:
 
 
 def test_what_is_small_or_no_numbers_stays() -> None:
-    lender = lending.Lender()
+    lender = lending.SharedMemoryLender()
     for value in (np.zeros(10), np.full(lending.LEAST_BYTES, b"", object), b"x" * lending.LEAST_BYTES):
         assert lender.lend(value) is value
 
 
 def test_memory_is_used_again_once_nobody_holds_it() -> None:
-    lender = lending.Lender()
+    lender = lending.SharedMemoryLender()
     first = arrived(lender.lend(LARGE))
     row = first[1]
     second = lender.lend(LARGE + 1)
@@ -70,7 +70,7 @@ def test_memory_is_used_again_once_nobody_holds_it() -> None:
 
 
 def test_memory_that_steps_do_not_use_is_given_back() -> None:
-    lender = lending.Lender()
+    lender = lending.SharedMemoryLender()
     used, kept = lender.lend(LARGE), lender.lend(LARGE)
     arrived(used)
     held = arrived(kept)
@@ -85,13 +85,13 @@ def test_memory_that_steps_do_not_use_is_given_back() -> None:
 
 def test_no_more_pieces_than_a_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lending, "MOST_PIECES", 1)
-    lender = lending.Lender()
-    assert isinstance(lender.lend(LARGE), lending.Lent)
+    lender = lending.SharedMemoryLender()
+    assert isinstance(lender.lend(LARGE), lending.SharedArray)
     assert lender.lend(LARGE) is LARGE
 
 
 def test_who_cannot_read_it_borrows_nothing() -> None:
-    lender = lending.Lender()
+    lender = lending.SharedMemoryLender()
     probe = lender.probe()
     assert lending.can_borrow(probe)
     assert not lending.can_borrow(None)
