@@ -10,6 +10,9 @@ SECONDS ?= 60
 TENSORFLOW_PYTHON ?= .venv/tensorflow/bin/python
 CORPUS := $(shell find tests -name 'test_*corpus*.py')
 
+# bytecode that is kept saves each worker of the tests 15 s, whatever the caller has set
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
