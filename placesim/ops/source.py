@@ -102,7 +102,8 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
     arguments = [arg["name"] for arg in (*inputs, *outputs)]
     kernels = [problems.attempt(_read_kernel, line, arguments) for keyword, line in told if keyword == "kernel"]
     definition = {"inputs": inputs, "outputs": outputs, "attrs": list(attrs.values())}
-    return definition | _ordered(flags, (*FLAGS.values(), "deprecated_at", *SOURCES.values())), [kernel for kernel in kernels if kernel]
+    definition |= _ordered(flags, (*FLAGS.values(), "deprecated_at", *SOURCES.values()))
+    return definition, [kernel for kernel in kernels if kernel]
 
 
 def _ordered(facts: Facts, order: Iterable[str]) -> Facts:
