@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.session import GraphSession
 
 _MICRO = 1000
-_PERSISTENT = ("Const", "Variable", "VariableV2")
-"""Ops that keep what they give beyond the step."""
 
 
 def fill_metadata(
@@ -105,7 +103,7 @@ def _write_outputs(stats: Any, run: _Run, allocator: str) -> None:
 def _write_memory(stats: Any, run: _Run, allocator: str, since_epoch: int) -> None:
     """What the run allocated, and what of that was freed before the step's end; what an op keeps is persistent."""
     stats.memory_stats.SetInParent()
-    if run.op in _PERSISTENT:
+    if run.op in PERSISTENT:
         stats.memory_stats.persistent_memory_size = sum(output.size for output in run.outputs)
     made = [output.allocation for output in run.outputs if output.allocation is not None]
     if not made:
