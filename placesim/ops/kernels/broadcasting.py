@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Tensor, one_per_output
@@ -28,6 +30,11 @@ def unary(function: Elementwise) -> Kernel:
         return (function(inputs[0]),)
 
     return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT)
+
+
+def overwriting(function: Elementwise) -> Callable[..., object]:
+    """The function of one tensor as one that puts its result into `out`."""
+    return lambda x, out: np.copyto(out, function(x))
 
 
 def binary(function: Elementwise) -> Kernel:

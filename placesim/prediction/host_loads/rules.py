@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
+from placesim.ops.kernels import has_trait
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import FEW_ELEMENTS
 from placesim.prediction.host_loads.convolutions import filter_gradient, forward, input_gradient
 from placesim.prediction.host_loads.elements import (
@@ -29,7 +31,6 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.host_loads.products import matrices
 from placesim.prediction.host_loads.windows import depthwise, pooling
 from placesim.prediction.node_work import DISPATCHED, NodeShapes
-from placesim.runtime.executors.output_sizes import KEEPING
 
 MAPPED_BYTES = 32 << 20
 """Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""
@@ -75,7 +76,7 @@ def _with_check(node: NodeShapes, load: Load) -> Load:
     """With the executor's look at how large the outputs become, where they could be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = rule_of(node.op) is elementwise and len(sizes) == 1
-    if node.op not in KEEPING and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
+    if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
         load.alone.add(checked=1)
     return load
 

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import VARIANT
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_each, aliases, forwards, leaves_untracked
 from placesim.ops.kernels.shape_operands import is_legacy_scalar, shape_of_values, shape_of_vector, shape_text
 from placesim.ops.kernels.shapes import (
@@ -182,35 +182,36 @@ def zeros_like_memory(memory: KernelMemory) -> None:
         memory.forward(0, 0)
 
 
-IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases())
-_REF_IDENTITY = Kernel(pass_on, unchanged, direct=same)
+_IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases(), traits=Trait.HANDS_ON)
+_REF_IDENTITY = Kernel(pass_on, unchanged, direct=same, traits=Trait.HANDS_ON)
+_SAME_VALUE = _IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.PASSES_ON)
 _CONSTANT_MEMORY = leaves_untracked(0)  # a constant is the kernel's own from when it was made, and all steps share it
 
 
 TABLE: Table = {
-    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY),
-    "HostConst": Kernel(copy_constant, unknown_shape, memory=_CONSTANT_MEMORY),
-    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
-    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
-    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same, memory=aliases()),
-    "Fill": Kernel(fill, _infer_fill),
+    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY, traits=Trait.HANDS_ON),
+    "HostConst": Kernel(copy_constant, unknown_shape, memory=_CONSTANT_MEMORY, traits=Trait.HANDS_ON),
+    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON),
+    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON),
+    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same, memory=aliases(), traits=Trait.HANDS_ON),
+    "Fill": Kernel(fill, _infer_fill, traits=Trait.TAKES_OBJECTS),
     "Empty": Kernel(make_empty, shape_of_first_value),
     "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory),
     "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0)),
-    "OneHot": Kernel(one_hot, _infer_one_hot),
-    "Identity": IDENTITY,
-    "RefIdentity": _REF_IDENTITY,
-    "Snapshot": Kernel(pass_on, unchanged, direct=same, memory=forwards(0)),
-    "StopGradient": IDENTITY,
-    "PreventGradient": IDENTITY,
-    "GuaranteeConst": IDENTITY,
-    "DebugGradientIdentity": IDENTITY,
+    "OneHot": Kernel(one_hot, _infer_one_hot, traits=Trait.TAKES_OBJECTS),
+    "Identity": _SAME_VALUE,
+    "RefIdentity": _REF_IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY),
+    "Snapshot": Kernel(pass_on, unchanged, direct=same, memory=forwards(0), traits=Trait.HANDS_ON | Trait.PASSES_ON),
+    "StopGradient": _SAME_VALUE,
+    "PreventGradient": _SAME_VALUE,
+    "GuaranteeConst": _IDENTITY,
+    "DebugGradientIdentity": _IDENTITY,
     "DebugGradientRefIdentity": _REF_IDENTITY,
-    "DebugIdentity": IDENTITY,
-    "Copy": IDENTITY,
-    "CopyHost": IDENTITY,
-    "IdentityN": Kernel(pass_on, infer_each_unchanged, memory=alias_each),
+    "DebugIdentity": _IDENTITY,
+    "Copy": _IDENTITY,
+    "CopyHost": _IDENTITY,
+    "IdentityN": Kernel(pass_on, infer_each_unchanged, memory=alias_each, traits=Trait.HANDS_ON | Trait.PASSES_ON),
     "DeepCopy": Kernel(copy_input, unchanged),
-    "NoOp": Kernel(do_nothing, no_outputs),
+    "NoOp": Kernel(do_nothing, no_outputs, traits=Trait.HANDS_ON),
     "ControlTrigger": Kernel(do_nothing, no_outputs),
 }

@@ -14,7 +14,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broadcast
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import (
@@ -261,11 +261,16 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return (len(inputs) - 1) * elements(outputs[0])
 
 
+def _arithmetic(ufunc: np.ufunc) -> Kernel:
+    """The row of a ufunc whose result has its inputs' type."""
+    return binary(ufunc)._replace(in_place=ufunc)
+
+
 TABLE: Table = {
-    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory),
-    "AddV2": binary(np.add),
-    "Sub": binary(np.subtract),
-    "Mul": binary(np.multiply),
+    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory, in_place=np.add),
+    "AddV2": _arithmetic(np.add),
+    "Sub": _arithmetic(np.subtract),
+    "Mul": _arithmetic(np.multiply),
     "Div": binary(_checked(truncated_quotient, divide)),
     "RealDiv": binary(divide),
     "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient)),
@@ -275,8 +280,8 @@ TABLE: Table = {
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder))),
     "TruncateMod": binary(_unchecked(np.fmod, np.fmod)),
     "Pow": binary(widened(_power)),
-    "Maximum": binary(np.maximum),
-    "Minimum": binary(np.minimum),
+    "Maximum": _arithmetic(np.maximum),
+    "Minimum": _arithmetic(np.minimum),
     "SquaredDifference": binary(_squared_difference),
     "MulNoNan": binary(multiply_or_zero),
     "Atan2": binary(widened(np.arctan2)),
@@ -285,6 +290,8 @@ TABLE: Table = {
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0)),
-    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory),
+    "AddN": Kernel(
+        _sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory, traits=Trait.CONTEXT_NAMES
+    ),
     "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory),
 }

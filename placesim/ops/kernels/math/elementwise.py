@@ -13,7 +13,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
-from placesim.ops.kernels.broadcasting import check_broadcast, unary
+from placesim.ops.kernels.broadcasting import Elementwise, check_broadcast, overwriting, unary
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
@@ -127,6 +127,10 @@ def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
     return Kernel(compute, unchanged, _three_per_output, memory=_OVER_EITHER)
 
 
+def _unary_in_place(function: Elementwise) -> Kernel:
+    return unary(function)._replace(in_place=overwriting(function))
+
+
 TABLE: Table = {
     "Abs": unary(np.abs),
     "Neg": unary(np.negative),
@@ -146,11 +150,11 @@ TABLE: Table = {
     "Atan": unary(in_parts(widened(np.arctan))),
     "Sinh": unary(in_parts(widened(np.sinh))),
     "Cosh": unary(in_parts(widened(np.cosh))),
-    "Tanh": unary(widened(np.tanh)),
+    "Tanh": _unary_in_place(widened(np.tanh)),
     "Asinh": unary(in_parts(widened(np.arcsinh))),
     "Acosh": unary(in_parts(widened(np.arccosh))),
     "Atanh": unary(in_parts(widened(np.arctanh))),
-    "Sigmoid": unary(in_parts(widened(sigmoid))),
+    "Sigmoid": _unary_in_place(in_parts(widened(sigmoid))),
     "Reciprocal": unary(np.reciprocal),
     "Inv": unary(np.reciprocal),
     "Ceil": unary(np.ceil),

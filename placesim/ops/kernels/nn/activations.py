@@ -14,8 +14,9 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.broadcasting import overwriting
 from placesim.ops.kernels.element_selection import choose
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import format_dims, merged, unchanged
@@ -151,18 +152,20 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else widened(function)
-    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0))
+    in_place = None if direct is None else overwriting(direct)
+    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0), in_place=in_place)
 
 
 def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else _apply_same_shapes(function)
     compute = partial(apply_back, op=op, function=function)
-    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=forwards(0, 1))
+    memory = forwards(0, 1)
+    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=memory, traits=Trait.CONTEXT_NAMES)
 
 
 TABLE: Table = {
-    "Relu": _build_activation(relu),
-    "Relu6": _build_activation(relu6),
+    "Relu": _build_activation(relu)._replace(in_place=relu),
+    "Relu6": _build_activation(relu6)._replace(in_place=relu6),
     "LeakyRelu": _build_activation(in_parts(leaky_relu), needs_attrs=True),
     "Elu": _build_activation(in_parts(elu)),
     "Selu": _build_activation(in_parts(selu)),

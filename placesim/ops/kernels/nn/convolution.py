@@ -14,7 +14,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import taken
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.nn.correlation import correlate
 from placesim.ops.kernels.nn.windows import (
@@ -326,7 +326,13 @@ def convolution_memory(memory: KernelMemory) -> None:
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
     "Conv2D": Kernel(
-        partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops, memory=convolution_memory
+        partial(convolve, spatial=2),
+        partial(infer_convolution, spatial=2),
+        forward_flops,
+        memory=convolution_memory,
+        traits=Trait.NEW_MEMORY,
     ),
-    "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops),
+    "Conv3D": Kernel(
+        partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops, traits=Trait.NEW_MEMORY
+    ),
 }

@@ -169,7 +169,9 @@ def cross_entropy_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Softmax": Kernel(partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5), memory=forwards(0)),
+    "Softmax": Kernel(
+        partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5), memory=forwards(0), in_place=softmax
+    ),
     "LogSoftmax": Kernel(partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0)),
     "SoftmaxCrossEntropyWithLogits": Kernel(
         cross_entropy, _infer_cross_entropy, per_element(0, 9), memory=cross_entropy_memory
