@@ -41,7 +41,6 @@ from placesim.core.errors import (
     UnknownError,
     UsageError,
 )
-from placesim.formats.graph_file.entries.node_makers import FunctionMaker as _FunctionMaker
 from placesim.formats.graph_file.entries.node_makers import hand_over_makers as _hand_over_makers
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.gpu_memory import GpuProcess
@@ -49,7 +48,7 @@ from placesim.machine.program_machine import machine
 from placesim.version import __version__ as __version__
 
 
-def _make_functions(builder: _Any) -> _FunctionMaker:
+def _make_functions(builder: _Any) -> object:
     from placesim.tf1.graph_file.control_flow import FileFunctions  # few files have such entries
 
     return FileFunctions(builder)

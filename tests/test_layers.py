@@ -36,7 +36,6 @@ THIRD_PARTY = {
         "studies/calibration/",
         "planning/",
         "tf1/",
-        "report/document",  # for types
     ),
     "ml_dtypes": ("core/dtypes", "ops/kernels/", "runtime/", "tf1/types/dtypes"),
     "scipy": ("ops/kernels/", "planning/"),
@@ -94,15 +93,19 @@ class Imports(NamedTuple):
 
 @cache
 def imports_of(module: str) -> Imports:
-    """All of them, inside functions and under TYPE_CHECKING too."""
-    found = Imports({}, set())
-    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+    """All of them, inside functions and under TYPE_CHECKING too; of other packages those at run time."""
+    found, for_types = Imports({}, set()), Imports({}, set())
+    tree = ast.parse(MODULES[module].read_text())
+    checks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    typing = {node for check in checks for part in check.body for node in ast.walk(part)}
+    for node in ast.walk(tree):
+        into = Imports(found.own, for_types.foreign) if node in typing else found
         if isinstance(node, ast.Import):
             for alias in node.names:
-                note(found, alias.name, "")
+                note(into, alias.name, "")
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                note(found, node.module or "", alias.name)
+                note(into, node.module or "", alias.name)
     return found
 
 

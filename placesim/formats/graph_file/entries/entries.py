@@ -10,13 +10,13 @@ from placesim.formats.graph_file.entries.control_flow_entries import (
     LOOP_KEYS,
     OP_ITSELF,
     BodyEntries,
-    FunctionMaker,
     Level,
     Surroundings,
 )
 from placesim.formats.graph_file.entries.limits import NO_LIMITS, EntryLimits
 from placesim.formats.graph_file.entries.loop_back_edges import Loops
 from placesim.formats.graph_file.entries.node_entries import NODE_KEYS, NodeEntries
+from placesim.formats.graph_file.entries.node_makers import FunctionMaker
 from placesim.formats.graph_file.entries.raw_nodes import RawNodes
 from placesim.formats.graph_file.entries.references import References
 from placesim.formats.graph_file.entries.scope_entries import SCOPE_KEYS, ScopeEntries

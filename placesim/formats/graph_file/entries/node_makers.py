@@ -48,9 +48,7 @@ class FunctionMaker(Protocol):
 _MAKERS: dict[str, Callable[[ScopedGraphBuilder], Any]] = {}
 
 
-def hand_over_makers(
-    functions: Callable[[ScopedGraphBuilder], FunctionMaker], training: Callable[[ScopedGraphBuilder], Any]
-) -> None:
+def hand_over_makers(functions: Callable[[ScopedGraphBuilder], Any], training: Callable[[ScopedGraphBuilder], Any]) -> None:
     """Take what makes the makers of one graph: of its conditionals and loops, and of its gradients and training."""
     _MAKERS.update(functions=functions, training=training)
 
