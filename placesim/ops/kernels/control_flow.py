@@ -12,6 +12,7 @@ import numpy as np
 
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, Table
 from placesim.ops.kernels.memory_rules import KernelMemory, UnknownValue, aliases
 from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
@@ -93,17 +94,17 @@ def merge_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch, memory=switch_memory)),
-    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n, memory=switch_memory),
-    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge, memory=merge_memory)),
+    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch, memory=switch_memory, cost=DISPATCH)),
+    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n, memory=switch_memory, cost=DISPATCH),
+    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge, memory=merge_memory, cost=DISPATCH)),
     **dict.fromkeys(
         ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"),
-        Kernel(pass_on, unchanged, memory=aliases()),
+        Kernel(pass_on, unchanged, memory=aliases(), cost=DISPATCH),
     ),
-    "LoopCond": Kernel(pass_on, unchanged_scalar, memory=aliases()),
-    "_Arg": Kernel(only_between_devices, unknown_shape),
-    "_Retval": Kernel(only_between_devices, no_outputs),
-    **dict.fromkeys(("_Send", "_HostSend"), Kernel(only_between_devices, no_outputs)),
-    **dict.fromkeys(("_Recv", "_HostRecv"), Kernel(only_between_devices, unknown_shape)),
+    "LoopCond": Kernel(pass_on, unchanged_scalar, memory=aliases(), cost=DISPATCH),
+    "_Arg": Kernel(only_between_devices, unknown_shape, cost=DISPATCH),
+    "_Retval": Kernel(only_between_devices, no_outputs, cost=DISPATCH),
+    **dict.fromkeys(("_Send", "_HostSend"), Kernel(only_between_devices, no_outputs, cost=DISPATCH)),
+    **dict.fromkeys(("_Recv", "_HostRecv"), Kernel(only_between_devices, unknown_shape, cost=DISPATCH)),
     "Abort": Kernel(abort, no_outputs),
 }

@@ -12,6 +12,7 @@ from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import InternalError
 from placesim.core.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.device_resources import ResourceManager
 from placesim.ops.kernels.memory_rules import MemoryRule
 from placesim.ops.kernels.shapes import Dims, ShapeFunction
@@ -37,7 +38,8 @@ class Kernel(NamedTuple):
     `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
     tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
     `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
-    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.
+    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.  `cost`: the
+    formulas that predict how long it takes.
     """
 
     compute: Compute
@@ -47,6 +49,7 @@ class Kernel(NamedTuple):
     needs_context: bool = False
     may_wait: bool = False
     memory: MemoryRule | None = None
+    cost: CostModel = ELEMENTWISE
 
 
 Table = dict[str, Kernel]

@@ -11,6 +11,7 @@ from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
+from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.memory_rules import aliases
 from placesim.ops.kernels.resources.file_access import append_bytes
@@ -206,7 +207,7 @@ TABLE: Table = {
     "Assert": Kernel(check_condition, no_outputs),
     "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases()),
     "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases()),
-    "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True, memory=aliases()),
+    "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True, memory=aliases(), cost=DISPATCH),
     "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases()),
     "PrintV2": Kernel(print_string, no_outputs, needs_context=True),
     "Fingerprint": Kernel(fingerprint, _infer_fingerprint),

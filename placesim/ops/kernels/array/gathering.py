@@ -10,6 +10,7 @@ from placesim.core.dtypes import INT32, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.ops.kernels.array.indices import first_outside, position_text
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
@@ -266,8 +267,10 @@ def unravel_index_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Gather": Kernel(gather, _infer_gather),
-    "GatherV2": Kernel(gather_v2, _infer_gather_v2),
-    "GatherNd": Kernel(gather_nd, infer_gather_nd, needs_context=True, memory=gather_nd_memory),
+    "Gather": Kernel(gather, _infer_gather, cost=CostModel("gather")),
+    "GatherV2": Kernel(gather_v2, _infer_gather_v2, cost=CostModel("gather")),
+    "GatherNd": Kernel(
+        gather_nd, infer_gather_nd, needs_context=True, memory=gather_nd_memory, cost=CostModel("gather slices")
+    ),
     "UnravelIndex": Kernel(unravel_index, _infer_unravel_index, memory=unravel_index_memory),
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY, DISPATCH, CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_of_vector, shape_text
@@ -434,18 +435,18 @@ def transpose_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases()),
+    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), cost=DISPATCH),
     "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape, memory=aliases()),
-    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases()),
-    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases()),
-    "Transpose": Kernel(transpose, _infer_transpose, memory=transpose_memory),
-    "ConjugateTranspose": Kernel(transpose_conjugate, _infer_transpose),
+    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), cost=DISPATCH),
+    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), cost=DISPATCH),
+    "Transpose": Kernel(transpose, _infer_transpose, memory=transpose_memory, cost=CostModel("transpose")),
+    "ConjugateTranspose": Kernel(transpose_conjugate, _infer_transpose, cost=CostModel("transpose")),
     "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases()),
-    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape),
+    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, cost=COPY),
     "BroadcastArgs": Kernel(broadcast_args, _infer_broadcast_args),
     "BroadcastGradientArgs": Kernel(broadcast_gradient_args, two_vectors),
-    "Shape": Kernel(shapes_of_inputs, _infer_shapes),
-    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes),
-    "Size": Kernel(count_elements, scalar),
-    "Rank": Kernel(count_dimensions, scalar),
+    "Shape": Kernel(shapes_of_inputs, _infer_shapes, cost=DISPATCH),
+    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes, cost=DISPATCH),
+    "Size": Kernel(count_elements, scalar, cost=DISPATCH),
+    "Rank": Kernel(count_dimensions, scalar, cost=DISPATCH),
 }

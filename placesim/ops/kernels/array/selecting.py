@@ -9,6 +9,7 @@ import numpy as np
 from placesim.core.dtypes import HALF
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
@@ -129,8 +130,10 @@ def select_memory(memory: KernelMemory) -> None:
         memory.alias(0, 1 if memory.value(0) else 2)
 
 
+_CHOICE = CostModel(passes=Passes(chosen=1))
+
 TABLE: Table = {
-    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True, memory=select_memory),
-    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=choose, memory=forwards(1, 2)),
+    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True, memory=select_memory, cost=_CHOICE),
+    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=choose, memory=forwards(1, 2), cost=_CHOICE),
     "Where": Kernel(where, _infer_where),
 }

@@ -9,6 +9,7 @@ from typing import Any
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.joining import row_axis, static_row_axis
+from placesim.ops.kernels.cost_model import VIEW
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import KernelMemory, has_aligned_bounds, has_aligned_rows, share_rows
 from placesim.ops.kernels.shape_operands import shape_text
@@ -206,7 +207,7 @@ def _split(memory: KernelMemory, source: int, is_aligned: bool) -> None:
 
 
 TABLE: Table = {
-    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory),
-    "Split": Kernel(split, _infer_split, memory=split_memory),
-    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory),
+    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory, cost=VIEW),
+    "Split": Kernel(split, _infer_split, memory=split_memory, cost=VIEW),
+    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory, cost=VIEW),
 }
