@@ -12,7 +12,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import placesim
-from placesim.cli.group import COMMANDS, LazyGroup
+from placesim.cli.commands import COMMANDS
+from placesim.cli.group import LazyGroup
 from placesim.cli.group import placesim as group
 from placesim.cli.manual_pages import find_sections, read_page, topics
 from tests.documents import DOCUMENTS, blocks, commands, files, is_same, make_place, run

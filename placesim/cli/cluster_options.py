@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from placesim.cli.command import CLUSTER, Word, option
+from placesim.cli.option_types import CLUSTER, Word, option
 from placesim.cli.options import Command
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls

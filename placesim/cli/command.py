@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-OWN = "Options"
-MACHINE = "Machine"
-CLUSTER = "Cluster"
-SOURCE = "Source"
-SIZES = "Sizes and counts"
-PLACEMENT = "Placement"
-FILE_ACCESS = "File access"
-CHECKPOINTS = "Checkpoints"
-REPORT = "Report"
-GENERAL = "General"
-GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, CHECKPOINTS, REPORT, GENERAL)
-"""The titles over options in `--help`, in their order."""
+from placesim.cli.option_types import FILE_ACCESS, GENERAL, GROUPS, MACHINE, OWN, PLACEMENT, SIZES, SOURCE, Option, Word
+
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """What says which graph is placed where: options of these groups mean the same in every command that has them."""
 EXITS = {
@@ -77,36 +67,6 @@ def same_setting(name: str, argument: str) -> str:
                 for one in value if parameter.multiple else (value,):
                     words += [parameter.opts[0], str(one)]
     return shlex.join(words)
-
-
-class Option(click.Option):
-    """An option that knows the title it stands under."""
-
-    def __init__(self, *words: Any, group: str = OWN, **settings: Any) -> None:
-        super().__init__(*words, **settings)
-        self.group = group
-
-
-class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """One of a few words; for any other the error names the nearest."""
-
-    name = "word"
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = tuple(words)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The words, as the help lists them."""
-        return "|".join(self.words)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word.  Raises click.BadParameter, with the nearest, for any other."""
-        if value not in self.words:
-            from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
-
-            near = did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)
-            self.fail(f"got '{value}', expected {' or '.join(self.words)}{near}", param, ctx)
-        return str(value)
 
 
 def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -218,8 +178,3 @@ def is_from_environment(name: str) -> bool:
 def command(name: str, exits: Mapping[int, str] = EXITS) -> Callable[[Callable[..., Any]], Command]:
     """A function as the command of that name; `exits` are its exit codes, where they mean something of their own."""
     return click.command(name, cls=Command, exits=exits)
-
-
-def option(*words: str, group: str, **settings: Any) -> Callable[[Any], Any]:
-    """`click.option`, under a title."""
-    return click.option(*words, cls=Option, group=group, **settings)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from placesim.cli.command import CHECKPOINTS, FILE_ACCESS, Option
+from placesim.cli.commands import command_named
+from placesim.cli.option_types import CHECKPOINTS, FILE_ACCESS, Option
 from placesim.core.errors import UsageError
 
 PREFIX = "PLACESIM_"
@@ -158,8 +159,6 @@ def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -
 
 
 def _words_of_all(commands: Sequence[str]) -> list[str]:
-    from placesim.cli.group import command_named
-
     return sorted({word for name in commands for word in _options(command_named(name))})
 
 
@@ -250,8 +249,6 @@ def _variables(command: click.Command, name: str) -> set[str]:
 
 def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
     """Those of all commands, as far as it takes to find the variable: each command that is asked is imported."""
-    from placesim.cli.group import command_named
-
     known = {CONFIG}
     # the one that it names first
     for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):

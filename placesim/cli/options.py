@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from placesim.cli.command import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, current_settings, option
+from placesim.cli.command import current_settings
+from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, option
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
 from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from placesim.cli.command import REPORT, Word, option
+from placesim.cli.option_types import REPORT, Word, option
 from placesim.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete, split_arg_string
 
-from placesim.cli.command import Word
-from placesim.cli.group import COMMANDS, command_named, placesim
+from placesim.cli.commands import COMMANDS, command_named
+from placesim.cli.group import placesim
+from placesim.cli.option_types import Word
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph

@@ -37,7 +37,15 @@ class _RecordedParts:
     links: MachineLinks
 
 
-_OWN_ROOMS = ("placesim.graph.", "placesim.devices.", "placesim.formats.script_graph", "placesim.core.errors")
+_OWN_MODULES = (
+    "placesim.graph.",
+    *(
+        f"placesim.machine.{name}."
+        for name in ("device_names", "gpu_memory", "gpu_models", "gpu_options", "host_models", "inventory", "links")
+    ),
+    "placesim.formats.script_graph.",
+    "placesim.core.errors.",
+)
 _OTHERS = {
     ("array", "array"),
     ("array", "_array_reconstructor"),
@@ -64,7 +72,7 @@ class _Values(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """A class of a value.  Raises pickle.UnpicklingError for anything else."""
-        if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_ROOMS) and "." not in name):
+        if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_MODULES) and "." not in name):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} is no value")
 

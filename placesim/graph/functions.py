@@ -20,6 +20,7 @@ from placesim.graph.graph import (
 )
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder
+from placesim.ops.categories import RUN_ATTRS
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
@@ -121,14 +122,9 @@ def function_definition(function: LibraryFunction) -> OpDef:
     return OpDef(function.name, inputs, outputs, {name: AttrDef(name, "type") for name in types})
 
 
-_CALLED_BY = dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall", "RemoteCall"), "f")
-_CALLED_BY |= dict.fromkeys(("If", "StatelessIf"), "then_branch") | dict.fromkeys(("Case", "StatelessCase"), "branches")
-"""The attr that names what a call runs, for calls whose attr `Tout` has the types of its results."""
-
-
 def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]) -> tuple[DataType, ...] | None:
     """What `Tout` of a call has to be, where the function that it names settles it; else None."""
-    called = attrs.get(_CALLED_BY.get(op, ""))
+    called = attrs.get(RUN_ATTRS.get(op, ""))
     if isinstance(called, tuple) and not isinstance(called, FunctionName):
         called = called[0] if called else None
     function = functions.get(called.name) if isinstance(called, FunctionName) else None

@@ -42,7 +42,11 @@ WHILES = ("While", "StatelessWhile")
 """Become a loop of Enter, Merge, Switch, NextIteration and Exit before placement."""
 LOWERED = frozenset((*IFS, *CASES, *WHILES, *CALLS))
 """What lowering may replace, where a node is marked for it."""
-SINGLE_DEVICE_CALLS = frozenset((*IFS, *CASES, *WHILES, "_If", "_While", "For", "OneShotIterator"))
+BRANCHES = (*IFS, "_If", *CASES)
+"""Call one of several functions, by their first input."""
+LOOPS = (*WHILES, "_While", "For")
+"""Call a function again and again."""
+SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
 """Where they are not lowered, their functions run whole on their own device, whatever the nodes ask for; so do functions that
 are called by an op of their name (9.8)."""
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
@@ -50,13 +54,25 @@ WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
 graph (9.8)."""
 MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
 """Calls whose tensors live where their types say, whatever their kernels declare (8.6)."""
+RUN_ATTRS = {
+    **dict.fromkeys((*CALLS, "RemoteCall"), "f"),
+    **dict.fromkeys(IFS, "then_branch"),
+    **dict.fromkeys(CASES, "branches"),
+}
+"""The attr that names what a call runs, for calls whose attr `Tout` has the types of its results."""
 FUNCTION_ENDS = ("_Arg", "_Retval")
 """The arguments and results of a function's body, and the feeds and fetches of a step (8.11)."""
 
 # --- variables, and ops that hand a tensor on -----------------------------------------------------------------------
 
-VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
+REF_VARIABLES = ("VariableV2", "Variable")
+"""Hold a reference variable."""
+VARIABLES = (*REF_VARIABLES, "VarHandleOp")
 """Hold a variable, of both kinds (12.1): what a checkpoint restores, and what counts as a device's state."""
+CONSTANTS = ("Const", "HostConst")
+"""Hold a constant."""
+OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
+"""Own their output from the moment when their kernels are made."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
 """Give a variable its value: where a restore op's tensors end."""
 IDENTITIES = ("Identity", "RefIdentity")
@@ -65,6 +81,12 @@ IDENTITIES_BY_SLOT = ("Identity", "IdentityN")
 """Hand input i on at output i: what a restored tensor is followed through on its way to a variable."""
 SHAPE_READERS = ("Shape", "Size", "Rank")
 """Need only the shape of their input: the placer puts them with it (6.3 B1; `ShapeN` it does not)."""
+SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
+"""Look at nothing but the shapes of their inputs."""
+JOINS = ("Pack", "Concat", "ConcatV2")
+"""Put tensors together: of a shape that is put together the known parts stay known."""
+PARTIAL_SHAPE_OPS = frozenset((*JOINS, "StridedSlice", "Cast"))
+"""Keep the known dimensions of a shape, where others are open, for the shape inference of what reads it."""
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """Have an attr `shape` that a fed tensor must fit."""
 UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -76,6 +98,10 @@ SENDS = ("_Send", "_HostSend")
 """Hand a tensor to another partition, from a device's memory or the host's (8.6)."""
 RECEIVES = ("_Recv", "_HostRecv")
 """Take a tensor from another partition."""
+WITHOUT_STATE = frozenset(
+    (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
+)
+"""Marked as stateful, though they keep nothing from one run to the next."""
 
 # --- resources and variants -----------------------------------------------------------------------------------------
 

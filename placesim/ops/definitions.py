@@ -39,7 +39,11 @@ class AttrDef(NamedTuple):
 
 
 class OpDef(NamedTuple):
-    """What an op is: its arguments, attrs and flags."""
+    """What an op is: its arguments, attrs and flags.
+
+    `output_source` and `temporary_source` are the lines of TensorFlow's source (`FILE:LINE`) that it names in its log where the
+    kernel finds no room for its first output, or for a temporary; None where no such failure was recorded.
+    """
 
     name: str
     inputs: tuple[ArgDef, ...]
@@ -51,6 +55,8 @@ class OpDef(NamedTuple):
     is_distributed_communication: bool = False
     allows_uninitialized_input: bool = False
     deprecated_at: int | None = None
+    output_source: str | None = None
+    temporary_source: str | None = None
 
 
 class KernelDef(NamedTuple):

@@ -29,6 +29,8 @@ FLAGS = {
     "uninitialized_input": "allows_uninitialized_input",
 }
 """Each word of a `flags` line, and the field of `OpDef` that it sets."""
+SOURCES = {"": "output_source", "temporary": "temporary_source"}
+"""Each word of a `source` line, and the field of `OpDef` that it sets."""
 
 
 class Line(NamedTuple):
@@ -39,8 +41,8 @@ class Line(NamedTuple):
 
 
 def format_op(op: OpDef, kernels: Iterable[KernelDef]) -> str:
-    """The paragraph: the signature, and indented lines of flags, attrs and kernels."""
-    return format_paragraph(op, op_lines(op, kernels))
+    """The paragraph: the signature, and indented lines of flags, attrs, kernels and lines of TensorFlow's source."""
+    return format_paragraph(op, (*op_lines(op, kernels), *_source_lines(op)))
 
 
 def format_paragraph(op: OpDef, lines: Iterable[Line]) -> str:
@@ -64,6 +66,13 @@ def op_lines(op: OpDef, kernels: Iterable[KernelDef]) -> Iterator[Line]:
         yield Line("attr", format_attr(attr))
     for kernel in kernels:
         yield Line("kernel", format_kernel_line(kernel))
+
+
+def _source_lines(op: OpDef) -> Iterator[Line]:
+    for word, field in SOURCES.items():
+        source = getattr(op, field)
+        if source is not None:
+            yield Line("source", f"{word} {json.dumps(source)}".lstrip())
 
 
 def flag_words(op: OpDef) -> tuple[str, ...]:

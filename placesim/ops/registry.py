@@ -81,6 +81,8 @@ def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
         facts.get("is_distributed_communication", False),
         facts.get("allows_uninitialized_input", False),
         facts.get("deprecated_at"),
+        facts.get("output_source"),
+        facts.get("temporary_source"),
     )
 
 

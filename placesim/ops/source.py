@@ -10,6 +10,8 @@ comment.  The lines of a paragraph, in any order but for attrs and kernels among
 | `deprecated 13` | the version of GraphDef from which on no graph may contain it |
 | `attr N: int >= 1 = 2` | type, minimum and default of an attr; `{"a", "b"}` or `{float, half}`: allowed values |
 | `kernel GPU: T in {float}; host a; priority 1; label "x"` | a registration, in the order in which TensorFlow lists them |
+| `source "cast_op.cc:110"` | the line that TensorFlow's log names where the kernel finds no room for its outputs |
+| `source temporary "multinomial_op.cc:100"` | the same for a temporary |
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DTYPES
 from placesim.core.errors import GraphFileError
-from placesim.ops.notation import FLAGS, as_single, format_op
+from placesim.ops.notation import FLAGS, SOURCES, as_single, format_op
 from placesim.ops.registry import Registry
 from placesim.ops.source_tokens import SourceLine, SourceProblems, paragraphs
 
 Facts = dict[str, Any]
 _ATTR_TYPES = ("string", "int", "float", "bool", "type", "shape", "tensor", "func")
-_KEYWORDS = ("flags", "deprecated", "attr", "kernel")
+_KEYWORDS = ("flags", "deprecated", "attr", "kernel", "source")
 
 
 class SourceFacts(NamedTuple):
@@ -89,8 +91,8 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
     for keyword, line in told:
         if keyword == "attr":
             problems.attempt(_read_attr, line, attrs)
-        elif keyword in ("flags", "deprecated"):
-            problems.attempt(_read_flags if keyword == "flags" else _read_deprecated, line, flags)
+        elif keyword in _FLAG_READERS:
+            problems.attempt(_FLAG_READERS[keyword], line, flags)
     if len(problems) > count:
         return {}, []
     found = problems.attempt(_read_signature, signature, attrs)
@@ -100,7 +102,8 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
     arguments = [arg["name"] for arg in (*inputs, *outputs)]
     kernels = [problems.attempt(_read_kernel, line, arguments) for keyword, line in told if keyword == "kernel"]
     definition = {"inputs": inputs, "outputs": outputs, "attrs": list(attrs.values())}
-    return definition | _ordered(flags, (*FLAGS.values(), "deprecated_at")), [kernel for kernel in kernels if kernel]
+    definition |= _ordered(flags, (*FLAGS.values(), "deprecated_at", *SOURCES.values()))
+    return definition, [kernel for kernel in kernels if kernel]
 
 
 def _ordered(facts: Facts, order: Iterable[str]) -> Facts:
@@ -165,6 +168,15 @@ def _read_flags(line: SourceLine, flags: Facts) -> None:
 def _read_deprecated(line: SourceLine, flags: Facts) -> None:
     flags["deprecated_at"] = _read_int(line)
     line.take_end()
+
+
+def _read_source_line(line: SourceLine, flags: Facts) -> None:
+    field = SOURCES["temporary" if line.skip("temporary") else ""]
+    flags[field] = _read_string(line)
+    line.take_end()
+
+
+_FLAG_READERS = {"flags": _read_flags, "deprecated": _read_deprecated, "source": _read_source_line}
 
 
 def _read_attr(line: SourceLine, attrs: dict[str, Facts]) -> None:

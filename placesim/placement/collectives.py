@@ -13,7 +13,8 @@ from placesim.core.dtypes import INT32
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.inventory import Device
 from placesim.ops.attributes import Shape, TensorValue
-from placesim.placement.editable_graph import EditableGraph, EditableNode
+from placesim.placement.editable_graph import EditableGraph
+from placesim.placement.editable_node import EditableNode
 from placesim.placement.placer import PlacedGraph, Placement
 
 COLLECTIVES = ("NcclBroadcast", "NcclReduce")

@@ -7,48 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from placesim.core.dtypes import DataType
 from placesim.core.errors import Location
-from placesim.graph.graph import Graph, Origin, Signature
+from placesim.graph.graph import Graph, Origin
 from placesim.ops.attributes import Attrs
+from placesim.placement.editable_node import EditableNode
 from placesim.placement.input_checks import check_edges, check_new_inputs
-
-
-class EditableNode:
-    """A node whose inputs and readers are other such nodes.  `readers` are `(node, input position)`, -1 for a control edge."""
-
-    __slots__ = (
-        "attrs",
-        "control",
-        "data",
-        "device",
-        "location",
-        "name",
-        "op",
-        "origin",
-        "readers",
-        "removed",
-        "runtime_id",
-        "signature",
-    )
-
-    def __init__(self, name: str, op: str, attrs: Attrs, device: str, signature: Signature, runtime_id: int) -> None:
-        self.name = name
-        self.op = op
-        self.attrs = attrs
-        self.device = device
-        self.signature = signature
-        self.runtime_id = runtime_id
-        self.data: list[tuple[EditableNode, int]] = []
-        self.control: dict[EditableNode, None] = {}
-        self.readers: list[tuple[EditableNode, int]] = []
-        self.location = 0
-        self.origin: Origin | None = None
-        self.removed = False
-
-    def output_dtype(self, slot: int) -> DataType:
-        """The type of an output that the node is known to have."""
-        return self.signature.output_dtypes[slot]
 
 
 class EditableGraph:

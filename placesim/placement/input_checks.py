@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from placesim.core.dtypes import DataType
 from placesim.core.errors import InvalidArgumentError, OutOfRangeError
@@ -11,9 +10,7 @@ from placesim.graph.functions import find_function, function_definition
 from placesim.graph.graph import Graph, Signature
 from placesim.graph.node_text import node_tag
 from placesim.ops.definitions import format_op_def
-
-if TYPE_CHECKING:
-    from placesim.placement.editable_graph import EditableNode
+from placesim.placement.editable_node import EditableNode
 
 
 def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:

@@ -17,7 +17,8 @@ from placesim.graph.node_text import node_tag
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
-from placesim.placement.editable_graph import EditableGraph, EditableNode
+from placesim.placement.editable_graph import EditableGraph
+from placesim.placement.editable_node import EditableNode
 from placesim.placement.input_checks import missing_output, output_dtype
 
 SWITCH_MERGE = "_lower_using_switch_merge"

@@ -14,7 +14,8 @@ from placesim.graph.functions import find_function
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.categories import CALLS, ENTERS, EXITS, LOWERED
-from placesim.placement.editable_graph import EditableGraph, EditableNode
+from placesim.placement.editable_graph import EditableGraph
+from placesim.placement.editable_node import EditableNode
 from placesim.placement.lowering import is_lowered, lower_functional_ops
 
 

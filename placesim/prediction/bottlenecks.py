@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from placesim.core.process.progress import report_stage
 from placesim.machine.timelines.compiled_workload import WorkloadPlan
 from placesim.machine.timelines.event_simulation import plan_seconds
 from placesim.machine.timelines.workload import NOWHERE
+from placesim.prediction.simulated_steps import SimulatedStep
 from placesim.prediction.time_breakdown import Speedup
-
-if TYPE_CHECKING:
-    from placesim.prediction.simulated_steps import SimulatedStep
 
 KINDS = ("link", "resource", "op", "node")
 OF_EACH_KIND = 4

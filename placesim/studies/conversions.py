@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import GraphFileError, UsageError
 from placesim.core.files.writer import join_pieces
+from placesim.ops.categories import FUNCTION_ENDS
 
 if TYPE_CHECKING:
     from placesim.formats.onnx.reader import OnnxFile
@@ -186,7 +187,7 @@ def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
         for node, device in zip(placed.graph.nodes, placed.devices, strict=True):
             origin = placed.graph.origins.get(node.name)
             name, of = (origin.node, origin.function) if origin is not None else (node.name, function)
-            if of and device is not None and node.op not in ("_Arg", "_Retval"):
+            if of and device is not None and node.op not in FUNCTION_ENDS:
                 found.setdefault(of, {}).setdefault(name, set()).add(device.name)
     return {
         function: {name: next(iter(devices)) for name, devices in nodes.items() if len(devices) == 1}

@@ -12,7 +12,7 @@ from placesim.graph.session_steps import GraphStep
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
-from placesim.prediction.simulated_steps import DryRunStep, study_steps
+from placesim.prediction.step_study import DryRunStep, study_steps
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import Memory, TimeStudy
 from placesim.runtime.accounting.lifetimes import lifetimes

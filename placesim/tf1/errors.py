@@ -6,12 +6,10 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import placesim.core.errors as own
-
-if TYPE_CHECKING:
-    from placesim.tf1.graphs.graph import Graph
+from placesim.graph.builder import ScopedGraphBuilder
 
 OK = 0
 CANCELLED = 1
@@ -156,7 +154,16 @@ class InaccessibleTensorError(ValueError):
 # --- placesim's own errors ------------------------------------------------------------------------------------------
 
 
-def _shown(message: str, graph: Graph) -> str:
+class FailedGraph(Protocol):
+    """The graph that a step ran."""
+
+    builder: ScopedGraphBuilder
+
+    def operation(self, node: int) -> Any:
+        """The operation of a node."""
+
+
+def _shown(message: str, graph: FailedGraph) -> str:
     """The runtime's message as the release's Python shows it (0.4)."""
     nodes = graph.builder.graph
     if not nodes.registry.rules.spells_out_nodes:
@@ -166,7 +173,7 @@ def _shown(message: str, graph: Graph) -> str:
     return expand_node_tags(message, nodes, lambda name: nodes.location(nodes.node(name)) if name in nodes.ids else None)
 
 
-def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:
+def as_tensorflow(error: own.PlacesimError, graph: FailedGraph | None) -> Exception:
     """The exception that TensorFlow's users catch, for one of placesim's own; other classes stay as they are."""
     if isinstance(error, own.SessionUsageError):
         return RuntimeError(error.message)

@@ -28,7 +28,7 @@ from placesim.machine.timelines.bandwidth_sharing import Flow, Link, transfer_en
 from placesim.machine.timelines.event_simulation import simulate
 from placesim.machine.timelines.workload import Cores, Resource, SerialStream, Task
 from placesim.prediction.machine_resources import SimulatedMachine
-from placesim.prediction.simulated_steps import DryRunStep, study_steps
+from placesim.prediction.step_study import DryRunStep, study_steps
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.studies.simulation.simulation import SimulationStage
 from placesim.studies.simulation.simulation import simulate as walk

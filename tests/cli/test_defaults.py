@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
+from placesim.cli.commands import COMMANDS, command_named
 from placesim.cli.defaults import defaults_of
-from placesim.cli.group import COMMANDS, command_named
 from tests.cli.shell import Shell
 
 GRAPH = "nodes:\n  - {op: Const, name: a, value: 1.0}\n  - {op: Neg, name: b, inputs: [a]}\nfetch: [b]\n"

@@ -8,8 +8,10 @@ import re
 import click
 import pytest
 
-from placesim.cli.command import GENERAL_OPTIONS, GROUPS, Command
-from placesim.cli.group import COMMANDS, placesim
+from placesim.cli.command import GENERAL_OPTIONS, Command
+from placesim.cli.commands import COMMANDS
+from placesim.cli.group import placesim
+from placesim.cli.option_types import GROUPS
 from tests.cli.shell import Shell
 
 every_command = pytest.mark.parametrize("name", COMMANDS)

@@ -11,8 +11,8 @@ from importlib import import_module
 import click
 import pytest
 
-from placesim.cli.command import Word
-from placesim.cli.group import command_named
+from placesim.cli.commands import command_named
+from placesim.cli.option_types import Word
 from placesim.report.text.tables import TableSpec
 from tests.cli.shell import ROOT, Shell
 

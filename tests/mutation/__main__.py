@@ -29,8 +29,8 @@ from tests.mutation.mutants import Mutant, find_mutants
 from tests.mutation.reach import DIRECTORY, SETTINGS, TEST
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning", "graph_plans")]
-LEFT_OUT = ["placesim/ops/kernels"]
+FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning")]
+KERNELS = "placesim/ops/kernels"
 FIRST_TESTS = 40
 HARNESS_FAILED = 99
 BYTES = 8 << 30
@@ -205,15 +205,14 @@ class Tree:
         return int(pytest.main(["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Failure(failed)]))
 
 
-def choose(folders: list[str], left_out: list[str], count: int, seed: int) -> list[Mutant]:
+def choose(folders: list[str], count: int, seed: int) -> list[Mutant]:
     """Mutants of as many lines, drawn from all lines that have one."""
     by_line: defaultdict[tuple[str, int], list[Mutant]] = defaultdict(list)
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
-            if not any(name.startswith(f"{other}/") for other in left_out):
-                for mutant in find_mutants(name, path.read_text()):
-                    by_line[name, mutant.line].append(mutant)
+            for mutant in find_mutants(name, path.read_text()):
+                by_line[name, mutant.line].append(mutant)
     chance = random.Random(seed)
     lines = sorted(by_line)
     chance.shuffle(lines)
@@ -275,14 +274,15 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
     parser.add_argument("--output", type=Path, help="a JSON file with the results")
     given = parser.parse_args()
-    mutants = choose(list(given.folders), [] if given.kernels else LEFT_OUT, given.count, given.seed)
+    folders = [*given.folders, *([KERNELS] if given.kernels else [])]
+    mutants = choose(folders, given.count, given.seed)
     if given.list:
         print("\n".join(mutant.diff((ROOT / mutant.path).read_text()) for mutant in mutants))
         return
     with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
         reach = (given.reach or Path(scratch, "reach")).resolve()
         if not (reach / "seconds.json").exists():
-            record(reach, list(given.folders), given.tests, given.jobs)
+            record(reach, folders, given.tests, given.jobs)
         os.environ[DIRECTORY] = scratch
         results = []
         with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds)) as pool:

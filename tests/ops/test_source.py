@@ -76,6 +76,8 @@ TOY = OpDef(
     is_distributed_communication=True,
     allows_uninitialized_input=True,
     deprecated_at=12,
+    output_source="toy_op.cc:7",
+    temporary_source="toy_op.cc:9",
 )
 TOY_KERNELS = (
     KernelDef("Toy", "CPU", {}, (), 0, ""),
@@ -102,6 +104,8 @@ TOY_TEXT = r"""Toy(x: T, many: N * string, rest: Ts) -> (y: Ref(T), z: Ref(N * T
   kernel CPU
   kernel XLA_GPU: T in {float}; mode in {"a\tb"}; host x, z; priority 2; label "fast"
   kernel GPU: N in {-1, 3}; yes in {true}
+  source "toy_op.cc:7"
+  source temporary "toy_op.cc:9"
 """
 
 

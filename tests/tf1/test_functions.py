@@ -10,11 +10,11 @@ import pytest
 
 from placesim.formats.tensorflow.function_def import REST
 from placesim.graph.graph import LibraryFunction
-from placesim.tf1 import session as sessions
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph, InaccessibleTensorError
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.session import sessions
 
 tf: Any = namespace("")
 Decorator = Callable[[Callable[..., Any]], Any]

@@ -106,7 +106,7 @@ def test_a_users_own_layer() -> None:
             return inputs * self.scale
 
     output = ScaleLayer()(tf.constant([[1.0, 2.0]]))
-    assert output.op.name == "scaled/mul"
+    assert output.op.name == "scale_layer/mul"
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run(output).tolist() == [[1.0, 2.0]]

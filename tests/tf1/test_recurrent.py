@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import placesim.tf1 as tf
-from placesim.tf1 import session as sessions
+from placesim.tf1.session import sessions
 
 CELLS: Any = tf.nn.rnn_cell
 RNN: Any = tf.contrib.rnn
@@ -115,7 +115,7 @@ def test_a_users_cell_with_nested_outputs_and_states() -> None:
     cell = DoublingCell()
     outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), sequence_length=[3, 1], dtype=tf.float32)
     assert [output.shape.as_list() for output in outputs] == [[2, 3, 3], [2, 3, 2]]
-    assert names(cell.trainable_variables) == ["rnn/doubling/w:0"]
+    assert names(cell.trainable_variables) == ["rnn/doubling_cell/w:0"]
     found, counts = run(outputs[0], state[1])
     assert counts[:, 0, 0].tolist() == [3.0, 1.0]
     assert not found[1, 1:].any()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import placesim.tf1 as tf
-from placesim.tf1 import session as sessions
+from placesim.tf1.session import sessions
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,10 @@ import pytest
 
 import placesim
 import placesim.tf1 as tf
-from placesim.tf1 import session as sessions
 from placesim.tf1.errors import CancelledError, InvalidArgumentError, NotFoundError, OpError, OutOfRangeError
+from placesim.tf1.session import sessions
 from placesim.tf1.session.devices import gpu_device_name, is_gpu_available, list_local_devices
+from placesim.tf1.session.stacks import get_default_session
 from placesim.tf1.session.timeline import Timeline
 
 Pair = namedtuple("Pair", "first second")
@@ -130,11 +131,11 @@ def test_the_default_session_is_that_of_the_innermost_block() -> None:
         c.eval()
     with sessions.Session() as outer:
         with sessions.Session() as inner:
-            assert sessions.get_default_session() is inner
-        assert sessions.get_default_session() is outer
+            assert get_default_session() is inner
+        assert get_default_session() is outer
         assert c.eval() == 2.0
         seen = []
-        thread = threading.Thread(target=lambda: seen.append(sessions.get_default_session()))
+        thread = threading.Thread(target=lambda: seen.append(get_default_session()))
         thread.start()
         thread.join()
         assert seen == [None]
@@ -150,7 +151,7 @@ def test_the_default_session_is_that_of_the_innermost_block() -> None:
     assert interactive._opened.config.place_pruned_graph
     assert not interactive._opened.config.do_constant_folding
     interactive.close()
-    assert sessions.get_default_session() is None
+    assert get_default_session() is None
 
 
 def test_a_graph_that_grows_is_placed_and_logged_again(capsys: pytest.CaptureFixture[str]) -> None:

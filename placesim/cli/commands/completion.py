@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from placesim.cli.command import EXITS, Word, command
+from placesim.cli.command import EXITS, command
+from placesim.cli.option_types import Word
 from placesim.core.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import MACHINE, REPORT, SIZES, Word, command, option
+from placesim.cli.command import command
+from placesim.cli.option_types import MACHINE, REPORT, SIZES, Word, option
 from placesim.cli.options import (
     Command,
     given,

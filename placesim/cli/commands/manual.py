@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from placesim.cli.command import EXITS, Word, command
+from placesim.cli.command import EXITS, command
 from placesim.cli.manual_pages import find_sections, plain_number, read_page, read_parts, topics
+from placesim.cli.option_types import Word
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from placesim.cli.command import EXITS, Word, command
+from placesim.cli.command import EXITS, command
+from placesim.cli.option_types import Word
 from placesim.cli.options import release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.releases import CURRENT

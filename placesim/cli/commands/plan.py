@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
-from placesim.cli.command import REPORT, command, current_settings, option
+from placesim.cli.command import command, current_settings
+from placesim.cli.option_types import REPORT, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,

@@ -11,7 +11,8 @@ import click
 from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
-from placesim.cli.command import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, command, option
+from placesim.cli.command import command
+from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
-from placesim.cli.command import MACHINE, command, option
+from placesim.cli.command import command
+from placesim.cli.option_types import MACHINE, option
 from placesim.cli.options import (
     Command,
     feed_option,

@@ -125,6 +125,12 @@ def emitter_of(reading: GraphReader) -> OnnxNode:
     return OnnxNode(reading, NodeProto(), "", 0, (), {})
 
 
+def reader_of(node: OnnxNode) -> GraphReader:
+    """The reader of the graph that a node is in."""
+    assert isinstance(node.reading, GraphReader)
+    return node.reading
+
+
 def maker_of(reading: GraphReader) -> FunctionMaker:
     """What makes conditionals and loops in the graph that is being read."""
     if reading.maker is None:
@@ -149,7 +155,7 @@ def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ())
 
 def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
     """A body's nodes as nodes of the graph that its node is in."""
-    outer = node.reading
+    outer = reader_of(node)
     inner = GraphReader(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
     inner.left_out, inner.maker = outer.left_out, outer.maker
     return read_body(inner, graph)
@@ -161,7 +167,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
     def writer(graph: Any) -> Any:
         def write(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
-            reading = BodyReader(node.reading, functions)
+            reading = BodyReader(reader_of(node), functions)
             given.append([as_tensor(emitter_of(reading), value) for value in read_body(reading, graph)])
             if len(given[0]) != len(given[-1]):
                 raise UnsupportedNodeError(
@@ -171,7 +177,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
         return write
 
-    made = maker_of(node.reading).cond(pred, writer(then), writer(otherwise), None, 0)
+    made = maker_of(reader_of(node)).cond(pred, writer(then), writer(otherwise), None, 0)
     return [Value(ref, common_type(one.type, other.type)) for ref, one, other in zip(made, *given, strict=True)]
 
 
@@ -202,7 +208,7 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
 
     `first` are the values that are carried from turn to turn.
     """
-    outer = node.reading
+    outer = reader_of(node)
     types, trial = _learned(node, first, turn, goes_on is None or _holds(node.reading.by_ref.get(goes_on) or Value(goes_on)))
     flags = []
     if not trial.is_counted:
@@ -292,7 +298,7 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
     types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
     for trial in range(_MOST_TRIALS):
-        reading = TrialReader(node.reading)
+        reading = TrialReader(reader_of(node))
         emitter = emitter_of(reading)
         number = TensorRef(reading.builder.add("Placeholder", attrs={"dtype": INT64, "shape": Shape(())}).id, 0)
         arguments = [

@@ -32,6 +32,8 @@ _MOST_KNOWN = 4096
 
 FindRow = Callable[[str, str, int], Row | None]
 """The row of an op: `(domain, op, version since which it is as it is here)`."""
+KnownVersions = Callable[[str, str], Sequence[int]]
+"""The versions of an op that have rows: `(domain, op)`."""
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Model:
     tensors: TensorReader
     problems: FileProblems
     find_row: FindRow
+    known_versions: KnownVersions
     opaque_ops: OpaqueOps
     device_of: DeviceOf = drop_device
     kernels: dict[tuple[Any, ...], bool] = field(default_factory=dict)
@@ -387,10 +390,8 @@ class GraphReader:
     """Inputs of a function that its caller left out: its nodes have none there either."""
 
     def _unknown(self, proto: Any, domain: str, since: int) -> str:
-        from placesim.formats.onnx.families import known_versions
-
         full = f"{domain}::{proto.op_type}" if domain else proto.op_type
-        versions = known_versions(domain, proto.op_type)
+        versions = self.model.known_versions(domain, proto.op_type)
         if versions:
             have = ", ".join(map(str, versions))
             return f"op '{full}' since version {since} has no row: expected a version since {have}{_WAY_OUT}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from placesim.core.dtypes import INT64, DataType
 from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.values import Dims, Value
+from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
-
-if TYPE_CHECKING:
-    from placesim.formats.onnx.graph_reading import GraphReader
 
 Tensor = TensorRef
 Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
@@ -36,13 +34,34 @@ class UnsupportedNodeError(GraphBuildError):
     """What a row can't turn into ops, said in a sentence."""
 
 
+class NodeReading(Protocol):
+    """The graph around a node while it is read (`GraphReader`); the fields mean the same there."""
+
+    builder: ScopedGraphBuilder
+    by_ref: dict[TensorRef, Value]
+    declared: dict[str, Any]
+    inferred: dict[str, Any]
+
+    def attribute(self, proto: Any) -> Any:
+        """An AttributeProto's value as rows take it."""
+
+    def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
+        """Note the content of a constant."""
+
+    def composition(self, node: OnnxNode) -> Outputs:
+        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError where it has none."""
+
+    def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
+        """Whether an op is defined, and has a kernel on a CPU, for these types."""
+
+
 class OnnxNode:
     """A node: `op`, `since` (the version since which its op is as it is here), `inputs`, None where one is left out."""
 
     __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
 
     def __init__(
-        self, reading: GraphReader, proto: Any, name: str, since: int, values: Sequence[Value | None], attrs: dict[str, Any]
+        self, reading: NodeReading, proto: Any, name: str, since: int, values: Sequence[Value | None], attrs: dict[str, Any]
     ) -> None:
         self.reading = reading
         self.proto = proto

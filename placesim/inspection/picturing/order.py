@@ -6,9 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from placesim.inspection.picturing.picture import PictureNode
-
-NEXT_ITERATION_OPS = frozenset({"NextIteration", "RefNextIteration"})
-"""What leads back to where a loop begins."""
+from placesim.ops.categories import NEXT_ITERATIONS
 
 
 def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
@@ -39,7 +37,7 @@ def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
     missing = [0] * len(nodes)
     for node_id, node in enumerate(nodes):
         for source in node.inputs:
-            if nodes[source.node].op not in NEXT_ITERATION_OPS:
+            if nodes[source.node].op not in NEXT_ITERATIONS:
                 readers[source.node].append(node_id)
                 missing[node_id] += 1
     ready = deque(node_id for node_id, count in enumerate(missing) if not count)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from placesim.ops.kernels.op_families import OP_FAMILIES
 
 if TYPE_CHECKING:
-    from placesim.ops.kernels.kernel import Kernel, Table
+    from placesim.ops.kernels.kernel import Kernel, Table, Trait
 
 FAMILIES: tuple[str, ...] = (
     "control_flow",
@@ -186,3 +186,8 @@ _KERNELS = KernelTable()
 def load_kernels() -> Mapping[str, Kernel]:
     """Every kernel by op type."""
     return _KERNELS
+
+
+def has_trait(op: str, trait: Trait) -> bool:
+    """Whether an op has a kernel with a trait."""
+    return op in OP_FAMILIES and trait in _KERNELS[op].traits

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
@@ -23,17 +25,25 @@ binary_memory: MemoryRule = BroadcastForwardingRule()
 """What an op of two inputs does with memory: it writes over the first of them that it may write to."""
 
 
-def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False) -> Kernel:
-    """The row of a function of one tensor, of any shape, that keeps its shape; large tensors are cut into parts if `is_cut`."""
+def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:
+    """The row of a function of one tensor, of any shape, that keeps its shape.
+
+    `is_cut`: large tensors are taken in parts; `has_in_place`: the result may be put into memory that is there.
+    """
     if is_cut:
         function = in_parts(function)
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         return (function(inputs[0]),)
 
-    return Kernel(
-        compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT, cost=elementwise_cost(passes, is_cut=is_cut)
-    )
+    in_place = overwriting(function) if has_in_place else None
+    cost = elementwise_cost(passes, is_cut=is_cut)
+    return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT, in_place=in_place, cost=cost)
+
+
+def overwriting(function: Elementwise) -> Callable[..., object]:
+    """The function of one tensor as one that puts its result into `out`."""
+    return lambda x, out: np.copyto(out, function(x))
 
 
 def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:

@@ -6,6 +6,7 @@ In a graph without branches or loops these ops can run as ordinary kernels; with
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import Kernel, Table
+from placesim.ops.kernels.kernel import Kernel, Table, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory, UnknownValue, aliases
 from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
 
@@ -93,18 +94,20 @@ def merge_memory(memory: KernelMemory) -> None:
     memory.allocate(1)
 
 
+_hand_on = partial(Kernel, traits=Trait.HANDS_ON, cost=DISPATCH)
+
 TABLE: Table = {
-    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch, memory=switch_memory, cost=DISPATCH)),
-    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n, memory=switch_memory, cost=DISPATCH),
-    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge, memory=merge_memory, cost=DISPATCH)),
+    **dict.fromkeys(("Switch", "RefSwitch"), _hand_on(only_in_dataflow, infer_switch, memory=switch_memory)),
+    "_SwitchN": _hand_on(only_in_dataflow, _infer_switch_n, memory=switch_memory),
+    **dict.fromkeys(("Merge", "RefMerge"), _hand_on(merge_one, infer_merge, memory=merge_memory)),
     **dict.fromkeys(
         ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"),
-        Kernel(pass_on, unchanged, memory=aliases(), cost=DISPATCH),
+        _hand_on(pass_on, unchanged, memory=aliases()),
     ),
-    "LoopCond": Kernel(pass_on, unchanged_scalar, memory=aliases(), cost=DISPATCH),
-    "_Arg": Kernel(only_between_devices, unknown_shape, cost=DISPATCH),
-    "_Retval": Kernel(only_between_devices, no_outputs, cost=DISPATCH),
-    **dict.fromkeys(("_Send", "_HostSend"), Kernel(only_between_devices, no_outputs, cost=DISPATCH)),
-    **dict.fromkeys(("_Recv", "_HostRecv"), Kernel(only_between_devices, unknown_shape, cost=DISPATCH)),
+    "LoopCond": _hand_on(pass_on, unchanged_scalar, memory=aliases()),
+    "_Arg": _hand_on(only_between_devices, unknown_shape),
+    "_Retval": _hand_on(only_between_devices, no_outputs),
+    **dict.fromkeys(("_Send", "_HostSend"), _hand_on(only_between_devices, no_outputs)),
+    **dict.fromkeys(("_Recv", "_HostRecv"), _hand_on(only_between_devices, unknown_shape)),
     "Abort": Kernel(abort, no_outputs),
 }

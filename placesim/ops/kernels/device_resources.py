@@ -19,6 +19,8 @@ REF_VARIABLE_TYPE = "N10tensorflow9LegacyVarE"
 """The type of a reference variable's resource."""
 VARIABLE_TYPE = "N10tensorflow3VarE"
 """How TensorFlow's messages spell the type of a resource variable."""
+VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
+"""Ops that make a variable, and the type of the resource that holds it."""
 
 
 class VariableResource:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,14 +33,36 @@ class KernelWait(Exception):
     """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
 
 
+class Trait(Flag):
+    """A property of an op's kernel that an executor, a dry run or a shape check may rely on."""
+
+    HANDS_ON = auto()
+    """Gives what it was given, a part of it, what is there already, or a few numbers: needs no check of its outputs' size."""
+    SHARES_MEMORY = auto()
+    """Its output is its first input's memory."""
+    PASSES_ON = auto()
+    """Hands on its first inputs, if anything; what it writes for a reader, a dry run has nobody to write for."""
+    TAKES_OBJECTS = auto()
+    """Takes elements of any type, and asks only for their number and order."""
+    MOVES_ELEMENTS = auto()
+    """Only moves elements, so that those which are known stay so beside others."""
+    CONTEXT_NAMES = auto()
+    """Needs a context, but only for the names that stand in its errors."""
+    NEW_MEMORY = auto()
+    """Gives memory that is new, and nobody else's: elementwise ops that follow may be done in it."""
+    SPELLS_SIZE = auto()
+    """Each of its inputs may say how large an output is, of whatever type."""
+
+
 class Kernel(NamedTuple):
     """An op's numpy kernel, beside its shape function and its cost.
 
     `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
     tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
     `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
-    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.  `cost`: the
-    formulas that predict how long it takes.
+    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.  `in_place`: for an
+    elementwise op of one or two inputs, or one along rows, a function that puts the same into `out`, which may be an input.
+    `cost`: the formulas that predict how long it takes.
     """
 
     compute: Compute
@@ -49,6 +72,8 @@ class Kernel(NamedTuple):
     needs_context: bool = False
     may_wait: bool = False
     memory: MemoryRule | None = None
+    traits: Trait = Trait(0)
+    in_place: Callable[..., object] | None = None
     cost: CostModel = ELEMENTWISE
 
 
@@ -73,13 +98,9 @@ class KernelContext:
     files: FileAccess = NO_FILES
 
 
-WANT_ONLY_NAMES = frozenset(
-    (
-        *("AddN", "EnsureShape", "GatherNd", "Select"),
-        *("EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"),
-    )
-)
-"""Ops whose kernels ask for a context, but only for the names that stand in their errors."""
+def uses_context(kernel: Kernel) -> bool:
+    """Whether what a kernel gives may depend on its context."""
+    return kernel.needs_context and Trait.CONTEXT_NAMES not in kernel.traits
 
 
 def elements(dims: Dims) -> int:

@@ -18,7 +18,7 @@ from placesim.graph.node_patterns import matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
 from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
-from placesim.ops.categories import VARIABLES
+from placesim.ops.categories import CONSTANTS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
@@ -42,8 +42,7 @@ from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
-CONSTANTS = frozenset(("Const", "HostConst"))
-HELD = CONSTANTS.union(VARIABLES)
+HELD = frozenset((*CONSTANTS, *VARIABLES))
 """Ops whose outputs are held as long as the session lives."""
 GRADIENTS = "gradients"
 """The scope that `tf.gradients` makes where it is given no other name."""

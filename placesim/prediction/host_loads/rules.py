@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW, CostKind
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import FEW_ELEMENTS
 from placesim.prediction.host_loads.convolutions import filter_gradient, forward, input_gradient
 from placesim.prediction.host_loads.elements import (
@@ -28,7 +29,6 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.host_loads.products import matrices
 from placesim.prediction.host_loads.windows import depthwise, pooling
 from placesim.prediction.node_work import NodeShapes
-from placesim.runtime.executors.output_sizes import KEEPING
 
 MAPPED_BYTES = 32 << 20
 """Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""
@@ -74,7 +74,7 @@ def _with_check(node: NodeShapes, load: Load) -> Load:
     """With the executor's look at how large the outputs become, where they could be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = node.kernel.cost.kind not in _RULES and len(sizes) == 1
-    if node.op not in KEEPING and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
+    if Trait.HANDS_ON not in node.kernel.traits and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
         load.alone.add(checked=1)
     return load
 

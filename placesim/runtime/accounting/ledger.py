@@ -18,10 +18,11 @@ from placesim.machine.memory.allocator_log import DumpLine
 from placesim.machine.memory.buffer_sources import Clock, DeviceSource
 from placesim.machine.memory.buffers import Buffer, OutOfMemory
 from placesim.ops.attributes import names_functions
+from placesim.ops.categories import OWNED_OUTPUTS
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.accounting.default_rule import PlainKernel, is_plain
-from placesim.runtime.accounting.node_sites import ENDS, OWNED_OUTPUTS, Site
+from placesim.runtime.accounting.node_sites import ENDS, Site
 from placesim.runtime.accounting.out_of_memory import (
     FailureUsage,
     MemoryFailure,

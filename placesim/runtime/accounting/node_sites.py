@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from placesim.core.dtypes import DataType
 from placesim.machine.memory.buffer_sources import DeviceSource
 from placesim.ops.attributes import Attrs
-from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.ops.categories import FUNCTION_ENDS, OWNED_OUTPUTS, RECEIVES, SENDS
 from placesim.ops.kernels.memory_rules import MemoryRule
 from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.executors.program import Instruction, Program
 
-OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
-"""Ops whose kernels own their output from the moment when they are made."""
 ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
 """Ops whose memory no rule tells of."""
 

@@ -20,6 +20,7 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.ops.attributes import TensorValue
 from placesim.ops.kernels.memory_rules import Kind
 from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.registry import load_registry
 from placesim.runtime.executors.program import Instruction, Program
 
 _HINT = (
@@ -36,6 +37,8 @@ MAX_LOGGED = 14912
 """So many characters of a line fit into TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
 """The lines of op_kernel.cc that log the failure of a kernel, and of one that is being made."""
+_CONSTANT_LINE = "constant_op.cc:83"
+"""The line that makes the kernel of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,7 @@ def kernel_failure(
     dims, dtype = asked
     device = program.state.device.name
     text = _out_of_memory_text(dims, dtype, device, usage)
-    from placesim.runtime.accounting.source_lines import kernel_line
-
-    line = kernel_line(instruction.node.op, temporary=is_temporary)
+    line = _source_line(instruction.node.op, is_temporary=is_temporary)
     return MemoryFailure(
         _exhausted(program, instruction, text, _addition(options, device, usage), usage),
         None if line is None else _failure_line(_RUNNING, line, ResourceExhaustedError, text),
@@ -101,7 +102,6 @@ def constant_failure(
     program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
 ) -> MemoryFailure:
     """For a constant whose kernel can't be made; in host memory it is the tensor's proto that can't be read."""
-    from placesim.runtime.accounting.source_lines import CONSTANT_LINE
     from placesim.runtime.accounting.tensor_text import ProtoText
 
     node = instruction.node
@@ -115,7 +115,7 @@ def constant_failure(
         message = logged + node_tail(logged, node.name)
     error = kind(message, node=node.name, location=program.graph.location(node), device=program.state.device.name)
     error.help = tuple(_help(usage))
-    return MemoryFailure(error, _failure_line(_MAKING, CONSTANT_LINE, kind, logged))
+    return MemoryFailure(error, _failure_line(_MAKING, _CONSTANT_LINE, kind, logged))
 
 
 def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> OpError:
@@ -146,6 +146,14 @@ def abort_line(error: OpError) -> DumpLine:
 def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: FailureUsage) -> str:
     shape = format_dims(dims)
     return f"OOM when allocating tensor with shape{shape} and type {dtype.name} on {device} by allocator {usage.source.name}"
+
+
+def _source_line(op: str, *, is_temporary: bool) -> str | None:
+    """`FILE:LINE` where the kernel of an op asks for memory.  Recorded with the current release alone; all graphs take it."""
+    definition = load_registry().op(op)
+    if definition is None:
+        return None
+    return definition.temporary_source if is_temporary else definition.output_source
 
 
 def _failure_line(line: int, place: str, kind: type[OpError], text: str) -> DumpLine:

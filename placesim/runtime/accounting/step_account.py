@@ -9,12 +9,12 @@ from placesim.core.dtypes import INT8, DataType
 from placesim.core.errors import OpError
 from placesim.machine.memory.buffer_sources import DeviceSource
 from placesim.machine.memory.buffers import Buffer, OutOfMemory, foreign_buffer
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import OWNED_OUTPUTS, RECEIVES, SENDS
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.accounting.ledger import SCRATCH_BYTES, Ledger
-from placesim.runtime.accounting.node_sites import OWNED_OUTPUTS, Site
+from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.accounting.out_of_memory import FailureUsage, kernel_failure, transfer_failure, value_error
 
 FETCHED = "is fetched: until the step ends"

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from placesim.graph.graph import Node
-from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.ops.categories import WITHOUT_STATE
 from placesim.placement.function_bodies import bodies_of
 from placesim.placement.placer import Placement
-
-_STATELESS_ALL_THE_SAME = frozenset(
-    (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
-)
-"""Ops that TensorFlow marks as stateful, and that keep nothing from one run to the next."""
 
 
 def keeps_state(node: Node) -> bool:
     """Whether a node keeps anything on its device."""
-    return node.signature.is_stateful and node.op not in _STATELESS_ALL_THE_SAME
+    return node.signature.is_stateful and node.op not in WITHOUT_STATE
 
 
 def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:

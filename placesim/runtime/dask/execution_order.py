@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
-from placesim.ops.kernels.kernel import WANT_ONLY_NAMES
+from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.sessions.reads_after_update import find_late_reads
 
@@ -24,4 +24,4 @@ def _takes_turn(instruction: Instruction) -> bool:
     if op in _WITHOUT_TURN:
         return False
     is_unknown = signature.definition is None  # a call of a function by its name
-    return is_unknown or signature.is_stateful or (instruction.kernel.needs_context and op not in WANT_ONLY_NAMES)
+    return is_unknown or signature.is_stateful or uses_context(instruction.kernel)

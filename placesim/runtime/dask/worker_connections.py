@@ -43,12 +43,17 @@ class WorkerConnections:
         self._outboxes: dict[str, Outbox] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._id = uuid.uuid4().hex
+        self._is_closed = False
         self.gone: set[str] = set()
         try:
             client.register_plugin(EnginePlugin())
         except (CommClosedError, OSError) as error:
             raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
-        client.sync(self._open, openings)
+        try:
+            client.sync(self._open, openings)
+        except BaseException:  # a deadline or an interrupt: the event loop goes on with the opening
+            self.close()
+            raise
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
         """Send a worker a message."""
@@ -84,6 +89,9 @@ class WorkerConnections:
             await comm.read()
         except (CommClosedError, OSError) as error:
             raise UnavailableError(f"worker {address} cannot be reached: {error}") from None
+        if self._is_closed:
+            comm.abort()
+            return
         loop = asyncio.get_running_loop()
         outbox = self._outboxes[address] = Outbox(loop, comm)
         outbox.start()
@@ -99,6 +107,7 @@ class WorkerConnections:
             self._inbox.put(WorkerMessage(address, {"is": "lost"}, None))
 
     async def _close(self) -> None:
+        self._is_closed = True
         for reader in self._readers:
             reader.cancel()
         for outbox in self._outboxes.values():

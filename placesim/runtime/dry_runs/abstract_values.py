@@ -20,10 +20,10 @@ from placesim.core.errors import GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
-from placesim.ops.categories import CASES, IFS, WHILES
+from placesim.ops.categories import BRANCHES, CASES, LOOPS, SHAPE_OPS
 from placesim.ops.kernels.abstract_tensor import NOTHING, UNTOLD, Sketch, SketchedValueError
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
-from placesim.ops.kernels.kernel import Kernel, KernelContext
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.kernels.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 from placesim.ops.process.memory_limit import AllocationRefusal
 from placesim.runtime.dry_runs.assumptions import TWO_WAYS, Assumptions, OpenTensor
@@ -31,21 +31,8 @@ from placesim.runtime.shapes.graph_shapes import MAX_VALUE_ELEMENTS
 
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
-_JOINING = ("Pack", "Concat", "ConcatV2")
-_PICKING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Unpack", "Split")
-_RESHAPING = ("Cast", "Identity", "Reshape", "ExpandDims", "Squeeze")
-MOVING_OPS = frozenset((*_JOINING, *_PICKING, *_RESHAPING))
-"""Ops that only move elements, so that those which are known stay so beside others."""
-MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
-"""Ops that look at nothing but their inputs' shapes."""
-HANDING_OPS = ("Print", "PrintV2", "Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient")
-"""Ops that hand on their first inputs, if anything; what they write for a reader, a walk has nobody to write for."""
-BRANCHING_OPS = (*IFS, "_If", *CASES)
-"""Ops that call one of several functions, by their first input."""
-REPEATING_OPS = (*WHILES, "_While", "For")
-"""Ops that call a function again and again."""
-ABSORBING = {"LogicalAnd": False, "LogicalOr": True}
-"""Ops that one input may settle alone, and the value with which it does."""
+_ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
+"""Functions that one input may settle alone, and the value with which it does."""
 MAX_ROOTS = 8
 """Where a value would take more feeds than this to tell, none is named."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
@@ -56,16 +43,17 @@ _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, 
 
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
-    if node.op in MEASURING_OPS:
+    if node.op in SHAPE_OPS:
         return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
-    if node.op in HANDING_OPS:
+    if Trait.PASSES_ON in kernel.traits:
         return kernel._replace(compute=lambda values, attrs, *context: values[: len(dtypes)], direct=None)
-    if (guesses.is_free and node.op in BRANCHING_OPS) or (node.op in REPEATING_OPS and guesses.tells(node.name)):
+    if (guesses.is_free and node.op in BRANCHES) or (node.op in LOOPS and guesses.tells(node.name)):
         kernel = kernel._replace(compute=_with_guesses(kernel, node, guesses))
         compute = kernel.compute
 
-    settled = LAST_OUTPUTS.get(node.op, ())
+    settled, absorbing = LAST_OUTPUTS.get(node.op, ()), _ABSORBING.get(kernel.direct)
+    moves_elements = Trait.MOVES_ELEMENTS in kernel.traits
     # what has a context, or makes or takes lists, may do no more than hand tensors on
     may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
@@ -77,8 +65,8 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
             except _NOT_FOR_SKETCHES as error:
                 if isinstance(error, SketchedValueError) and names_functions(attrs):
                     raise error if error.node else unknown_choice(graph, node, values[:1]) from None
-        if not is_known and node.op in ABSORBING:
-            absorbed = _absorbed(values, ABSORBING[node.op])
+        if not is_known and absorbing is not None:
+            absorbed = _absorbed(values, absorbing)
             if absorbed is not None:
                 return (absorbed,)
         shapes = _shapes(kernel, values, attrs, context, is_known=is_known)
@@ -105,11 +93,11 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 made.opened_by = causes
                 guesses.causes[id(graph), node.name, slot] = causes
             outputs.append(made)
-        if node.op in MOVING_OPS and not is_known:
+        if moves_elements and not is_known:
             _know_some(outputs, compute, values, attrs)
         return outputs
 
-    return kernel._replace(compute=walk, direct=None)
+    return kernel._replace(compute=walk, direct=None, in_place=None)
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
@@ -159,7 +147,7 @@ def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[
 
         return compute(values, attrs, context if call is None else replace(context, call_function=call_guessing))
 
-    if node.op in BRANCHING_OPS:
+    if node.op in BRANCHES:
         return choose
     return repeat if node.op == "For" else loop
 

@@ -13,7 +13,7 @@ from placesim.core.errors import UsageError
 from placesim.core.files.access import FileAccess
 from placesim.graph.graph import Graph, Node, NodeDef, TensorRef
 from placesim.graph.session_steps import Feed, GeneratedFeed, GraphStep
-from placesim.ops.categories import ENTERS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
+from placesim.ops.categories import ENTERS, LOOPS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS
 from placesim.ops.kernels.abstract_tensor import UNTOLD, Sketch, SketchedValueError
 from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
@@ -22,8 +22,7 @@ from placesim.runtime.partitioning.step_requests import RequestedName, nearest_n
 from placesim.runtime.shapes.open_shapes import choose_settlements, find_open_causes
 
 MAX_NAMED = 5
-_LOOP_OPS = (*WHILES, "_While", "For")
-_LOOPS = frozenset((*NEXT_ITERATIONS, *_LOOP_OPS))
+_LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
     for node in nodes:
         if node.op in ENTERS:
             found[str(node.attrs.get("frame_name", ""))] = None
-        elif node.op in _LOOP_OPS:
+        elif node.op in LOOPS:
             found[node.name] = None
     return list(found)
 

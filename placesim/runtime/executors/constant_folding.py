@@ -16,7 +16,7 @@ import numpy as np
 from placesim.core.dtypes import RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
-from placesim.ops.kernels.kernel import WANT_ONLY_NAMES
+from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 
 LARGEST_BYTES = 10 << 20
@@ -129,7 +129,7 @@ def _is_pure(instruction: Instruction) -> bool:
         and not signature.is_stateful
         and instruction.output_count > 0
         and node.op not in CONTROL_FLOW
-        and (not kernel.needs_context or node.op in WANT_ONLY_NAMES)
+        and not uses_context(kernel)
         and not kernel.may_wait
         and not instruction.is_late
         and RESOURCE not in signature.output_dtypes

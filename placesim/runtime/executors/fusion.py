@@ -19,7 +19,7 @@ import numpy as np
 
 from placesim.ops.kernels.blocks.epilogues import Finish, offered
 from placesim.ops.kernels.blocks.work_parts import even_parts, shares
-from placesim.ops.kernels.nn.activations import relu, relu6
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.intra_op_threads import spread
 from placesim.runtime.executors.program import Instruction, Program
 
@@ -28,21 +28,6 @@ Step = Callable[[], None]
 Apply = Callable[[slice], object]
 """Does an op on these elements of the flat tensor, whole rows of channels."""
 
-HEADS = frozenset(
-    ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"),
-)
-"""Ops whose kernels give memory that is new, and nobody else's."""
-_BINARY: dict[str, np.ufunc] = {
-    "Add": np.add,
-    "AddV2": np.add,
-    "BiasAdd": np.add,
-    "Maximum": np.maximum,
-    "Minimum": np.minimum,
-    "Mul": np.multiply,
-    "Sub": np.subtract,
-}
-_UNARY = frozenset(("Elu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"))
-_IN_PLACE: dict[str, Callable[..., object]] = {"Relu": relu, "Relu6": relu6}
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 20
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
@@ -65,21 +50,23 @@ def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -
 
     Each follower is the only reader of the one before it, and all else that it waits for comes before the head.
     """
-    ops = [{node.op for node in program.graph.nodes} for program in programs]
-    if not any(HEADS & some for some in ops):
+    heads = [(number, index) for number, index in order if _is_head(programs[number].instructions[index])]
+    if not heads:
         return {}
     turns: list[dict[int, int]] = [{} for _ in programs]
     for turn, (number, index) in enumerate(order):
         turns[number][index] = turn
     readers = [_only_readers(program) for program in programs]
     found = {}
-    for number, index in order:
-        program = programs[number]
-        if program.instructions[index].node.op in HEADS:
-            followers = _followers(program, index, readers[number], turns[number])
-            if followers:
-                found[number, index] = followers
+    for number, index in heads:
+        followers = _followers(programs[number], index, readers[number], turns[number])
+        if followers:
+            found[number, index] = followers
     return found
+
+
+def _is_head(instruction: Instruction) -> bool:
+    return Trait.NEW_MEMORY in instruction.kernel.traits
 
 
 def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
@@ -104,7 +91,7 @@ def _followers(program: Program, head: int, readers: dict[int, tuple[int, int]],
         others = {*node.input_nodes, *node.control_inputs} - {last}
         if not _can_follow(instruction, side) or any(turns.get(other, -1) > turns[head] for other in others):
             break
-        operand = instruction.inputs[1 - side] if node.op in _BINARY else None
+        operand = instruction.inputs[1 - side] if len(instruction.inputs) > 1 else None
         found.append(Follower(instruction, side, operand))
         last = index
     return tuple(found)
@@ -116,7 +103,7 @@ def _can_follow(instruction: Instruction, side: int) -> bool:
         return False
     if node.op == "BiasAdd":
         return side == 0 and instruction.attrs.get("data_format") != "NCHW"
-    return node.op in _BINARY or node.op == "Softmax" or (node.op in _UNARY and instruction.kernel.direct is not None)
+    return instruction.kernel.in_place is not None
 
 
 class FusionGroup:
@@ -197,36 +184,32 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
     op, flat = follower.instruction.node.op, value.reshape(-1)
-    if op in _IN_PLACE:
-        in_place = _IN_PLACE[op]
-        return lambda part: in_place(flat[part], out=flat[part])
-    if op in _UNARY:
-        direct: Any = follower.instruction.kernel.direct
-        return lambda part: np.copyto(flat[part], direct(flat[part]))
+    in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
-        return _with_softmax(flat, value.shape[-1])
+        return _along_rows(in_place, flat, value.shape[-1])
+    if follower.operand is None:
+        return lambda part: in_place(flat[part], out=flat[part])
     if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
         return None
-    ufunc, is_first = _BINARY[op], follower.side == 0
+    is_first = follower.side == 0
     if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
         return None
     if operand.size == 1:
-        return _with_number(ufunc, flat, operand.reshape(()), is_first)
+        return _with_number(in_place, flat, operand.reshape(()), is_first)
     if operand.shape == value.shape:
         other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
-        return _with_all(ufunc, flat, other, is_first)
+        return _with_all(in_place, flat, other, is_first)
     if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
-        return _with_row(ufunc, flat, operand.reshape(-1), is_first)
+        return _with_row(in_place, flat, operand.reshape(-1), is_first)
     return None
 
 
-def _with_softmax(flat: Tensor, channels: int) -> Apply:
-    """Along the rows of channels."""
-    from placesim.ops.kernels.nn.losses import softmax
+def _along_rows(in_place: Callable[..., object], flat: Tensor, channels: int) -> Apply:
+    """For each row of channels."""
 
     def apply(part: slice) -> None:
         rows = flat[part].reshape(-1, channels)
-        softmax(rows, out=rows)
+        in_place(rows, out=rows)
 
     return apply
 

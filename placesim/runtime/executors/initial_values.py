@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, VariableResource
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
-
-VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
-"""Ops that make a variable, and the type of the resource that holds it."""
 
 
 def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:

@@ -15,18 +15,10 @@ from placesim.core.dtypes import DTYPES, INT32, INT64, DataType
 from placesim.core.errors import OpError, PlacesimError
 from placesim.graph.graph import Node
 from placesim.ops.attributes import Attrs
-from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
-from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.kernel import Kernel, Trait
 from placesim.ops.kernels.shapes import ShapeContext
 from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
 
-_KEEPING = """
-    _Arg _Retval Bitcast CheckNumerics CheckNumericsV2 Const Copy CopyHost DebugGradientIdentity DebugGradientRefIdentity
-    DebugIdentity EnsureShape ExpandDims GuaranteeConst HostConst Identity IdentityN NoOp Placeholder PlaceholderV2
-    PlaceholderWithDefault PreventGradient Print PrintV2 Rank ReadVariableOp RefIdentity Reshape Shape ShapeN Size Slice
-    Snapshot Split SplitV Squeeze StopGradient StridedSlice Unpack VarHandleOp Variable VariableV2"""
-KEEPING = frozenset([*CONTROL_FLOW, *RECEIVES, *SENDS, *_KEEPING.split()])
-"""Ops that give what they were given, a part of it, or what is there already."""
 MAX_SPELLING = 64
 """Elements of an input that may spell sizes, as far as its values are compared with those that came before."""
 _MAX_REMEMBERED = 512
@@ -48,7 +40,7 @@ class AllocationCheck:
         self._kernel = kernel
         self._node = node
         self._attrs = attrs
-        self._spelling = _spelling_inputs(node)
+        self._spelling = _spelling_inputs(kernel, node)
         self._remembered: dict[Any, tuple[Output, ...]] = {}
         self.spells_size = bool(self._spelling) or any(name in attrs for name in _ATTRS_OF_SIZE)
 
@@ -118,10 +110,10 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic)
 
 
-def _spelling_inputs(node: Node) -> tuple[int, ...]:
+def _spelling_inputs(kernel: Kernel, node: Node) -> tuple[int, ...]:
     """The inputs whose values may say how large an output is: integers, and the ends of a range."""
     dtypes = node.signature.input_dtypes
-    if node.op in ("Range", "LinSpace"):
+    if Trait.SPELLS_SIZE in kernel.traits:
         return tuple(range(len(dtypes)))
     return tuple(i for i, dtype in enumerate(dtypes) if dtype is INT32 or dtype is INT64)
 

@@ -32,10 +32,10 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernel_lookup import find_kernel, no_kernel_message
 from placesim.ops.kernels.device_resources import ResourceManager, VariableResource
-from placesim.ops.kernels.kernel import Kernel, KernelContext
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.process.memory_limit import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.placement.function_bodies import instantiation_of
-from placesim.runtime.executors.output_sizes import KEEPING, AllocationCheck, checked_kernel
+from placesim.runtime.executors.output_sizes import AllocationCheck, checked_kernel
 from placesim.runtime.executors.scalar_objects import wrap_scalar_objects
 from placesim.runtime.sessions.reads_after_update import find_late_reads, read_late
 from placesim.runtime.shapes.int32_attrs import int32_problem
@@ -294,7 +294,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
         return attrs if state.guesses is not None else _densified(graph, node, attrs, state), None, kernel
     check = (
         None
-        if node.op in KEEPING or state.guesses is not None
+        if Trait.HANDS_ON in kernel.traits or state.guesses is not None
         else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
     return attrs, check, checked_kernel(wrap_scalar_objects(kernel, node.signature), check)

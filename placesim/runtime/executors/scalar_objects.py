@@ -9,52 +9,12 @@ import numpy as np
 
 from placesim.core.dtypes import RESOURCE, VARIANT
 from placesim.graph.graph import Signature
-from placesim.ops.kernels.kernel import Kernel
-
-MOVING_OPS = frozenset(
-    [
-        "BroadcastTo",
-        "ConjugateTranspose",
-        "DepthToSpace",
-        "DynamicPartition",
-        "DynamicStitch",
-        "EnsureShape",
-        "ExpandDims",
-        "Fill",
-        "Gather",
-        "GatherNd",
-        "GatherV2",
-        "InplaceUpdate",
-        "OneHot",
-        "ParallelDynamicStitch",
-        "RandomShuffle",
-        "Rank",
-        "Reshape",
-        "Roll",
-        "Select",
-        "SelectV2",
-        "Size",
-        "SpaceToDepth",
-        "SparseConcat",
-        "SparseReorder",
-        "SparseSlice",
-        "Split",
-        "SplitV",
-        "Squeeze",
-        "StridedSlice",
-        "StridedSliceGrad",
-        "TensorStridedSliceUpdate",
-        "Tile",
-        "Transpose",
-        "Unpack",
-    ]
-)
-"""Ops that take elements of any type, and ask only for their number and order."""
+from placesim.ops.kernels.kernel import Kernel, Trait
 
 
 def wrap_scalar_objects(kernel: Kernel, signature: Signature) -> Kernel:
     """The kernel of such an op, where a resource or a variant goes in, on arrays; any other as it is."""
-    if signature.op not in MOVING_OPS:
+    if Trait.TAKES_OBJECTS not in kernel.traits:
         return kernel
     is_object = [dtype in (RESOURCE, VARIANT) for dtype in signature.input_dtypes]
     if not any(is_object):

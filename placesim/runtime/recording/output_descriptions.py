@@ -11,12 +11,10 @@ import numpy as np
 
 from placesim.core.dtypes import DataType
 from placesim.graph.graph import Node
+from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.device_resources import VariableResource
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import tensor_bytes
-from placesim.runtime.executors.output_sizes import KEEPING
-
-PERSISTENT = frozenset(["Const", "Variable", "VariableV2"])
-"""Ops whose output is kept from step to step."""
 
 
 class Allocation:
@@ -54,6 +52,7 @@ class OutputRecord(NamedTuple):
 def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
     """The outputs of a run that are tensors: resources and values that were not written have no shape to tell."""
     found: list[OutputRecord] = []
+    hands_on = has_trait(node.op, Trait.HANDS_ON)
     given = [value for value in map(_array_of, inputs) if value is not None]
     for slot, value in enumerate(outputs):
         array = _array_of(value)
@@ -62,7 +61,7 @@ def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: in
         dtype = node.signature.output_dtypes[slot]
         size = tensor_bytes(array.shape, dtype)
         allocation = None
-        if node.op not in KEEPING and size and not any(np.may_share_memory(array, one) for one in given):
+        if not hands_on and size and not any(np.may_share_memory(array, one) for one in given):
             allocation = Allocation(size, made)
             allocation.follow(array)
         address = array.__array_interface__["data"][0]

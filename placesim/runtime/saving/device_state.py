@@ -9,9 +9,8 @@ import numpy as np
 
 from placesim.core.errors import DataLossError, FailedPreconditionError
 from placesim.graph.graph import Graph
-from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.placement.placer import Placement
-from placesim.runtime.executors.initial_values import VARIABLE_OPS
 from placesim.runtime.executors.program import DeviceState
 from placesim.runtime.saving.saved_values import NamedTensor, Packer, UnsavableError, file_name, unpack
 

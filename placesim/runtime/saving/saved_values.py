@@ -17,12 +17,13 @@ import numpy as np
 
 from placesim.core.dtypes import DTYPES, STRING, DataType, parse_dtype
 from placesim.core.errors import DataLossError
+from placesim.ops import kernels
 from placesim.ops.attributes import Shape
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource
 
 Tensor = np.ndarray[Any, Any]
 
-_KERNELS = f"{__name__.rpartition('.saving')[0]}.kernels"
+_KERNELS = kernels.__name__
 _KNOWN: dict[str, type] = {"VariableResource": VariableResource, "ResourceHandle": ResourceHandle, "Shape": Shape}
 _CLASSES = {
     "Philox": "philox",

@@ -18,7 +18,7 @@ from placesim.core.dtypes import STRING
 from placesim.core.errors import DataLossError, InvalidArgumentError, Location, NotFoundError, OpError
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape
-from placesim.runtime.executors.initial_values import VARIABLE_OPS
+from placesim.ops.kernels.device_resources import VARIABLE_OPS
 from placesim.runtime.saving.device_state import DeviceRecord
 from placesim.runtime.saving.saved_values import NamedTensor
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from placesim.graph.graph import Graph, Node
+from placesim.ops.categories import REF_VARIABLES
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
 
-_VARIABLES = ("VariableV2", "Variable")
 LateReads = Mapping[int, Mapping[int, ResourceHandle]]
 """By node and position of its input: the variable that is read anew."""
 
 
 def find_late_reads(graph: Graph, device: str) -> LateReads:
     """Such nodes of one device's part of a step."""
-    variables = [node for node in graph.nodes if node.op in _VARIABLES]
+    variables = [node for node in graph.nodes if node.op in REF_VARIABLES]
     if not variables:
         return {}
     readers: dict[int, list[Node]] = {}

@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from placesim.graph.graph import Node
-from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle
-from placesim.runtime.executors.initial_values import VARIABLE_OPS
+from placesim.ops.kernels import has_trait
+from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_OPS, ResourceHandle
+from placesim.ops.kernels.kernel import Trait
 from placesim.runtime.executors.program import DeviceState
 from placesim.runtime.partitioning.pruning import ClientGraph
 
-HANDS_ON = frozenset(
-    ("Identity", "RefIdentity", "StopGradient", "PreventGradient", "CheckNumerics", "Reshape", "Squeeze", "ExpandDims")
-)
-"""Ops whose output is their input's memory."""
 ARRAYS = (np.ndarray, np.generic)
 
 Buffers = Mapping[int, tuple[str, ResourceHandle]]
@@ -54,7 +51,7 @@ def _source(client: ClientGraph, end: Node) -> Node | None:
     graph = client.graph
     node, slot = graph.nodes[end.input_nodes[0]], end.input_slots[0]
     while VARIABLE_OPS.get(node.op) != REF_VARIABLE_TYPE:
-        hands_on = node.op in HANDS_ON or (slot == 0 and _is_update(node))
+        hands_on = has_trait(node.op, Trait.SHARES_MEMORY) or (slot == 0 and _is_update(node))
         if not hands_on or client.devices[node.id] != client.devices[end.id]:
             return None
         node, slot = graph.nodes[node.input_nodes[0]], node.input_slots[0]

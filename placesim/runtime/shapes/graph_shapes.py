@@ -17,7 +17,16 @@ from placesim.core.errors import GraphBuildError, InvalidArgumentError, Placesim
 from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
-from placesim.ops.categories import CONTROL_FLOW, FUNCTION_ENDS, LOWERED, PLACEHOLDERS
+from placesim.ops.categories import (
+    CALLS,
+    CONTROL_FLOW,
+    FUNCTION_ENDS,
+    JOINS,
+    LOWERED,
+    PARTIAL_SHAPE_OPS,
+    PLACEHOLDERS,
+    SHAPE_OPS,
+)
 from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.kernel import Kernel
 from placesim.ops.kernels.op_families import OP_FAMILIES
@@ -28,9 +37,6 @@ from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
-_JOINING_OPS = ("Pack", "Concat", "ConcatV2")
-_PARTIAL_OPS = frozenset((*_JOINING_OPS, "StridedSlice", "Cast"))
-"""Ops through which a shape is followed of which some dimensions are not known (-1)."""
 _NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
 """Ops that give no value before anything runs, although they keep no state."""
 
@@ -188,7 +194,7 @@ class GraphShapes:
 
         Types are left: the shape function sees none, and the session says what is wrong with them.
         """
-        if node.op not in ("PartitionedCall", "StatefulPartitionedCall"):
+        if node.op not in CALLS:
             return
         called: FunctionName = node.attrs["f"]
         function = self.graph.functions.get(called.name)
@@ -243,20 +249,20 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op in ("Shape", "ShapeN", "Size", "Rank"):
+        if node.op in SHAPE_OPS:
             found = [_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs]
             # TensorFlow takes whole shapes from a ShapeN, but no single dimensions
             return tuple(one.view(_PartialVector) if one is not None and node.op == "ShapeN" else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
-        if node.op in _JOINING_OPS:
+        if node.op in JOINS:
             self._fill_in(node, values)
         is_partial = any(isinstance(value, _PartialVector) for value in values)
         if any(value is None for value in values):
             return nothing
         picks = is_partial and self._picks_dimensions(node)
-        if is_partial and not picks and node.op not in _PARTIAL_OPS:
+        if is_partial and not picks and node.op not in PARTIAL_SHAPE_OPS:
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing

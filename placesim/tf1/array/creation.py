@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from placesim.tf1.array.shaping import concat, reshape, shape_of, size, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.ops.constant_values import constant_value_as_shape
+from placesim.tf1.math.casting import cast
+from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -26,24 +28,6 @@ def shape_tensor(shape: Any) -> Tensor:
         dtype = None if shape else dtypes.int32
         shape = tuple(dimension_value(dim) for dim in shape)
     return convert_to_tensor(shape, dtype, name="shape")
-
-
-def set_static_shape(tensor: Tensor, shape: Any) -> None:
-    """Tells a tensor what is known of the shape it was made with."""
-    if tensor.shape.is_fully_defined():
-        return
-    shape = shape if isinstance(shape, Tensor) else convert_shape(shape)
-    if shape is not None:
-        tensor.set_shape(shape if isinstance(shape, TensorShape) else constant_value_as_shape(shape))
-
-
-def convert_shape(shape: Any) -> TensorShape | None:
-    """What a list of sizes tells, with tensors among them."""
-    if isinstance(shape, TensorShape):
-        return shape
-    if not isinstance(shape, list | tuple):
-        return None
-    return TensorShape([None if isinstance(dim, Tensor) else dim for dim in shape])
 
 
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
@@ -104,8 +88,6 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.zeros_like`: zeros of the static shape where that is known."""
-    from placesim.tf1.array.shaping import shape_of
-
     with name_scope(name, "zeros_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         kind = tensor.dtype.base_dtype
@@ -119,8 +101,6 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.ones_like`: ones of the tensor's shape."""
-    from placesim.tf1.array.shaping import shape_of
-
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         shape = shape_of(tensor, optimize=optimize)
@@ -134,8 +114,6 @@ _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
     """`tf.range`."""
-    from placesim.tf1.math.casting import cast
-
     if limit is None:
         start, limit = 0, start
     with name_scope(name, "Range", [start, limit, delta]) as scope:
@@ -191,8 +169,6 @@ def eye(
     num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
     """`tf.eye`."""
-    from placesim.tf1.array.shaping import concat
-
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         is_square = num_columns is None or (isinstance(num_columns, int) and num_columns == num_rows)
         batch = [] if batch_shape is None else batch_shape
@@ -250,35 +226,8 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 
     return gen("MatrixSetDiagV3")(input, diagonal, k, align=align, name=name)  # type: ignore[no-any-return]
 
 
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
-    """`tf.sequence_mask`."""
-    from placesim.tf1.array.shaping import expand_dims
-    from placesim.tf1.math.reductions import reduction_axes
-
-    with name_scope(name, "SequenceMask", [lengths, maxlen]):
-        lengths = convert_to_tensor(lengths)
-        if maxlen is None:
-            maxlen = gen("Max")(lengths, reduction_axes(lengths, None))
-            maxlen = gen("Maximum")(constant(0, maxlen.dtype), maxlen)
-        else:
-            maxlen = convert_to_tensor(maxlen)
-        if maxlen.shape.rank not in (None, 0):
-            raise ValueError(
-                f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen} with shape "
-                f"'{maxlen.shape}' instead"
-            )
-        row = gen("Range")(constant(0, maxlen.dtype), maxlen, constant(1, maxlen.dtype))
-        column = gen("Cast")(expand_dims(lengths, -1), maxlen.dtype)
-        found: Tensor = row < column
-        if dtype is None or found.dtype.is_compatible_with(dtype):
-            return found
-        return gen("Cast")(found, dtype)  # type: ignore[no-any-return]
-
-
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     """`tf.meshgrid`."""
-    from placesim.tf1.array.shaping import reshape, size, stack
-
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
     if kwargs:
         key = next(iter(kwargs))

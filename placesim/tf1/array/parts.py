@@ -10,6 +10,7 @@ from placesim.tf1.array.creation import ones, zeros
 from placesim.tf1.array.shaping import concat, expand_dims, rank, reshape, shape, squeeze, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.math.reductions import reduce_sum, reduction_axes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -208,9 +209,6 @@ def _tiled(data: Any, axis: int, times: Any) -> Any:
 
 def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
     """Repeats by a vector: as often as the most, then those that are too many are masked out."""
-    from placesim.tf1.array.creation import sequence_mask
-    from placesim.tf1.math.reductions import reduce_sum, reduction_axes
-
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
         times = gen("BroadcastTo")(times, [sizes[axis]])
@@ -229,3 +227,25 @@ def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
     one = 1 if times.shape[0].value == 1 else None
     found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))
     return found
+
+
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
+    """`tf.sequence_mask`."""
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert_to_tensor(lengths)
+        if maxlen is None:
+            maxlen = gen("Max")(lengths, reduction_axes(lengths, None))
+            maxlen = gen("Maximum")(constant(0, maxlen.dtype), maxlen)
+        else:
+            maxlen = convert_to_tensor(maxlen)
+        if maxlen.shape.rank not in (None, 0):
+            raise ValueError(
+                f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen} with shape "
+                f"'{maxlen.shape}' instead"
+            )
+        row = gen("Range")(constant(0, maxlen.dtype), maxlen, constant(1, maxlen.dtype))
+        column = gen("Cast")(expand_dims(lengths, -1), maxlen.dtype)
+        found: Tensor = row < column
+        if dtype is None or found.dtype.is_compatible_with(dtype):
+            return found
+        return gen("Cast")(found, dtype)  # type: ignore[no-any-return]

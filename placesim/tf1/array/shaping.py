@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.array.creation import set_static_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.arguments import renamed
-from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.constant_values import constant_value, set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
@@ -32,8 +32,6 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
-            from placesim.tf1.math.casting import cast
-
             return cast(input.dense_shape, kind)
         x = convert_to_tensor(input)
         if optimize and x.shape.is_fully_defined():
@@ -48,8 +46,6 @@ def size(input: Any, name: str | None = None, out_type: Any = None) -> Any:
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
         if isinstance(input, SparseTensor):
-            from placesim.tf1.math.casting import cast
-
             return gen("Prod")(cast(input.dense_shape, kind), 0, name=scope)
         x = convert_to_tensor(input)
         if x.shape.is_fully_defined():

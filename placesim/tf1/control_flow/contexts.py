@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from placesim.tf1.control_flow.switching import LOOP_ENTERS, LOOP_EXITS, SWITCHES
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
-
-if TYPE_CHECKING:
-    from placesim.tf1.control_flow.loops import WhileContext
 
 PASSING = LOOP_ENTERS | SWITCHES
 """What leads a tensor into a context may read it from anywhere."""
@@ -60,7 +57,7 @@ class ControlFlowContext:
             self.outer.known.update(results)
 
     @property
-    def while_context(self) -> WhileContext | None:
+    def while_context(self) -> LoopContext | None:
         """The innermost loop around what is made here."""
         return None if self.outer is None else self.outer.while_context
 
@@ -133,6 +130,23 @@ class ControlFlowContext:
     @property
     def name(self) -> str:
         raise NotImplementedError
+
+
+class LoopContext(ControlFlowContext):
+    """A loop, as the contexts in it and its gradient read it."""
+
+    grad_state: LoopGradient | None
+
+
+class LoopGradient(Protocol):
+    """The gradient of a loop, which is a loop too and reads tensors of the forward one."""
+
+    @property
+    def forward_context(self) -> LoopContext:
+        """The loop whose gradient it is."""
+
+    def real_value(self, value: Tensor) -> Tensor:
+        """The tensor that stands in the gradient's loop for one of the forward loop."""
 
 
 def output_context(op: Operation) -> ControlFlowContext | None:

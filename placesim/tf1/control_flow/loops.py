@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from placesim.tf1.control_flow.contexts import ControlFlowContext, check_inputs, output_context, outside
+from placesim.tf1.control_flow.contexts import (
+    ControlFlowContext,
+    LoopContext,
+    LoopGradient,
+    check_inputs,
+    output_context,
+    outside,
+)
 from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.control_flow.versions import is_version_2
@@ -19,13 +26,10 @@ from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape, as_shape
 
-if TYPE_CHECKING:
-    from placesim.tf1.gradients.loop_state import GradLoopState
-
 _MEASURES = frozenset(("Shape", "Size", "Rank"))
 
 
-class WhileContext(ControlFlowContext):
+class WhileContext(LoopContext):
     """A loop.  `grad_state` is there in a loop that is the gradient of another one."""
 
     def __init__(
@@ -35,7 +39,7 @@ class WhileContext(ControlFlowContext):
         back_prop: bool = True,
         swap_memory: bool = False,
         name: str = "while_context",
-        grad_state: GradLoopState | None = None,
+        grad_state: LoopGradient | None = None,
     ) -> None:
         super().__init__()
         self.graph.check_inputs = check_inputs
@@ -276,7 +280,7 @@ class WhileContext(ControlFlowContext):
         super().add_inner_op(op)
 
 
-def while_context_of(op: Operation) -> WhileContext | None:
+def while_context_of(op: Operation) -> LoopContext | None:
     """The innermost loop that an op's outputs are in."""
     context = output_context(op)
     return None if context is None else context.while_context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.graphs.default_graph_scopes import name_scope
@@ -28,12 +28,13 @@ class _Contents:
 class TensorArray:
     """An array of `size` tensors; `flow` is what orders the reads and writes."""
 
+    version_2: ClassVar[type[TensorArray]]
+    """The class of arrays that are lists of tensors, which its module puts here."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
         """Version 2 control flow has arrays that are lists of tensors."""
         if cls is TensorArray and is_version_2():
-            from placesim.tf1.control_flow.tensor_lists import TensorListArray
-
-            return super().__new__(TensorListArray)
+            return super().__new__(TensorArray.version_2)
         return super().__new__(cls)
 
     def __init__(

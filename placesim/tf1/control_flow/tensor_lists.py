@@ -140,3 +140,6 @@ class TensorListArray(TensorArray):
 def _number(size: Any) -> int | None:
     found = constant_value(size) if isinstance(size, Tensor) else size
     return None if found is None else int(found)
+
+
+TensorArray.version_2 = TensorListArray

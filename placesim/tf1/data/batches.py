@@ -29,14 +29,19 @@ def _truth(value: Any, name: str) -> Tensor:
 
 
 def batch(
-    dataset: Dataset, batch_size: Any, drop_remainder: Any, parallel: Any, deterministic: bool | None, name: str | None = None
+    dataset: Dataset,
+    batch_size: Any,
+    drop_remainder: Any = False,
+    num_parallel_calls: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
 ) -> Dataset:
     """Several elements as one."""
     size, drops = number(batch_size, "batch_size"), _truth(drop_remainder, "drop_remainder")
     spec = structures.batched(dataset.element_spec, static_size(size, drops))
-    if parallel is None:
+    if num_parallel_calls is None:
         return transformed(dataset, "BatchDatasetV2", size, drops, spec=spec, name=name)
-    calls = number(parallel, "num_parallel_calls")
+    calls = number(num_parallel_calls, "num_parallel_calls")
     told = determinism(deterministic)
     return transformed(dataset, "ParallelBatchDataset", size, calls, drops, spec=spec, deterministic=told, name=name)
 
@@ -46,7 +51,9 @@ def determinism(value: bool | None) -> str:
     return "default" if value is None else "true" if value else "false"
 
 
-def window(dataset: Dataset, size: Any, shift: Any, stride: Any, drop_remainder: Any, name: str | None = None) -> Dataset:
+def window(
+    dataset: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False, name: str | None = None
+) -> Dataset:
     """Datasets of so many elements."""
     parts = (
         number(size, "size"),
@@ -58,24 +65,16 @@ def window(dataset: Dataset, size: Any, shift: Any, stride: Any, drop_remainder:
     return transformed(dataset, "WindowDataset", *parts, spec=spec, name=name)
 
 
-def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
-    """The slices of a dataset's elements; what is sparse is taken apart first."""
-    dense = dataset.map(_normalize)
-    return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
-
-
-def _normalize(*args: Any) -> Any:
-    return args[0] if len(args) == 1 else args
-
-
-_normalize.__name__ = "normalize"
-
-
 # --- padding --------------------------------------------------------------------------------------------------------
 
 
 def padded_batch(
-    dataset: Dataset, batch_size: Any, shapes: Any, values: Any, drop_remainder: Any, name: str | None = None
+    dataset: Dataset,
+    batch_size: Any,
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    drop_remainder: Any = False,
+    name: str | None = None,
 ) -> Dataset:
     """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""
     spec = dataset.element_spec
@@ -86,18 +85,18 @@ def padded_batch(
                 f"dataset is {type(leaf)}."
             )
     leaves = structures.flatten(spec)
-    if shapes is None:
+    if padded_shapes is None:
+        padded_shapes = structures.shapes_of(spec)
         for leaf in leaves:
             if leaf.shape.rank is None:
                 raise ValueError(
                     "You must provide `padded_shapes` argument because component "
-                    f"{structures.flatten(dataset.output_shapes)} has unknown rank."
+                    f"{structures.flatten(padded_shapes)} has unknown rank."
                 )
-        shapes = dataset.output_shapes
     size = number(batch_size, "batch_size")
-    wanted = structures.pack_up_to(spec, shapes)
+    wanted = structures.pack_up_to(spec, padded_shapes)
     padded = [_padded_shape(given, leaf.shape) for given, leaf in zip(wanted, leaves, strict=True)]
-    padding = _padding_values(spec, leaves, values)
+    padding = _padding_values(spec, leaves, padding_values)
     drops = _truth(drop_remainder, "drop_remainder")
     known = static_size(size, drops)
     sizes = [TensorShape([known]).concatenate(_static_shape(shape)) for shape in padded]

@@ -9,7 +9,9 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.array.parts import where
 from placesim.tf1.data import structures
+from placesim.tf1.data.batches import batch, padded_batch
 from placesim.tf1.data.datasets import Dataset
+from placesim.tf1.data.folding import grouped_by_window
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -18,26 +20,26 @@ from placesim.tf1.types.shapes import TensorShape
 def bucket_by_sequence_length(
     dataset: Dataset,
     element_length_func: Any,
-    boundaries: Any,
-    batch_sizes: Any,
+    bucket_boundaries: Any,
+    bucket_batch_sizes: Any,
     padded_shapes: Any = None,
     padding_values: Any = None,
-    pads_to_boundary: bool = False,
+    pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
     """Batches of elements whose lengths lie between the same boundaries.  Raises ValueError for another number of sizes."""
-    if len(batch_sizes) != len(boundaries) + 1:
+    if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
         raise ValueError(
             "`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "
-            f"`len(bucket_batch_sizes)={len(batch_sizes)}` and `len(bucket_boundaries)={len(boundaries)}`."
+            f"`len(bucket_batch_sizes)={len(bucket_batch_sizes)}` and `len(bucket_boundaries)={len(bucket_boundaries)}`."
         )
-    sizes: Any = constant(batch_sizes, dtypes.int64)
+    sizes: Any = constant(bucket_batch_sizes, dtypes.int64)
 
     def element_to_bucket_id(*args: Any) -> Any:
         length = element_length_func(*args)
-        limits = list(boundaries)
+        limits = list(bucket_boundaries)
         lowest = [np.iinfo(np.int32).min, *limits]
         highest = [*limits, np.iinfo(np.int32).max]
         inside = tf.logical_and(tf.less_equal(lowest, length), tf.less(length, highest))
@@ -56,18 +58,18 @@ def bucket_by_sequence_length(
     def batching_fn(bucket_id: Any, grouped: Dataset) -> Dataset:
         size = sizes[bucket_id]
         if no_padding:
-            return grouped.batch(size, drop_remainder=drop_remainder)
+            return batch(grouped, size, drop_remainder=drop_remainder)
         filler = None
-        if pads_to_boundary:
+        if pad_to_bucket_boundary:
             from placesim.tf1.control_flow.conditionals import Assert
             from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 
             told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
-            last = constant(len(batch_sizes) - 1, dtypes.int64)
+            last = constant(len(bucket_batch_sizes) - 1, dtypes.int64)
             with control_dependencies([Assert(tf.less(bucket_id, last), [told])]):
-                limits: Any = convert_to_tensor(boundaries, dtypes.int64)
+                limits: Any = convert_to_tensor(bucket_boundaries, dtypes.int64)
                 filler = limits[bucket_id] - 1
         shapes = make_padded_shapes(grouped.output_shapes if padded_shapes is None else padded_shapes, filler)
-        return grouped.padded_batch(size, shapes, padding_values, drop_remainder=drop_remainder)
+        return padded_batch(grouped, size, shapes, padding_values, drop_remainder=drop_remainder)
 
-    return dataset.group_by_window(element_to_bucket_id, batching_fn, window_size_func=window_size_fn)
+    return grouped_by_window(dataset, element_to_bucket_id, batching_fn, window_size_func=window_size_fn)

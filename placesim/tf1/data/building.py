@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placesim.ops.registry import load_registry
 from placesim.tf1.data import structures
+from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 from placesim.tf1.data.options import merged
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
-
-if TYPE_CHECKING:
-    from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 
 _VERSION = re.compile(r"V\d+$")
 VERSION_2 = (
@@ -46,8 +44,6 @@ def make(
     **attrs: Any,
 ) -> DatasetV1Adapter:
     """The dataset of an op's output; types, shapes and the name are told to the ops that want them."""
-    from placesim.tf1.data.datasets import DatasetV1Adapter
-
     definition = load_registry().op(op)
     assert definition is not None
     told = {key: value for key, value in element_attrs(spec).items() if key in definition.attrs}
@@ -61,8 +57,6 @@ def make(
 
 def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs: Any) -> DatasetV1Adapter:
     """The dataset of an op that takes one first; its elements are as they were unless a spec is given."""
-    from placesim.tf1.data.datasets import Dataset
-
     if not isinstance(dataset, Dataset):
         raise TypeError(f"{dataset!r} is no dataset")
     return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.data import structures
-from placesim.tf1.data.building import make, number, transformed
-from placesim.tf1.data.datasets import Dataset
+from placesim.tf1.data.building import VERSION_2, make, number, transformed
+from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 from placesim.tf1.data.options import Options, merged
 from placesim.tf1.data.seeds import seed_tensors
+from placesim.tf1.data.sources import number_range, zipped
 from placesim.tf1.graphs.default_graph_scopes import colocate_with
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
@@ -19,25 +21,60 @@ INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 """Numbers of elements that are none."""
 
 
-def with_number(dataset: Dataset, op: str, argument: str, value: Any, name: str | None = None) -> Dataset:
-    """The dataset of an op that takes one number."""
-    return transformed(dataset, op, number(value, argument), name=name)
+def repeat(dataset: Dataset, count: Any = None, name: str | None = None) -> Dataset:
+    """A dataset's elements so many times; without end where no number is given."""
+    return transformed(dataset, "RepeatDataset", number(-1 if count is None else count, "count"), name=name)
 
 
-def concatenate(dataset: Dataset, other: Dataset, name: str | None = None) -> Dataset:
+def take(dataset: Dataset, count: Any, name: str | None = None) -> Dataset:
+    """The first elements."""
+    return transformed(dataset, "TakeDataset", number(count, "count"), name=name)
+
+
+def skip(dataset: Dataset, count: Any, name: str | None = None) -> Dataset:
+    """All but the first elements."""
+    return transformed(dataset, "SkipDataset", number(count, "count"), name=name)
+
+
+def unique(dataset: Dataset, name: str | None = None) -> Dataset:
+    """Each element once."""
+    return transformed(dataset, "UniqueDataset", name=name)
+
+
+def ignore_errors(dataset: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
+    """The elements that come without an error."""
+    return transformed(dataset, "IgnoreErrorsDataset", log_warning=log_warning, name=name)
+
+
+def apply(first: Dataset, transformation_func: Callable[[Dataset], Any]) -> Dataset:
+    """The dataset that a function makes of one.  Raises TypeError where that is no dataset."""
+    found = transformation_func(first)
+    if not isinstance(found, Dataset):
+        raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
+    kind = found._kind if found._variant_tensor.op.type in VERSION_2.split() else DatasetV1Adapter.__name__
+    return DatasetV1Adapter(found._variant_tensor, found._spec, kind, found._options)
+
+
+def concatenate(first: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
     """A dataset's elements, then another one's.  Raises TypeError where they have no structure in common."""
-    spec = structures.common(dataset.element_spec, other.element_spec)
+    spec = structures.common(first.element_spec, dataset.element_spec)
     if spec is None:
-        raise TypeError(f"Incompatible dataset elements:\n  {dataset.element_spec} vs.   {other.element_spec}")
-    variants = dataset._variant_tensor, other._variant_tensor
-    return make("ConcatenateDataset", *variants, spec=spec, inputs=(dataset, other), name=name)
+        raise TypeError(f"Incompatible dataset elements:\n  {first.element_spec} vs.   {dataset.element_spec}")
+    variants = first._variant_tensor, dataset._variant_tensor
+    return make("ConcatenateDataset", *variants, spec=spec, inputs=(first, dataset), name=name)
 
 
-def shuffle(dataset: Dataset, buffer_size: Any, seed: Any, reshuffles: bool | None, name: str | None = None) -> Dataset:
+def shuffle(
+    dataset: Dataset,
+    buffer_size: Any,
+    seed: Any = None,
+    reshuffle_each_iteration: bool | None = None,
+    name: str | None = None,
+) -> Dataset:
     """A dataset's elements in another order."""
     size = number(buffer_size, "buffer_size")
     seeds = seed_tensors(seed)
-    again = True if reshuffles is None else reshuffles
+    again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
     return transformed(dataset, "ShuffleDataset", size, *seeds, reshuffle_each_iteration=again, name=name)
 
 
@@ -49,7 +86,7 @@ def shuffle_and_repeat(dataset: Dataset, buffer_size: Any, count: Any, seed: Any
     return transformed(dataset, "ShuffleAndRepeatDataset", size, *seeds, times)
 
 
-def prefetch(dataset: Dataset, buffer_size: Any, name: str | None = None) -> Dataset:
+def prefetch(dataset: Dataset, buffer_size: Any = None, name: str | None = None) -> Dataset:
     """A dataset's elements, so many of them ahead; the op stands with the dataset's."""
     size = AUTOTUNE if buffer_size is None else buffer_size
     ahead = number(size, "buffer_size")
@@ -60,7 +97,7 @@ def prefetch(dataset: Dataset, buffer_size: Any, name: str | None = None) -> Dat
         )
 
 
-def cache(dataset: Dataset, filename: Any, name: str | None = None) -> Dataset:
+def cache(dataset: Dataset, filename: Any = "", name: str | None = None) -> Dataset:
     """A dataset's elements, kept in memory, or in a file."""
     return transformed(dataset, "CacheDataset", convert_to_tensor(filename, dtypes.string, "filename"), name=name)
 
@@ -70,12 +107,10 @@ def shard(dataset: Dataset, num_shards: Any, index: Any, name: str | None = None
     return transformed(dataset, "ShardDataset", number(num_shards, "num_shards"), number(index, "index"), name=name)
 
 
-def enumerated(dataset: Dataset, start: Any, name: str | None = None) -> Dataset:
+def enumerated(dataset: Dataset, start: Any = 0, name: str | None = None) -> Dataset:
     """A dataset's elements with their numbers."""
-    from placesim.tf1.data.sources import number_range, zipped
-
     numbers = not_divided(number_range(start, dtypes.int64.max, name=name))
-    return zipped((numbers, dataset), name=name)
+    return zipped(numbers, dataset, name=name)
 
 
 def not_divided(dataset: Dataset) -> Dataset:

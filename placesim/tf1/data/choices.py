@@ -8,6 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import expand_dims, squeeze
 from placesim.tf1.data import mapping, structures
+from placesim.tf1.data.batches import batch
 from placesim.tf1.data.building import make
 from placesim.tf1.data.changes import not_divided
 from placesim.tf1.data.datasets import Dataset
@@ -17,14 +18,14 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
 
-def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:
+def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True) -> Dataset:
     """Elements of several datasets, in the order of their numbers.  Raises ValueError for none, TypeError for no numbers."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
-    if choice_dataset.output_types is not dtypes.int64 or choice_dataset.output_shapes.rank != 0:
+    numbers = choice_dataset.element_spec
+    if structures.types_of(numbers) is not dtypes.int64 or structures.shapes_of(numbers).rank != 0:
         raise TypeError(
-            "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` tensors but are "
-            f"{choice_dataset.element_spec}."
+            f"Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` tensors but are {numbers}."
         )
     return _directed(not_divided(choice_dataset), datasets, stop_on_empty_dataset)
 
@@ -51,19 +52,23 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stops: bool) -> Da
 
 
 def sample_from_datasets(
-    datasets: Sequence[Dataset], weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False
+    datasets: Sequence[Dataset],
+    weights: Any = None,
+    seed: Any = None,
+    stop_on_empty_dataset: bool = False,
+    rerandomize_each_iteration: Any = None,
 ) -> Dataset:
     """Elements of several datasets, each drawn at random.  Raises ValueError for another number of weights, and none."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
         logits = mapping.mapped(weights, lambda *p: expand_dims(tf.log(*p, name="logits"), 0))
-        seeds = random_numbers(seed).batch(2)
+        seeds = batch(random_numbers(seed), 2)
 
         def select_dataset_varying_logits(logits: Any, seed: Any) -> Any:
             return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
 
-        selector = zipped((logits, seeds)).map(select_dataset_varying_logits)
+        selector = mapping.mapped(zipped(logits, seeds), select_dataset_varying_logits)
         return _directed(selector, datasets, stop_on_empty_dataset)
     logits = _logits(datasets, weights)
     if len(datasets) == 1:
@@ -72,7 +77,7 @@ def sample_from_datasets(
     def select_dataset_constant_logits(seed: Any) -> Any:
         return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
 
-    seeds = random_numbers(seed).batch(2)
+    seeds = batch(random_numbers(seed), 2)
     selector = mapping.mapped(seeds, select_dataset_constant_logits, keeps_count=True, runs_between_ops=False)
     return _directed(selector, datasets, stop_on_empty_dataset)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1.data import batches, changes, mapping
+from placesim.tf1.data import batches, buckets, changes, choices, folding, iterators, mapping
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.importing.missing_names import not_there
@@ -47,37 +47,37 @@ def parallel_interleave(
 
 def unbatch() -> Transformation:
     """The slices of each element."""
-    return lambda dataset: dataset.unbatch()
+    return mapping.unbatch
 
 
 def ignore_errors(log_warning: bool = False) -> Transformation:
     """The elements that come without an error."""
-    return lambda dataset: dataset.ignore_errors(log_warning)
+    return lambda dataset: changes.ignore_errors(dataset, log_warning)
 
 
 def enumerate_dataset(start: Any = 0) -> Transformation:
     """Elements with their numbers."""
-    return lambda dataset: dataset.enumerate(start)
+    return lambda dataset: changes.enumerated(dataset, start)
 
 
 def unique() -> Transformation:
     """Each element once."""
-    return lambda dataset: dataset.unique()
+    return changes.unique
 
 
 def take_while(predicate: Any) -> Transformation:
     """The elements before the first for which a function is false."""
-    return lambda dataset: dataset.take_while(predicate)
+    return lambda dataset: mapping.taken_while(dataset, predicate)
 
 
 def scan(initial_state: Any, scan_func: Any) -> Transformation:
     """What a function makes of a state and each element in turn."""
-    return lambda dataset: dataset.scan(initial_state, scan_func)
+    return lambda dataset: folding.scanned(dataset, initial_state, scan_func)
 
 
 def group_by_window(key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None) -> Transformation:
     """What a function makes of the elements of each key."""
-    return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size, window_size_func)
+    return lambda dataset: folding.grouped_by_window(dataset, key_func, reduce_func, window_size, window_size_func)
 
 
 def bucket_by_sequence_length(
@@ -91,7 +91,8 @@ def bucket_by_sequence_length(
     drop_remainder: bool = False,
 ) -> Transformation:
     """Batches of elements of about one length."""
-    return lambda dataset: dataset.bucket_by_sequence_length(
+    return lambda dataset: buckets.bucket_by_sequence_length(
+        dataset,
         element_length_func,
         bucket_boundaries,
         bucket_batch_sizes,
@@ -127,11 +128,16 @@ def parse_example_dataset(features: Any, num_parallel_calls: Any = 1, determinis
 
 def cardinality(dataset: Dataset) -> Any:
     """How many elements, a tensor of one int64; -1 without end, -2 where that is unknown."""
-    return dataset.cardinality()
+    return iterators.cardinality(dataset)
 
 
 def get_single_element(dataset: Dataset) -> Any:
     """The only element.  Raises TypeError for what is no dataset."""
     if not isinstance(dataset, Dataset):
         raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
-    return dataset.get_single_element()
+    return iterators.get_single_element(dataset)
+
+
+def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:
+    """As the method, but for its default."""
+    return choices.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.data import mapping, sources
+from placesim.tf1.data import changes, mapping, sources
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -151,5 +151,5 @@ def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: s
         dataset = sources.from_tensor_slices(files, is_files=True)
         if shuffle is None or shuffle:
             size = tf.maximum(shape(files, out_type=dtypes.int64)[0], 1)
-            dataset = dataset.shuffle(size, seed=seed)
+            dataset = changes.shuffle(dataset, size, seed)
         return dataset

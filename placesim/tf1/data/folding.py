@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.data import structures
+from placesim.tf1.data import sources, structures
 from placesim.tf1.data.building import element_attrs, metadata, transformed
+from placesim.tf1.data.changes import repeat
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.math.casting import cast
-from placesim.tf1.ops.conversion import constant
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
@@ -20,11 +21,11 @@ def _folding_function(dataset: Dataset, function: Any, caller: str, state_spec: 
     return ElementFunction(function, caller, (state_spec, dataset.element_spec))
 
 
-def reduced(dataset: Dataset, initial_state: Any, function: Any, name: str | None = None) -> Any:
+def reduced(dataset: Dataset, initial_state: Any, reduce_func: Any, name: str | None = None) -> Any:
     """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
     with name_scope("initial_state"):
         state = structures.normalize(initial_state)
-    spec, found = _stable(dataset, function, "reduce", structures.spec_of(state))
+    spec, found = _stable(dataset, reduce_func, "reduce", structures.spec_of(state))
     tensors = gen("ReduceDataset")(
         dataset._variant_tensor,
         structures.to_tensors(state),
@@ -59,12 +60,12 @@ def _check_state(given: Any, spec: Any) -> None:
         raise TypeError(f"The element types for the new state must match the initial state. Expected {told} but got {types}.")
 
 
-def scanned(dataset: Dataset, initial_state: Any, function: Any, name: str | None = None) -> Dataset:
+def scanned(dataset: Dataset, initial_state: Any, scan_func: Any, name: str | None = None) -> Dataset:
     """What a function gives beside each new state.  Raises TypeError where it gives no pair, or a state of another type."""
     state = structures.normalize(initial_state)
     spec = structures.spec_of(state)
     while True:
-        found = _folding_function(dataset, function, "Dataset_scan", spec)
+        found = _folding_function(dataset, scan_func, "Dataset_scan", spec)
         if not (isinstance(found.output_spec, tuple) and len(found.output_spec) == 2):
             raise TypeError(
                 "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
@@ -90,7 +91,12 @@ def scanned(dataset: Dataset, initial_state: Any, function: Any, name: str | Non
 
 
 def grouped_by_window(
-    dataset: Dataset, key_func: Any, reduce_func: Any, window_size: Any, window_size_func: Any, name: str | None = None
+    dataset: Dataset,
+    key_func: Any,
+    reduce_func: Any,
+    window_size: Any = None,
+    window_size_func: Any = None,
+    name: str | None = None,
 ) -> Dataset:
     """What `reduce_func` makes of each window of elements of one key.  Raises ValueError unless one size is given."""
     if (window_size is None) == (window_size_func is None):
@@ -128,3 +134,11 @@ def grouped_by_window(
         spec=spec,
         name=name,
     )
+
+
+def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
+    """`tf.data.experimental.Counter`: the numbers from `start` on, without end."""
+    with_step = repeat(sources.from_tensors(0))
+    first = convert_to_tensor(start, dtype, "start")
+    by = convert_to_tensor(step, dtype, "step")
+    return scanned(with_step, first, lambda state, _: (state + by, state))

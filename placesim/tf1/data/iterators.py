@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.data import structures
-from placesim.tf1.data.building import element_attrs
+from placesim.tf1.data.building import element_attrs, metadata
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
 from placesim.tf1.graphs.graph import get_default_graph
@@ -143,6 +143,18 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
     factory = dataset_function(dataset)
     with colocate_with(dataset._variant_tensor):
         return Iterator(gen("OneShotIterator")(dataset_factory=factory, **element_attrs(spec)), None, spec)
+
+
+def get_single_element(dataset: Dataset, name: str | None = None) -> Any:
+    """The only element."""
+    spec = dataset.element_spec
+    tensors = gen("DatasetToSingleElement")(dataset._variant_tensor, **element_attrs(spec), metadata=metadata(name))
+    return structures.from_tensors(spec, tensors)
+
+
+def cardinality(dataset: Dataset, name: str | None = None) -> Tensor:
+    """How many elements, a tensor of one int64; -1 without end, -2 where that is unknown."""
+    return gen("DatasetCardinality")(dataset._variant_tensor, name=name)  # type: ignore[no-any-return]
 
 
 def get_output_types(dataset_or_iterator: Any) -> Any:

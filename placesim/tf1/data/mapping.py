@@ -10,6 +10,7 @@ from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.changes import AUTOTUNE
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import element_function
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
@@ -38,30 +39,68 @@ def mapped(
     return transformed(dataset, "ParallelMapDatasetV2", found.captured, calls, deterministic=told, **attrs)
 
 
-def flat_mapped(dataset: Dataset, function: Any, name: str | None = None) -> Dataset:
+def map_elements(
+    dataset: Dataset,
+    map_func: Any,
+    num_parallel_calls: Any = None,
+    deterministic: bool | None = None,
+    synchronous: bool | None = None,
+    use_unbounded_threadpool: bool = False,
+    name: str | None = None,
+) -> Dataset:
+    """`Dataset.map`: as `mapped`.  TensorFlow leaves the name out."""
+    return mapped(dataset, map_func, num_parallel_calls, deterministic)
+
+
+def map_with_legacy_function(
+    dataset: Dataset, map_func: Any, num_parallel_calls: Any = None, deterministic: bool | None = None
+) -> Dataset:
+    """As `map`.  Raises NotImplementedError."""
+    raise not_there("data.Dataset.map_with_legacy_function", "`map` is")
+
+
+def filter_with_legacy_function(dataset: Dataset, predicate: Any) -> Dataset:
+    """As `filter`.  Raises NotImplementedError."""
+    raise not_there("data.Dataset.filter_with_legacy_function", "`filter` is")
+
+
+def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
+    """The slices of a dataset's elements; what is sparse is taken apart first."""
+    dense = mapped(dataset, _normalize)
+    return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
+
+
+def _normalize(*args: Any) -> Any:
+    return args[0] if len(args) == 1 else args
+
+
+_normalize.__name__ = "normalize"
+
+
+def flat_mapped(dataset: Dataset, map_func: Any, name: str | None = None) -> Dataset:
     """The elements of the datasets that a function makes of each element."""
-    found = element_function(function, "Dataset_flat_map", dataset)
+    found = element_function(map_func, "Dataset_flat_map", dataset)
     return transformed(dataset, "FlatMapDataset", found.captured, f=found.name, spec=found.dataset_spec(), name=name)
 
 
 def interleaved(
     dataset: Dataset,
-    function: Any,
-    cycle_length: Any,
-    block_length: Any,
-    parallel: Any,
-    deterministic: bool | None,
+    map_func: Any,
+    cycle_length: Any = None,
+    block_length: Any = None,
+    num_parallel_calls: Any = None,
+    deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The elements, in turn, of the datasets that a function makes of `cycle_length` elements."""
-    found = element_function(function, "Dataset_interleave", dataset)
+    found = element_function(map_func, "Dataset_interleave", dataset)
     spec = found.dataset_spec()
     cycle = number(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
     block = number(1 if block_length is None else block_length, "block_length")
-    if parallel is None:
+    if num_parallel_calls is None:
         return transformed(dataset, "InterleaveDataset", found.captured, cycle, block, f=found.name, spec=spec, name=name)
     ahead = number(AUTOTUNE, "buffer_output_elements"), number(AUTOTUNE, "prefetch_input_elements")
-    calls = number(parallel, "num_parallel_calls")
+    calls = number(num_parallel_calls, "num_parallel_calls")
     sizes = cycle, block, *ahead, calls
     told = determinism(deterministic)
     return transformed(

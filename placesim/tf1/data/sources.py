@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.data import structures
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.seeds import seed_tensors
-from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -65,29 +63,19 @@ def number_range(*args: Any, output_type: Any = dtypes.int64, name: str | None =
     return make("RangeDataset", *limits, spec=TensorSpec([], output_type), name=name)
 
 
-def random_numbers(seed: Any = None, rerandomize: Any = None, name: str | None = None) -> Dataset:
+def random_numbers(seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Dataset:
     """Random numbers of 64 bits without end."""
     seeds = seed_tensors(seed)
     return make("RandomDataset", *seeds, spec=TensorSpec([], dtypes.int64), name=name)
 
 
-def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
-    """`tf.data.experimental.Counter`: the numbers from `start` on, without end."""
-    from placesim.tf1.data.folding import scanned
-
-    with_step = from_tensors(0).repeat(None)
-    first = convert_to_tensor(start, dtype, "start")
-    by = convert_to_tensor(step, dtype, "step")
-    return scanned(with_step, first, lambda state, _: (state + by, state))
-
-
-def zipped(args: Sequence[Any], datasets: Any = None, name: str | None = None) -> Dataset:
+def zipped(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     """Elements of several datasets together.  Raises TypeError for what is no dataset."""
     if not args and datasets is None:
         raise TypeError("Must pass at least one dataset to `zip`.")
     if args and datasets is not None:
         raise TypeError("Both `*args` and `datasets` cannot be set.")
-    given = (args[0] if len(args) == 1 else tuple(args)) if args else datasets
+    given = (args[0] if len(args) == 1 else args) if args else datasets
     told = "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects"
     leaves = structures.flatten(given)
     for leaf in leaves:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from placesim.tf1.data.datasets import Dataset, VariantDataset
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -109,8 +110,6 @@ class DatasetSpec(TypeSpec):
 
     @property
     def value_type(self) -> type:
-        from placesim.tf1.data.datasets import Dataset
-
         return Dataset
 
     def _parts(self) -> tuple[Any, ...]:
@@ -182,8 +181,6 @@ def _held(spec: Any) -> list[Any]:
 
 def normalize(element: Any, spec: Any = None) -> Any:
     """The element with tensors, sparse tensors and datasets for its leaves."""
-    from placesim.tf1.data.datasets import Dataset
-
     leaves = flatten(element)
     specs = [None] * len(leaves) if spec is None else flatten(spec)
     found: list[Any] = []
@@ -240,8 +237,6 @@ def from_tensors(spec: Any, tensors: Sequence[Tensor]) -> Any:
 
 def _from_tensor(spec: Any, tensor: Tensor) -> Any:
     if isinstance(spec, DatasetSpec):
-        from placesim.tf1.data.datasets import VariantDataset
-
         return VariantDataset(tensor, spec.element_spec)
     if isinstance(spec, SparseTensorSpec):
         return _deserialized(spec, tensor)

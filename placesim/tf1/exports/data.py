@@ -8,7 +8,7 @@ _EXPERIMENTAL = (
     "data.experimental.group_by_window data.experimental.bucket_by_sequence_length data.experimental.scan "
     "data.experimental.take_while data.experimental.unique data.experimental.get_single_element data.experimental.cardinality "
     "data.experimental.assert_cardinality data.experimental.dense_to_sparse_batch data.experimental.prefetch_to_device "
-    "data.experimental.parse_example_dataset"
+    "data.experimental.parse_example_dataset data.experimental.choose_from_datasets"
 )
 
 ROWS = {
@@ -29,7 +29,8 @@ ROWS = {
         "data.AUTOTUNE data.INFINITE_CARDINALITY data.UNKNOWN_CARDINALITY data.experimental.AUTOTUNE "
         "data.experimental.INFINITE_CARDINALITY data.experimental.UNKNOWN_CARDINALITY"
     ),
-    "data.sources": "data.experimental.Counter=counter data.experimental.RandomDataset=random_numbers",
-    "data.choices": "data.experimental.sample_from_datasets data.experimental.choose_from_datasets",
+    "data.folding": "data.experimental.Counter=counter",
+    "data.sources": "data.experimental.RandomDataset=random_numbers",
+    "data.choices": "data.experimental.sample_from_datasets",
     "data.experimental": _EXPERIMENTAL,
 }

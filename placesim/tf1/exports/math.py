@@ -15,11 +15,11 @@ ROWS = {
         "cumprod math.cumprod cumsum math.cumsum math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide "
         "math.divide floordiv math.floordiv log_sigmoid math.log_sigmoid logical_xor math.logical_xor math.multiply_no_nan pow "
         "math.pow round math.round scalar_mul math.scalar_mul sigmoid math.sigmoid nn.sigmoid truediv math.truediv math.xdivy "
-        "math.xlog1py"
+        "math.xlog1py angle math.angle"
     ),
     "math.casting": (
         "cast dtypes.cast saturate_cast dtypes.saturate_cast to_bfloat16 to_complex128 to_complex64 to_double to_float "
-        "to_int32 to_int64 angle math.angle complex dtypes.complex conj math.conj imag math.imag real math.real"
+        "to_int32 to_int64 complex dtypes.complex conj math.conj imag math.imag real math.real"
     ),
     "math.products": "matmul linalg.matmul linalg.matvec",
     "math.reductions": (
@@ -28,7 +28,7 @@ ROWS = {
         "math.reduce_min reduce_prod math.reduce_prod math.reduce_std reduce_sum math.reduce_sum math.reduce_variance"
     ),
     "array.creation": (
-        "zeros ones zeros_like ones_like fill range one_hot eye linalg.eye=eye sequence_mask meshgrid linalg.diag=matrix_diag "
+        "zeros ones zeros_like ones_like fill range one_hot eye linalg.eye=eye meshgrid linalg.diag=matrix_diag "
         "matrix_diag linalg.diag_part=matrix_diag_part matrix_diag_part linalg.set_diag=matrix_set_diag matrix_set_diag"
     ),
     "array.shaping": (
@@ -38,6 +38,7 @@ ROWS = {
     ),
     "array.parts": (
         "slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where where_v2 reverse_sequence unique "
+        "sequence_mask "
         "unique_with_counts setdiff1d repeat"
     ),
     "array.slicing": "strided_slice",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 ROWS = {
-    "session": "Session InteractiveSession get_default_session",
+    "session.sessions": "Session InteractiveSession",
+    "session.stacks": "get_default_session",
     "graph_defs.protos": (
         "ConfigProto GPUOptions GraphOptions OptimizerOptions RunOptions RunMetadata NodeDef AttrValue GraphDef MetaGraphDef "
         "Summary Event HistogramProto LogMessage SessionLog NameAttrList "

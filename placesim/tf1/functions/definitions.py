@@ -11,7 +11,7 @@ from placesim.graph.function_writing import write_function
 from placesim.graph.graph import LibraryFunction
 from placesim.ops.attributes import AttrValue
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.tensor import OwningGraph
 
 _NOT_IN_ARGUMENTS = re.compile("[^a-z0-9]")
 _BEFORE_LETTERS = re.compile("^[^a-z]*")
@@ -62,7 +62,7 @@ def define(
     )
 
 
-def add_function(graph: Graph, body: FunctionGraph, attrs: Any = None, output_names: Sequence[str] = ()) -> str:
+def add_function(graph: OwningGraph, body: FunctionGraph, attrs: Any = None, output_names: Sequence[str] = ()) -> str:
     """Puts a body, and the functions that it calls, in a graph's library; gives its name."""
     defined = define(body, attrs, output_names)
     for name, function in (*body.functions.items(), (defined.name, defined)):

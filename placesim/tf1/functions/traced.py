@@ -18,8 +18,9 @@ from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.calls import call, resources_only_read
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.graphs.graph import Graph, get_default_graph
-from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.gradients.rules.calls import call_gradient
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
@@ -72,8 +73,6 @@ class ConcreteFunction:
 
     def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
         """A call with tensors for the declared arguments, and for the captures (what they are outside)."""
-        from placesim.tf1.gradients.rules.calls import call_gradient
-
         graph = get_default_graph()
         body = self.graph
         name = add_function(graph, body, self.attrs)
@@ -110,7 +109,7 @@ def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Dims]) -> 
         graph.shapes.hold(op.outputs[slot].node_ref, body.shapes.handle(output.node_ref))
 
 
-def _inferred(graph: Graph, body: FunctionGraph, given: Sequence[Dims]) -> list[Dims]:
+def _inferred(graph: OwningGraph, body: FunctionGraph, given: Sequence[Dims]) -> list[Dims]:
     from placesim.graph.functions import instantiate
 
     made = instantiate(graph.builder.graph, graph.functions[body.name], {})

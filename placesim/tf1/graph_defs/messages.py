@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from placesim.formats.tensorflow.attr_value import write_attr, write_shape
 from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.messages import message_class, parse
 from placesim.formats.tensorflow.node_def import NodeWriter
+from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape
 from placesim.ops.definitions import ArgDef
-from placesim.tf1.graphs.tensor import Operation
-
-if TYPE_CHECKING:
-    from placesim.tf1.graphs.graph import Graph
+from placesim.ops.kernels.shapes import Dims
 
 
-def node_def(operation: Operation) -> Any:
+def node_def(graph: Graph, node: Node) -> Any:
     """A node's NodeDef, with the attrs that have their defaults."""
-    graph, node = operation.graph.builder.graph, operation.node
     attrs = graph.full_attrs(node)
     pieces = NodeWriter().write(node.name, node.op, graph.input_texts(node), node.device, attrs)
     return parse("NodeDef", b"".join(pieces))
 
 
-def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
-    """The GraphDef of a graph; nodes made before `from_version` are left out."""
+def graph_def(graph: Graph, from_version: int, shapes_of: Callable[[int], Sequence[Dims]] | None) -> Any:
+    """The GraphDef of a graph; nodes made before `from_version` are left out, and so are shapes where none are given."""
     message = message_class("GraphDef")()
-    for operation in graph._operations[from_version or 0 :]:
+    for node in graph.nodes[from_version:]:
         added = message.node.add()
-        added.CopyFrom(node_def(operation))
-        if add_shapes and operation.outputs:
+        added.CopyFrom(node_def(graph, node))
+        if shapes_of is not None and node.signature.output_dtypes:
             shapes = added.attr["_output_shapes"].list
-            for tensor in operation.outputs:
-                shapes.shape.append(write_shape(Shape(tensor.sizes)))
+            for sizes in shapes_of(node.id):
+                shapes.shape.append(write_shape(Shape(sizes)))
     writer = NodeWriter()
     for function in graph.functions.values():
         message.library.function.append(parse("FunctionDef", write_function(function, writer)))
-    for name, version in graph.builder.graph.versions.items():
+    for name, version in graph.versions.items():
         setattr(message.versions, name, version)
     return message
 
 
-def op_def(operation: Operation) -> Any:
-    """An op's definition as an OpDef message."""
-    definition = operation.node.signature.definition
-    message = message_class("OpDef")(name=operation.type)
+def op_def(node: Node) -> Any:
+    """A node's op's definition as an OpDef message."""
+    definition = node.signature.definition
+    message = message_class("OpDef")(name=node.op)
     if definition is None:
         return message
     for args, field in ((definition.inputs, message.input_arg), (definition.outputs, message.output_arg)):

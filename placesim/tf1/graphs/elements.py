@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from placesim.graph.builder import ScopedGraphBuilder
-from placesim.tf1.graphs.tensor import Operation, Tensor
-
-if TYPE_CHECKING:
-    from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
 
 
 class Elements:
@@ -35,7 +32,7 @@ class Elements:
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
-        return find_element(cast("Graph", self), obj, allow_tensor, allow_operation)
+        return find_element(cast("OwningGraph", self), obj, allow_tensor, allow_operation)
 
     _as_graph_element_locked = as_graph_element
 
@@ -45,7 +42,7 @@ class Elements:
     _get_operation_by_name_unsafe = _get_operation_by_name
 
 
-def find_element(graph: Graph, obj: Any, allow_tensor: bool, allow_operation: bool) -> Any:
+def find_element(graph: OwningGraph, obj: Any, allow_tensor: bool, allow_operation: bool) -> Any:
     """The tensor or operation that a name or object means.  Raises KeyError, ValueError or TypeError."""
     if allow_tensor and allow_operation:
         kinds = "Tensor or Operation"
@@ -73,7 +70,7 @@ def find_element(graph: Graph, obj: Any, allow_tensor: bool, allow_operation: bo
     raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
 
 
-def _find_name(graph: Graph, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
+def _find_name(graph: OwningGraph, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
     ids = graph.builder.graph.ids
     if ":" in name and allow_tensor:
         return _find_tensor(graph, name)
@@ -90,7 +87,7 @@ def _find_name(graph: Graph, name: str, allow_tensor: bool, allow_operation: boo
     raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
 
 
-def _find_tensor(graph: Graph, name: str) -> Tensor:
+def _find_tensor(graph: OwningGraph, name: str) -> Tensor:
     ids = graph.builder.graph.ids
     op_name, _, index = name.partition(":")
     try:

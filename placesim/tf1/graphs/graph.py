@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from placesim.core.errors import GraphBuildError
 from placesim.core.releases import CURRENT
@@ -14,10 +14,11 @@ from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import COLUMNS, FILE_POSITIONS, Node
 from placesim.ops.attributes import Attrs
 from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.tf1.graph_defs import messages
 from placesim.tf1.graphs.collections import Collections
 from placesim.tf1.graphs.elements import Elements
 from placesim.tf1.graphs.scopes import Scopes, python_error
-from placesim.tf1.graphs.tensor import Operation, Tensor, uid
+from placesim.tf1.graphs.tensor import Operation, Tensor, default_graphs, uid
 from placesim.tf1.release import spoken_registry
 from placesim.tf1.running.code_origin import beside, is_users
 
@@ -203,7 +204,7 @@ class Graph(Scopes, Collections, Elements):
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Makes this the default graph; the name scope starts at its own root."""
-        stack = _stacks.graphs
+        stack = default_graphs.entered
         stack.append(self)
         self._default_depths.append(self.builder.colocation_depth)
         try:
@@ -252,9 +253,8 @@ class Graph(Scopes, Collections, Elements):
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """The GraphDef, as a protocol buffer message."""
-        from placesim.tf1.graph_defs import messages
-
-        return messages.graph_def(self, from_version, add_shapes)
+        shapes = self.shapes.outputs if add_shapes else None
+        return messages.graph_def(self.builder.graph, from_version or 0, shapes)
 
     def prevent_feeding(self, tensor: Tensor) -> None:
         """The tensor can't be fed."""
@@ -285,34 +285,32 @@ class Graph(Scopes, Collections, Elements):
 # --- the default graph ----------------------------------------------------------------------------------------------
 
 
-class _Stacks(threading.local):
-    """Each thread has its own stack of default graphs, and its own graph at the bottom."""
+class _Bottom(threading.local):
+    """The graph that is a thread's default one where it has entered none."""
 
-    def __init__(self) -> None:
-        self.graphs: list[Graph] = []
-        self.bottom: Graph | None = None
+    graph: Graph | None = None
 
 
-_stacks = _Stacks()
+_bottom = _Bottom()
 
 
 def get_default_graph() -> Graph:
     """The innermost default graph of this thread."""
-    if _stacks.graphs:
-        return _stacks.graphs[-1]
-    if _stacks.bottom is None:
-        _stacks.bottom = Graph()
-    return _stacks.bottom
+    if default_graphs.entered:
+        return cast("Graph", default_graphs.entered[-1])
+    if _bottom.graph is None:
+        _bottom.graph = Graph()
+    return _bottom.graph
 
 
 def reset_default_graph() -> None:
     """A new graph at the bottom.  Raises AssertionError inside another graph's scope."""
-    if _stacks.graphs:
+    if default_graphs.entered:
         raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
             "create a new graph."
         )
-    _stacks.bottom = None
+    _bottom.graph = None
 
 
 kept: list[Graph] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from placesim.core.errors import GraphBuildError
 from placesim.graph.builder import ScopedGraphBuilder
@@ -12,9 +12,6 @@ from placesim.graph.graph import Node
 from placesim.machine.device_names import DeviceName as ParsedDevice
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.types import device_spec
-
-if TYPE_CHECKING:
-    from placesim.tf1.graphs.graph import Graph
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
@@ -29,7 +26,9 @@ class Scopes:
     _container: str
     operation: Callable[[Node | int], Operation]
     as_graph_element: Callable[..., Any]
-    as_default: Callable[[], AbstractContextManager[Graph]]
+    as_default: Callable[[], AbstractContextManager[object]]
+    to_tensor: ClassVar[Callable[[Any], Tensor]]
+    """`convert_to_tensor`, which its module puts here: making a tensor takes a graph."""
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -85,9 +84,7 @@ class Scopes:
             return target
         found = _operation_of(target)
         if found is None:
-            from placesim.tf1.ops.conversion import convert_to_tensor
-
-            found = convert_to_tensor(target).op
+            found = type(self).to_tensor(target).op
         return found
 
     @contextmanager

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, Protocol
 
 from placesim.core.dtypes import DataType as ElementType
-from placesim.graph.builder import colocation_groups
+from placesim.graph.builder import ScopedGraphBuilder, colocation_groups
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import FunctionName, Shape, TensorValue
 from placesim.ops.kernels.shapes import ShapeError, merge
+from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.tf1.errors import OperatorNotAllowedInGraphError
+from placesim.tf1.graph_defs import messages
+from placesim.tf1.session import evaluation
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape, as_shape
 
-if TYPE_CHECKING:
-    from placesim.tf1.graphs.graph import Graph
+
+class OwningGraph(Protocol):
+    """The graph of a tensor or operation, as far as these and their readers ask it: a `Graph`, which is made of them."""
+
+    builder: ScopedGraphBuilder
+    shapes: GraphShapes
+    _operations: list[Operation]
+    _control_flow_context: Any
+    is_turn: bool
+
+    def operation(self, node: Node | int) -> Operation:
+        """The view of a node."""
+
+    def consumers(self, tensor: Tensor) -> list[Operation]:
+        """The operations that read a tensor, in graph order."""
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """The tensor can't be fed."""
+
+    def control_dependencies(self, control_inputs: Any) -> AbstractContextManager[None]:
+        """A block whose ops wait for others."""
+
+    def _forget_consumers(self) -> None: ...
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The function library."""
 
 
+class _DefaultGraphs(threading.local):
+    """The default graphs that a thread has entered, the innermost last."""
+
+    def __init__(self) -> None:
+        self.entered: list[OwningGraph] = []
+
+
+default_graphs = _DefaultGraphs()
 _ids = [-1]
 
 
@@ -124,8 +162,6 @@ class Tensor:
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Runs the tensor in a session, the default one if none is given."""
-        from placesim.tf1.session import evaluation
-
         return evaluation.eval_tensor(self, feed_dict, session)
 
     def __len__(self) -> int:
@@ -141,10 +177,7 @@ class Tensor:
         return self.__bool__()
 
     def _no_python(self, kind: str, message: str) -> Exception:
-        from placesim.tf1.errors import OperatorNotAllowedInGraphError
-        from placesim.tf1.graphs.graph import get_default_graph
-
-        if getattr(get_default_graph(), "reads_python", False):
+        if default_graphs.entered and getattr(default_graphs.entered[-1], "reads_python", False):
             from placesim.tf1.importing.missing_names import not_there
 
             raise not_there(f"function with Python's {kind} of a tensor (AutoGraph)", "tf.cond and tf.while_loop do it")
@@ -223,7 +256,7 @@ class Reference:
 class Operation:
     """A node of the graph."""
 
-    def __init__(self, graph: Graph, node: Node) -> None:
+    def __init__(self, graph: OwningGraph, node: Node) -> None:
         self.graph = graph
         self.node = node
         self.outputs: list[Tensor] = [SymbolicTensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
@@ -270,16 +303,12 @@ class Operation:
     @property
     def node_def(self) -> Any:
         """The NodeDef, as a protocol buffer message."""
-        from placesim.tf1.graph_defs import messages
-
-        return messages.node_def(self)
+        return messages.node_def(self.graph.builder.graph, self.node)
 
     @property
     def op_def(self) -> Any:
         """What the op is; `name`, `input_arg` and `output_arg` as an OpDef has them."""
-        from placesim.tf1.graph_defs import messages
-
-        return messages.op_def(self)
+        return messages.op_def(self.node)
 
     @property
     def traceback(self) -> list[Any]:
@@ -307,8 +336,6 @@ class Operation:
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Runs the operation in a session, the default one if none is given."""
-        from placesim.tf1.session import evaluation
-
         evaluation.run_operation(self, feed_dict, session)
 
     # --- what the graph's own parts change --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
@@ -53,8 +53,6 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 def _common_limits(found: dtypes.DType, wanted: dtypes.DType) -> tuple[Any, Any]:
     import numpy as np
 
-    from placesim.tf1.ops.conversion import constant
-
     if found.min >= wanted.min and found.max <= wanted.max:
         return None, None
     numpy_type = found.as_numpy_dtype
@@ -95,21 +93,6 @@ def _component(op: str, word: str) -> Any:
 
 
 real, imag = _component("Real", "Real"), _component("Imag", "Imag")
-
-
-def angle(input: Any, name: str | None = None) -> Any:
-    """`tf.angle`."""
-    with name_scope(name, "Angle", [input]) as scope:
-        input = convert_to_tensor(input, name="input")
-        if input.dtype.is_complex:
-            return gen("Angle")(input, Tout=input.dtype.real_dtype, name=scope)
-        import math as numbers
-
-        from placesim.tf1.array.creation import ones_like, zeros_like
-        from placesim.tf1.array.parts import where
-
-        all_ones: Any = ones_like(input)
-        return where(input < 0, numbers.pi * all_ones, zeros_like(input))
 
 
 def conj(x: Any, name: str | None = None) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math as numbers
 from typing import Any
 
+from placesim.tf1.array.creation import ones_like, zeros_like
+from placesim.tf1.array.parts import where
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
 from placesim.tf1.math.casting import cast
@@ -233,3 +236,13 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     if isinstance(x, IndexedSlices):
         return IndexedSlices(gen("Mul")(scalar, x.values, name=name), x.indices, x.dense_shape)
     return gen("Mul")(scalar, x, name=name)
+
+
+def angle(input: Any, name: str | None = None) -> Any:
+    """`tf.angle`."""
+    with name_scope(name, "Angle", [input]) as scope:
+        input = convert_to_tensor(input, name="input")
+        if input.dtype.is_complex:
+            return gen("Angle")(input, Tout=input.dtype.real_dtype, name=scope)
+        all_ones: Any = ones_like(input)
+        return where(input < 0, numbers.pi * all_ones, zeros_like(input))

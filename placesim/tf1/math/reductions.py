@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from placesim.tf1.array.creation import range as make_range
+from placesim.tf1.array.creation import zeros
+from placesim.tf1.array.shaping import rank
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.math.casting import cast, conj, real
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -18,9 +22,6 @@ def reduction_axes(x: Any, axis: Any) -> Any:
     """The axes that are given, or all: a Const of a known rank above 0, else a range up to the rank."""
     if axis is not None:
         return axis
-    from placesim.tf1.array.creation import range as make_range
-    from placesim.tf1.array.shaping import rank
-
     known = getattr(getattr(x, "shape", None), "rank", None)
     if isinstance(x, SparseTensor):
         known = x.dense_shape.shape.as_list()[0] if x.dense_shape.shape.is_fully_defined() else None
@@ -96,9 +97,6 @@ def count_nonzero(
     input: Any = None,
 ) -> Any:
     """`tf.count_nonzero`."""
-    from placesim.tf1.array.creation import zeros
-    from placesim.tf1.math.casting import cast
-
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     input_tensor = renamed("input", input, "input_tensor", input_tensor)
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
@@ -111,8 +109,6 @@ def count_nonzero(
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """`tf.math.reduce_variance`."""
-    from placesim.tf1.math.casting import conj, real
-
     with name_scope(name or "reduce_variance"):
         x = convert_to_tensor(input_tensor)
         means = reduce_mean(x, axis, True)

@@ -154,3 +154,21 @@ _SPELLED: dict[str, Callable[[Tensor], TensorShape | None]] = {
     "StridedSlice": _spelled_by_slice,
 }
 """Ops whose output may spell a shape of which only some sizes are known."""
+
+
+def set_static_shape(tensor: Tensor, shape: Any) -> None:
+    """Tells a tensor what is known of the shape it was made with."""
+    if tensor.shape.is_fully_defined():
+        return
+    shape = shape if isinstance(shape, Tensor) else convert_shape(shape)
+    if shape is not None:
+        tensor.set_shape(shape if isinstance(shape, TensorShape) else constant_value_as_shape(shape))
+
+
+def convert_shape(shape: Any) -> TensorShape | None:
+    """What a list of sizes tells, with tensors among them."""
+    if isinstance(shape, TensorShape):
+        return shape
+    if not isinstance(shape, list | tuple):
+        return None
+    return TensorShape([None if isinstance(dim, Tensor) else dim for dim in shape])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor
 from placesim.tf1.ops.constant_literals import make_tensor
 from placesim.tf1.types import dtypes
@@ -133,76 +133,13 @@ def holds_tensors(value: Any) -> bool:
     return is_tensor_like(value)
 
 
-def _packing_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """A list that holds tensors, packed; everything else in it becomes a Const of their type."""
-    if as_ref or not holds_tensors(value):
-        return NotImplemented
-    found = _type_of_tensors(value)
-    if found is None:
-        return NotImplemented
-    if dtype is None:
-        dtype = found
-    elif dtype is not found:
-        value = _cast_tensors(value, dtype)
-    return pack_nested(value, dtype, "packed" if name is None else name)
-
-
-def _type_of_tensors(value: Any) -> dtypes.DType | None:
-    if isinstance(value, list | tuple):
-        return next((found for item in value if (found := _type_of_tensors(item)) is not None), None)
-    return value.dtype.base_dtype if is_tensor_like(value) else None
-
-
-def _cast_tensors(value: Any, dtype: dtypes.DType) -> Any:
-    if isinstance(value, list | tuple):
-        return [_cast_tensors(item, dtype) for item in value]
-    if is_tensor_like(value) and value.dtype.base_dtype is not dtype:
-        from placesim.tf1.math.casting import cast
-
-        return cast(value, dtype)
-    return value
-
-
-def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
-    """`Pack` of a list; lists in it that hold tensors are packed first, inside its scope and named by their place."""
-    from placesim.tf1.ops.generated_functions import gen
-
-    graph = get_default_graph()
-    converted: list[Any] = []
-    with graph.name_scope(name) as scope:
-        for i, item in enumerate(value):
-            if is_tensor_like(item):
-                found = convert_to_tensor(item)
-                if found.dtype.base_dtype is not dtype:
-                    raise TypeError(
-                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} "
-                        f"(Tensor is: {found!r})"
-                    )
-                converted.append(found)
-            elif isinstance(item, list | tuple):
-                converted.append(pack_nested(item, dtype, str(i)) if holds_tensors(item) else _scoped(item, str(i)))
-            else:
-                converted.append(item)
-        tensors = [item if isinstance(item, Tensor) else constant(item, dtype, name=str(i)) for i, item in enumerate(converted)]
-        return gen("Pack")(tensors, name=scope)  # type: ignore[no-any-return]
-
-
-def _scoped(value: Any, name: str) -> Any:
-    """A list without tensors: its scope is opened all the same, and those of the lists in it."""
-    with get_default_graph().name_scope(name):
-        for i, item in enumerate(value):
-            if isinstance(item, list | tuple):
-                _scoped(item, str(i))
-    return value
-
-
 def _operation_conversion(value: Operation, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
     raise TypeError(f"Can't convert Operation '{value.name}' to Tensor")
 
 
-register_tensor_conversion_function((list, tuple), _packing_conversion, 99)
 register_tensor_conversion_function(TensorShape, _shape_conversion, 100)
 register_tensor_conversion_function(Dimension, _dimension_conversion, 100)
 register_tensor_conversion_function(Operation, _operation_conversion, 100)
 register_tensor_conversion_function((*_PLAIN, list, tuple, np.ndarray, np.generic), _constant_conversion, 100)
 register_tensor_conversion_function(object, _constant_conversion, 200)
+Graph.to_tensor = staticmethod(convert_to_tensor)

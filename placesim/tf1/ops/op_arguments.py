@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from placesim.core.dtypes import DataType as ElementType
 from placesim.graph.argument_binding import type_message
 from placesim.ops.attributes import AttrValue
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.tf1.graphs.graph import Graph, get_default_graph
-from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor
+from placesim.tf1.graphs.tensor import Operation, OwningGraph, SymbolicTensor, Tensor
 from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
 
 _NOT_CONVERTIBLE = "<NOT CONVERTIBLE TO TENSOR>"
@@ -228,7 +228,7 @@ def graph_of(values: Iterable[Any]) -> Graph:
     default = get_default_graph()
     if default.building_function:
         return default
-    found: Graph | None = None
+    found: OwningGraph | None = None
     first: Any = None
     for value in values:
         element = value if isinstance(value, Tensor | Operation) else _element_of(value)
@@ -238,7 +238,7 @@ def graph_of(values: Iterable[Any]) -> Graph:
             found, first = element.graph, element
         elif element.graph is not found:
             raise ValueError(f"{element} must be from the same graph as {first} (graphs are {element.graph} and {found}).")
-    return found or default
+    return cast("Graph", found or default)
 
 
 def _element_of(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
+from placesim.tf1.ops import packing as _packing  # noqa: F401 - registers its conversion
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.ops.op_arguments import graph_of

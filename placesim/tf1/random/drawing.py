@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1.array.creation import set_static_shape, shape_tensor
+from placesim.tf1.array.creation import shape_tensor
 from placesim.tf1.array.shaping import broadcast_dynamic_shape
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import op_seeds

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from placesim.tf1.array.creation import set_static_shape, shape_tensor, zeros
+from placesim.tf1.array.creation import shape_tensor, zeros
 from placesim.tf1.array.shaping import reshape, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.math.casting import cast
+from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes

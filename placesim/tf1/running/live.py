@@ -10,7 +10,7 @@ from typing import Any
 from placesim.core.errors import PlacesimError
 from placesim.machine.program_machine import current_machine, override_machines
 from placesim.tf1.release import speak
-from placesim.tf1.running.process import execute, exit_code
+from placesim.tf1.running.script_execution import execute, exit_code
 
 
 def run_live(path: str, job: Mapping[str, Any]) -> None:

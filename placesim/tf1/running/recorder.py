@@ -15,18 +15,17 @@ from placesim.machine.program_machine import current_machine, override_machines
 from placesim.tf1.graphs import graph as graphs
 from placesim.tf1.release import speak
 from placesim.tf1.running.default_steps import default_steps, is_initialisation
-from placesim.tf1.running.process import answer, execute, exit_code, leave
+from placesim.tf1.running.script_execution import answer, execute, exit_code, leave
 from placesim.tf1.session import placement_log, watching
 
 if TYPE_CHECKING:
     from placesim.tf1.graphs.graph import Graph
-    from placesim.tf1.session.sessions import BaseSession
 
 
 class _RecordedSession:
     """A session, and the steps that it was asked for."""
 
-    def __init__(self, session: BaseSession) -> None:
+    def __init__(self, session: watching.WatchedSession) -> None:
         self.graph: Graph = session.graph
         self.session = session
         self.steps: list[GraphStep] = []
@@ -73,14 +72,14 @@ class ScriptRecorder:
         self._sessions: list[_RecordedSession] = []
         self.computes: bool = job["until"] == "end"
 
-    def opened(self, session: BaseSession) -> None:
+    def opened(self, session: watching.WatchedSession) -> None:
         """A session was made."""
         self._sessions.append(_RecordedSession(session))
 
-    def closed(self, session: BaseSession) -> None:
+    def closed(self, session: watching.WatchedSession) -> None:
         """A session has ended."""
 
-    def wants_step(self, session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+    def wants_step(self, session: watching.WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
         """Whether to compute a step: never up to the first, in the middle of which the process ends."""
         recorded = next(one for one in self._sessions if one.session is session)
         if not elements:

@@ -11,6 +11,7 @@ import placesim.tf1 as tf
 from placesim.core.checkpoints.checkpoint_state import STATE_FILE
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
+from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.saving import states
 from placesim.tf1.saving.save_graph import V2, SaveGraph
@@ -234,8 +235,6 @@ class Saver:
         save_debug_info: bool = False,
     ) -> Any:
         """Writes the graph, its collections and this Saver's SaverDef; the MetaGraphDef."""
-        from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
-
         return export_meta_graph(
             filename=filename,
             graph_def=None,

@@ -84,6 +84,7 @@ class BaseSession:
 
         if self._target:
             from placesim.tf1.session.targets import find_target
+            from placesim.tf1.training import servers  # noqa: F401 - registers the targets that it answers for
 
             found: OpenedMachine = find_target(self._target, config_of(self._config), self._machine)
             return found

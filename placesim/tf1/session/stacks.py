@@ -5,15 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from placesim.tf1.session.sessions import BaseSession
+
+class RunningSession(Protocol):
+    """A session, as `Tensor.eval` and `Operation.run` ask it."""
+
+    @property
+    def graph(self) -> Any:
+        """The graph that it runs."""
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+        """The values of fetches."""
+
+
+_Session = TypeVar("_Session", bound=RunningSession)
 
 
 class _Stack(threading.local):
     def __init__(self) -> None:
-        self.sessions: list[BaseSession] = []
+        self.sessions: list[RunningSession] = []
         self.enforces_nesting = True
 
 
@@ -26,7 +37,7 @@ def get_default_session() -> Any:
 
 
 @contextmanager
-def default_session(session: BaseSession, enforces_nesting: bool = True) -> Iterator[BaseSession]:
+def default_session(session: _Session, enforces_nesting: bool = True) -> Iterator[_Session]:
     """Makes a session the default inside."""
     sessions = _stack.sessions
     sessions.append(session)

@@ -25,8 +25,6 @@ def register_target(prefix: str, find: FindTarget, reset: Callable[[str, Any], N
 
 def find_target(target: str, config: Config, machine: Machine) -> Any:
     """The machine that a target names.  Raises NotFoundError where there is none."""
-    from placesim.tf1.training import servers  # noqa: F401 - registers what it answers for
-
     return _of(_finders, target)(target, config, machine)
 
 

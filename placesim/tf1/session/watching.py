@@ -8,11 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.session.stacks import RunningSession
 
 if TYPE_CHECKING:
-    from placesim.tf1.session.sessions import BaseSession
+    from placesim.studies.simulation.program_sessions import OpenedMachine
 
 Make = Callable[[str, Any], Any]
+
+
+class WatchedSession(RunningSession, Protocol):
+    """A session, and the machine that it has opened."""
+
+    _opened: OpenedMachine
 
 
 class SessionWatcher(Protocol):
@@ -21,13 +28,13 @@ class SessionWatcher(Protocol):
     computes: bool
     """Whether steps are computed at all: what waits for a step's values before it goes on must not wait where not."""
 
-    def opened(self, session: BaseSession) -> None:
+    def opened(self, session: WatchedSession) -> None:
         """A session was made."""
 
-    def wants_step(self, session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+    def wants_step(self, session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
         """Whether to compute a step; else its operations count as run, and its tensors come to None."""
 
-    def closed(self, session: BaseSession) -> None:
+    def closed(self, session: WatchedSession) -> None:
         """A session has ended."""
 
 
@@ -62,13 +69,13 @@ def config_for(target: str, config: Any) -> Any:
     return config
 
 
-def opened(session: BaseSession) -> None:
+def opened(session: WatchedSession) -> None:
     """Tell all of a session."""
     for watcher in _watchers:
         watcher.opened(session)
 
 
-def closed(session: BaseSession) -> None:
+def closed(session: WatchedSession) -> None:
     """Tell all that a session has ended."""
     for watcher in _watchers:
         watcher.closed(session)
@@ -107,7 +114,7 @@ def is_background() -> bool:
     return _kinds.background > 0
 
 
-def wants_step(session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+def wants_step(session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all want a step computed."""
     if _kinds.untold:
         return computes_steps()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from placesim.tf1.graphs.graph import Graph, get_default_graph
-from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
 from placesim.tf1.ops.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -52,7 +52,7 @@ class IndexedSlices:
         return self.values.dtype
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OwningGraph:
         return self.values.graph
 
     @property
@@ -123,7 +123,7 @@ class SparseTensor:
         return self._values.dtype
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OwningGraph:
         return self._indices.graph
 
     @property

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.queues.queue_runners import LooperThread
 from placesim.tf1.training.own_steps import read_step
 
-if TYPE_CHECKING:
-    from placesim.tf1.training.supervisor import Supervisor
+
+class Supervision(Protocol):
+    """A Supervisor, as its threads ask it."""
+
+    @property
+    def coord(self) -> Any:
+        """The Coordinator of the threads."""
+
+    @property
+    def global_step(self) -> Any:
+        """The variable that counts steps."""
+
+    @property
+    def summary_writer(self) -> Any:
+        """The writer of summaries; None where there is none."""
 
 
 class PeriodicThread(LooperThread):
     """Does something every so many seconds, at once for the first time."""
 
-    def __init__(self, supervisor: Supervisor, seconds: float, act: Callable[[], None]) -> None:
+    def __init__(self, supervisor: Supervision, seconds: float, act: Callable[[], None]) -> None:
         super().__init__(supervisor.coord, seconds)
         self._act = act
 
@@ -30,7 +43,7 @@ class PeriodicThread(LooperThread):
 class StepCounter(LooperThread):
     """Tells how many global steps a second there are."""
 
-    def __init__(self, supervisor: Supervisor, session: Any, seconds: float) -> None:
+    def __init__(self, supervisor: Supervision, session: Any, seconds: float) -> None:
         super().__init__(supervisor.coord, seconds)
         self._supervisor, self._session = supervisor, session
         self._tag = f"{supervisor.global_step.op.name}/sec"

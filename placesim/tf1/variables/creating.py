@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
-from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableDef, VariableSynchronization
+from placesim.tf1.variables.reference import RefVariable
+from placesim.tf1.variables.resource import ResourceVariable
+from placesim.tf1.variables.scopes import get_variable_scope
+from placesim.tf1.variables.variable import (
+    Variable,
+    VariableAggregation,
+    VariableDef,
+    VariableMetaclass,
+    VariableSynchronization,
+)
 
 _resource_by_default = False
 
@@ -79,10 +88,6 @@ def create_variable(
 
 
 def _make_default(**arguments: Any) -> Variable:
-    from placesim.tf1.variables.reference import RefVariable
-    from placesim.tf1.variables.resource import ResourceVariable
-    from placesim.tf1.variables.scopes import get_variable_scope
-
     use_resource = arguments.pop("use_resource", None)
     if use_resource is None:
         use_resource = get_variable_scope().use_resource
@@ -110,3 +115,6 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
         yield
     finally:
         creators.pop()
+
+
+VariableMetaclass.create = staticmethod(create_variable)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.types.dtypes import as_dtype
 from placesim.tf1.types.shapes import TensorShape
-from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.initializers import GlorotUniform, Zeros
 from placesim.tf1.variables.partitioned import PartitionedVariable, PartitionInfo, partition, slices
 from placesim.tf1.variables.regularization import RegularizationLoss
@@ -23,10 +22,13 @@ from placesim.tf1.variables.variable import (
     check_collections,
 )
 
-if TYPE_CHECKING:
-    from placesim.tf1.variables.scopes import VariableScope
-
 _FORWARDED = ("validate_shape", "synchronization", "aggregation", "trainable", "collections", "constraint")
+
+
+class ScopeSettings(Protocol):
+    """A variable scope, as far as a variable takes its settings from it."""
+
+    name: str
 
 
 class VariableStore:
@@ -36,7 +38,7 @@ class VariableStore:
         self.variables: dict[str, Variable] = {}
         self.partitioned: dict[str, PartitionedVariable] = {}
 
-    def get(self, scope: VariableScope, name: str | None, arguments: dict[str, Any]) -> Any:
+    def get(self, scope: ScopeSettings, name: str | None, arguments: dict[str, Any]) -> Any:
         """A variable of a scope, or named as it; `arguments` as `get_variable`'s, settings that are None being the scope's."""
         arguments = dict(arguments)
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
@@ -135,7 +137,7 @@ class VariableStore:
         if forwarded["use_resource"] is None and tf.get_default_graph().building_function:
             forwarded["use_resource"] = True
         with tf.init_scope():
-            made = create_variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
+            made = tf.Variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
         self.variables[name] = made
         if regularizer:
             _regularize(made, name, regularizer)

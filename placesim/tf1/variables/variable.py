@@ -6,7 +6,7 @@ import enum
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
@@ -62,18 +62,19 @@ class VariableDef:
     save_slice_info_def: SaveSliceInfo | None = field(default=None)
 
 
-class _VariableMetaclass(type):
+class VariableMetaclass(type):
     """Calling `tf.Variable` makes a variable of the kind that its arguments and the current scope ask for."""
+
+    create: ClassVar[Callable[..., Any]]
+    """`create_variable`, which its module puts here: it knows the kinds."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Variable:
-            from placesim.tf1.variables.creating import create_variable
-
-            return create_variable(*args, **kwargs)
+            return VariableMetaclass.create(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
-class Variable(metaclass=_VariableMetaclass):
+class Variable(metaclass=VariableMetaclass):
     """A variable of the graph.  Its subclasses say which nodes it is made of.
 
     In expressions it stands for its value; where an op takes a reference or handle, for itself.

@@ -114,6 +114,23 @@ def test_a_step_that_takes_too_long(workers: Cluster) -> None:
     assert until(lambda: is_clean(workers))
 
 
+def test_a_deadline_while_the_session_is_opened(workers: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    from placesim.runtime.dask.worker_connections import WorkerConnections
+
+    whole = WorkerConnections._open
+
+    async def late(*arguments: Any) -> None:
+        await whole(*arguments)
+        raise DeadlineExceededError("too late")
+
+    monkeypatch.setattr(WorkerConnections, "_open", late)
+    session = session_of(COUNTING, workers)
+    with pytest.raises(DeadlineExceededError, match="too late"):
+        session.run(GraphStep((Fetch("init"),)))
+    session.close()
+    assert until(lambda: is_clean(workers))
+
+
 def test_what_would_wait_forever(workers: Cluster) -> None:
     nodes = [
         {"op": "FIFOQueueV2", "name": "queue", "attrs": {"component_types": ["float"]}, "device": CPU},

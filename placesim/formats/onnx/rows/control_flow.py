@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.bodies import IterationResult, conditional, inline_body, read_body, repeat, scalar
+from placesim.formats.onnx.bodies import IterationResult, conditional, inline_body, read_body, reader_of, repeat, scalar
 from placesim.formats.onnx.lists import INT64, tensor_value
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError
 from placesim.formats.onnx.values import Value
@@ -48,7 +48,7 @@ def _loop(node: OnnxNode) -> Outputs:
     count, goes_on = (None if node.input(index) is None else scalar(node, _value(node, index)) for index in (0, 1))
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        found = read_body(body.reading, graph, [number, flag, *carried])
+        found = read_body(reader_of(body), graph, [number, flag, *carried])
         return IterationResult(found[0], found[1 : len(first) + 1], found[len(first) + 1 :])
 
     made = repeat(node, count, goes_on, first, turn)
@@ -90,7 +90,7 @@ def _scanned(
             _slice(node, body, value, _axis(node, value, axis), number, length if is_reverse else None)
             for value, axis, is_reverse in zip(scanned, *ways, strict=True)
         ]
-        found = read_body(body.reading, graph, [*carried, *slices])
+        found = read_body(reader_of(body), graph, [*carried, *slices])
         return IterationResult(None, found[: len(states)], found[len(states) :])
 
     made = repeat(node, length, None, states, turn)

@@ -12,7 +12,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.padding import pad_tensor
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import alias_same_shape
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -320,8 +320,8 @@ TABLE: Table = {
     "SpaceToBatch": Kernel(space_to_batch, _infer_space_to_batch, memory=alias_same_shape),
     "BatchToSpaceND": Kernel(batch_to_space_nd, _infer_batch_to_space_nd, memory=alias_same_shape),
     "BatchToSpace": Kernel(batch_to_space, _infer_batch_to_space, memory=alias_same_shape),
-    "SpaceToDepth": Kernel(space_to_depth, _infer_space_to_depth),
-    "DepthToSpace": Kernel(depth_to_space, _infer_depth_to_space),
+    "SpaceToDepth": Kernel(space_to_depth, _infer_space_to_depth, traits=Trait.TAKES_OBJECTS),
+    "DepthToSpace": Kernel(depth_to_space, _infer_depth_to_space, traits=Trait.TAKES_OBJECTS),
     "DataFormatDimMap": Kernel(map_format_axes, unchanged),
     "DataFormatVecPermute": Kernel(permute_format_vector, unchanged),
 }

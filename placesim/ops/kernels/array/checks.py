@@ -12,7 +12,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import aliases
 from placesim.ops.kernels.resources.file_access import append_bytes
 from placesim.ops.kernels.shape_operands import shape_text
@@ -205,11 +205,18 @@ def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:
 
 TABLE: Table = {
     "Assert": Kernel(check_condition, no_outputs),
-    "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases()),
-    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases()),
-    "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True, memory=aliases(), cost=DISPATCH),
-    "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases()),
-    "PrintV2": Kernel(print_string, no_outputs, needs_context=True),
+    "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases(), traits=Trait.HANDS_ON | Trait.SHARES_MEMORY),
+    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases(), traits=Trait.HANDS_ON),
+    "EnsureShape": Kernel(
+        ensure_shape,
+        _infer_ensured,
+        needs_context=True,
+        memory=aliases(),
+        traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
+        cost=DISPATCH,
+    ),
+    "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases(), traits=Trait.HANDS_ON | Trait.PASSES_ON),
+    "PrintV2": Kernel(print_string, no_outputs, needs_context=True, traits=Trait.HANDS_ON | Trait.PASSES_ON),
     "Fingerprint": Kernel(fingerprint, _infer_fingerprint),
     "ComputeAccidentalHits": Kernel(find_accidental_hits, _infer_accidental_hits),
 }

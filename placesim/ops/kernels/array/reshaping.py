@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import COPY, DISPATCH, CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_of_vector, shape_text
 from placesim.ops.kernels.shapes import (
@@ -434,19 +434,25 @@ def transpose_memory(memory: KernelMemory) -> None:
     memory.alias(0, 0)
 
 
+_RESHAPES = Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS
+
 TABLE: Table = {
-    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), cost=DISPATCH),
+    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
     "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape, memory=aliases()),
-    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), cost=DISPATCH),
-    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), cost=DISPATCH),
-    "Transpose": Kernel(transpose, _infer_transpose, memory=transpose_memory, cost=CostModel("transpose")),
-    "ConjugateTranspose": Kernel(transpose_conjugate, _infer_transpose, cost=CostModel("transpose")),
-    "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases()),
-    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, cost=COPY),
+    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
+    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
+    "Transpose": Kernel(
+        transpose, _infer_transpose, memory=transpose_memory, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
+    ),
+    "ConjugateTranspose": Kernel(
+        transpose_conjugate, _infer_transpose, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
+    ),
+    "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases(), traits=Trait.HANDS_ON),
+    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS, cost=COPY),
     "BroadcastArgs": Kernel(broadcast_args, _infer_broadcast_args),
     "BroadcastGradientArgs": Kernel(broadcast_gradient_args, two_vectors),
-    "Shape": Kernel(shapes_of_inputs, _infer_shapes, cost=DISPATCH),
-    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes, cost=DISPATCH),
-    "Size": Kernel(count_elements, scalar, cost=DISPATCH),
-    "Rank": Kernel(count_dimensions, scalar, cost=DISPATCH),
+    "Shape": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "Size": Kernel(count_elements, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=DISPATCH),
+    "Rank": Kernel(count_dimensions, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=DISPATCH),
 }

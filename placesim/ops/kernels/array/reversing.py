@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -213,6 +213,6 @@ TABLE: Table = {
     "Reverse": Kernel(reverse, _infer_reverse, memory=reverse_memory),
     "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory),
     "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence),
-    "Roll": Kernel(roll, _infer_roll),
+    "Roll": Kernel(roll, _infer_roll, traits=Trait.TAKES_OBJECTS),
     "InvertPermutation": Kernel(invert_permutation, _infer_vector),
 }

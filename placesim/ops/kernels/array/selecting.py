@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, merge, with_rank_at_least
@@ -133,7 +133,23 @@ def select_memory(memory: KernelMemory) -> None:
 _CHOICE = CostModel(passes=Passes(chosen=1))
 
 TABLE: Table = {
-    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True, memory=select_memory, cost=_CHOICE),
-    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=choose, memory=forwards(1, 2), cost=_CHOICE),
+    "Select": Kernel(
+        select,
+        _infer_select,
+        one_per_output,
+        needs_context=True,
+        memory=select_memory,
+        traits=Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
+        cost=_CHOICE,
+    ),
+    "SelectV2": Kernel(
+        select_v2,
+        _infer_select_v2,
+        one_per_output,
+        direct=choose,
+        memory=forwards(1, 2),
+        traits=Trait.TAKES_OBJECTS,
+        cost=_CHOICE,
+    ),
     "Where": Kernel(where, _infer_where),
 }

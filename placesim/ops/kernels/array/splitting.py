@@ -10,7 +10,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.joining import row_axis, static_row_axis
 from placesim.ops.kernels.cost_model import VIEW
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory, has_aligned_bounds, has_aligned_rows, share_rows
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -206,8 +206,10 @@ def _split(memory: KernelMemory, source: int, is_aligned: bool) -> None:
             share_rows(memory, output, source)
 
 
+_GIVES_PARTS = Trait.HANDS_ON | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS
+
 TABLE: Table = {
-    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory, cost=VIEW),
-    "Split": Kernel(split, _infer_split, memory=split_memory, cost=VIEW),
-    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory, cost=VIEW),
+    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory, traits=_GIVES_PARTS, cost=VIEW),
+    "Split": Kernel(split, _infer_split, memory=split_memory, traits=_GIVES_PARTS, cost=VIEW),
+    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=VIEW),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.indices import first_outside, position_text
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, zeros
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, zeros
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge, merge_prefix, subshape
 
@@ -102,7 +102,7 @@ def _infer_partition(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "DynamicStitch": Kernel(stitch, _infer_stitch),
-    "ParallelDynamicStitch": Kernel(stitch, _infer_stitch),
-    "DynamicPartition": Kernel(partition, _infer_partition),
+    "DynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS),
+    "ParallelDynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS),
+    "DynamicPartition": Kernel(partition, _infer_partition, traits=Trait.TAKES_OBJECTS),
 }

@@ -14,7 +14,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element, zeros
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, per_element, zeros
 from placesim.ops.kernels.memory_rules import aliases, forwards
 from placesim.ops.kernels.shape_operands import shape_of_values, shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, unchanged, vector_shape_value, with_rank_at_least
@@ -170,7 +170,7 @@ TABLE: Table = {
     "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
     "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
     "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
-    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases()),
+    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases(), traits=Trait.TAKES_OBJECTS),
     "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
     "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
 }

@@ -15,7 +15,7 @@ from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broad
 from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import (
@@ -262,11 +262,16 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return (len(inputs) - 1) * elements(outputs[0])
 
 
+def _arithmetic(ufunc: np.ufunc) -> Kernel:
+    """The row of a ufunc whose result has its inputs' type."""
+    return binary(ufunc)._replace(in_place=ufunc)
+
+
 TABLE: Table = {
-    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory),
-    "AddV2": binary(np.add),
-    "Sub": binary(np.subtract),
-    "Mul": binary(np.multiply),
+    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory, in_place=np.add),
+    "AddV2": _arithmetic(np.add),
+    "Sub": _arithmetic(np.subtract),
+    "Mul": _arithmetic(np.multiply),
     "Div": binary(_checked(truncated_quotient, divide), Passes(divided=1)),
     "RealDiv": binary(divide, Passes(divided=1)),
     "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient), Passes(divided=3)),
@@ -276,8 +281,8 @@ TABLE: Table = {
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder)), Passes(divided=3)),
     "TruncateMod": binary(_unchecked(np.fmod, np.fmod), Passes(divided=3)),
     "Pow": binary(widened(_power), Passes(exponential=3)),
-    "Maximum": binary(np.maximum),
-    "Minimum": binary(np.minimum),
+    "Maximum": _arithmetic(np.maximum),
+    "Minimum": _arithmetic(np.minimum),
     "SquaredDifference": binary(_squared_difference, Passes(plain=2)),
     "MulNoNan": binary(multiply_or_zero),
     "Atan2": binary(widened(np.arctan2), Passes(special=1)),
@@ -286,6 +291,8 @@ TABLE: Table = {
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0), cost=CostModel(passes=Passes(plain=2))),
-    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory),
+    "AddN": Kernel(
+        _sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory, traits=Trait.CONTEXT_NAMES
+    ),
     "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
@@ -166,7 +166,7 @@ def _infer_cross(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Range": Kernel(_range, _infer_range),
-    "LinSpace": Kernel(_line, _infer_line, one_per_output),
+    "Range": Kernel(_range, _infer_range, traits=Trait.SPELLS_SIZE),
+    "LinSpace": Kernel(_line, _infer_line, one_per_output, traits=Trait.SPELLS_SIZE),
     "Cross": Kernel(_cross, _infer_cross, lambda inputs, outputs, attrs: 3 * elements(outputs[0])),
 }

@@ -14,9 +14,10 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.broadcasting import overwriting
 from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes, elementwise_cost
 from placesim.ops.kernels.element_selection import choose
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import format_dims, merged, unchanged
@@ -155,21 +156,31 @@ def _build_activation(
 ) -> Kernel:
     if is_cut:
         function = in_parts(function)
+    compute = partial(apply, function=function)
     direct = None if needs_attrs else widened(function)
+    in_place = None if direct is None else overwriting(direct)
     cost = elementwise_cost(passes, is_cut=is_cut)
-    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0), cost=cost)
+    return Kernel(compute, unchanged, one_per_output, direct, memory=forwards(0), in_place=in_place, cost=cost)
 
 
 def _build_gradient(op: str, function: Callable[..., Any], passes: Passes, *, needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else _apply_same_shapes(function)
     compute = partial(apply_back, op=op, function=function)
-    cost = CostModel(passes=passes)
-    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=forwards(0, 1), cost=cost)
+    return Kernel(
+        compute,
+        merged,
+        one_per_output,
+        direct,
+        needs_context=True,
+        memory=forwards(0, 1),
+        traits=Trait.CONTEXT_NAMES,
+        cost=CostModel(passes=passes),
+    )
 
 
 TABLE: Table = {
-    "Relu": _build_activation(relu),
-    "Relu6": _build_activation(relu6, Passes(plain=2)),
+    "Relu": _build_activation(relu)._replace(in_place=relu),
+    "Relu6": _build_activation(relu6, Passes(plain=2))._replace(in_place=relu6),
     "LeakyRelu": _build_activation(leaky_relu, Passes(plain=2, chosen=1), needs_attrs=True, is_cut=True),
     "Elu": _build_activation(elu, Passes(plain=1, exponential=2, chosen=1), is_cut=True),
     "Selu": _build_activation(selu, Passes(plain=3, exponential=2, chosen=1), is_cut=True),

@@ -15,7 +15,7 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import taken
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.nn.correlation import correlate
 from placesim.ops.kernels.nn.windows import (
@@ -333,7 +333,14 @@ TABLE: Table = {
         partial(infer_convolution, spatial=2),
         forward_flops,
         memory=convolution_memory,
+        traits=Trait.NEW_MEMORY,
         cost=_COST,
     ),
-    "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops, cost=_COST),
+    "Conv3D": Kernel(
+        partial(convolve, spatial=3),
+        partial(infer_convolution, spatial=3),
+        forward_flops,
+        traits=Trait.NEW_MEMORY,
+        cost=_COST,
+    ),
 }

@@ -19,7 +19,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows, taken
 from placesim.ops.kernels.blocks.work_parts import shares
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.ops.kernels.nn.patches import WindowBlock, padded_region, whole
@@ -434,7 +434,12 @@ def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, 
 
 TABLE: Table = {
     "DepthwiseConv2dNative": Kernel(
-        convolve_depthwise, infer_depthwise, forward_flops, memory=depthwise_memory, cost=CostModel("depthwise")
+        convolve_depthwise,
+        infer_depthwise,
+        forward_flops,
+        memory=depthwise_memory,
+        traits=Trait.NEW_MEMORY,
+        cost=CostModel("depthwise"),
     ),
     "DepthwiseConv2dNativeBackpropInput": Kernel(
         convolve_depthwise_back,

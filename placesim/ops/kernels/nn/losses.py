@@ -171,7 +171,12 @@ def cross_entropy_memory(memory: KernelMemory) -> None:
 
 TABLE: Table = {
     "Softmax": Kernel(
-        partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5), memory=forwards(0), cost=CostModel("softmax")
+        partial(apply_softmax, is_log=False),
+        _infer_softmax,
+        per_element(0, 5),
+        memory=forwards(0),
+        in_place=softmax,
+        cost=CostModel("softmax"),
     ),
     "LogSoftmax": Kernel(
         partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0), cost=CostModel("softmax")

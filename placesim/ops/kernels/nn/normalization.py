@@ -496,7 +496,7 @@ _GRADIENT = Kernel(
 )
 
 TABLE: Table = {
-    "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
+    "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0), in_place=np.add),
     "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
     "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0), cost=CostModel("bias gradient")),
     "FusedBatchNorm": _NORMALIZATION,

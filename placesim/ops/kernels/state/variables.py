@@ -17,7 +17,7 @@ from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.kernels.abstract_tensor import own_copy
 from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output, per_element, zeros
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -454,15 +454,24 @@ def destroy_temporary_variable_memory(memory: KernelMemory) -> None:
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 
 TABLE: Table = {
-    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True, cost=DISPATCH),
-    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True, cost=DISPATCH),
+    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
     "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True, memory=temporary_variable_memory),
     "DestroyTemporaryVariable": Kernel(
         destroy_temporary_variable, unchanged, needs_context=True, memory=destroy_temporary_variable_memory
     ),
-    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True, memory=own_handle_memory, cost=DISPATCH),
+    "VarHandleOp": Kernel(
+        make_handle, _infer_handle, needs_context=True, memory=own_handle_memory, traits=Trait.HANDS_ON, cost=DISPATCH
+    ),
     "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
-    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True, memory=read_variables_memory, cost=DISPATCH),
+    "ReadVariableOp": Kernel(
+        read_variable,
+        _infer_read,
+        needs_context=True,
+        memory=read_variables_memory,
+        traits=Trait.HANDS_ON,
+        cost=DISPATCH,
+    ),
     "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True, memory=disable_copy_on_read_memory),
     "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True, memory=read_variables_memory),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from placesim.ops.attributes import FunctionName
 from placesim.tf1.functions.building import build, function_name
@@ -16,10 +17,25 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import IndexedSlices
 
-if TYPE_CHECKING:
-    from placesim.tf1.functions.traced import ConcreteFunction
-
 tf: Any = namespace("")
+
+
+class CalledFunction(Protocol):
+    """A function that is called, of a class that makes one of a body alone."""
+
+    attrs: dict[str, Any]
+
+    def __init__(self, graph: FunctionGraph) -> None: ...
+
+    @property
+    def graph(self) -> FunctionGraph:
+        """Its body."""
+
+    def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
+        """A call of it."""
+
+    def result(self, op: Operation) -> Any:
+        """Its results, of a call's outputs."""
 
 
 class _Backward(FunctionGraph):
@@ -29,10 +45,8 @@ class _Backward(FunctionGraph):
         super().__init__(name, outer=forward, keeps_devices=False)
 
 
-def call_gradient(called: ConcreteFunction, op: Operation, *grads: Any) -> list[Any]:
+def call_gradient(called: CalledFunction, op: Operation, *grads: Any) -> list[Any]:
     """The gradients of a call's inputs, by a call of the function that differentiates it."""
-    from placesim.tf1.functions.traced import ConcreteFunction
-
     forward = called.graph
     outputs = forward.outputs[: len(grads)]
     back, gave = _backward(forward, outputs)
@@ -56,7 +70,7 @@ def call_gradient(called: ConcreteFunction, op: Operation, *grads: Any) -> list[
         op.graph.shapes.settle(op.node.id, tensor.sizes, slot)
     after = {tensor: op.outputs[i] for i, tensor in reversed(list(enumerate(known)))}
     captures = [after.get(tensor, tensor) for tensor in back.captures]
-    concrete = ConcreteFunction(back)
+    concrete = type(called)(back)
     concrete.attrs = {"forward_function_name": ahead_name}
     forward.outputs = known[:count]
     if not back.outputs:

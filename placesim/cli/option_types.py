@@ -1,0 +1,56 @@
+"""Options that stand in groups, and options that take one of a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+OWN = "Options"
+MACHINE = "Machine"
+CLUSTER = "Cluster"
+SOURCE = "Source"
+SIZES = "Sizes and counts"
+PLACEMENT = "Placement"
+FILE_ACCESS = "File access"
+CHECKPOINTS = "Checkpoints"
+REPORT = "Report"
+GENERAL = "General"
+GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, CHECKPOINTS, REPORT, GENERAL)
+"""The titles over options in `--help`, in their order."""
+
+
+class Option(click.Option):
+    """An option that knows the title it stands under."""
+
+    def __init__(self, *words: Any, group: str = OWN, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.group = group
+
+
+class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """One of a few words; for any other the error names the nearest."""
+
+    name = "word"
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The words, as the help lists them."""
+        return "|".join(self.words)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word.  Raises click.BadParameter, with the nearest, for any other."""
+        if value not in self.words:
+            from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+
+            near = did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)
+            self.fail(f"got '{value}', expected {' or '.join(self.words)}{near}", param, ctx)
+        return str(value)
+
+
+def option(*words: str, group: str, **settings: Any) -> Callable[[Any], Any]:
+    """`click.option`, under a title."""
+    return click.option(*words, cls=Option, group=group, **settings)

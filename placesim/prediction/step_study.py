@@ -1,0 +1,81 @@
+"""The study of a run's steps on a machine: how long each takes, and where its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.core.errors import PlacesimError
+from placesim.prediction.bottlenecks import find_speedups
+from placesim.prediction.machine_resources import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.simulated_steps import SimulatedStep
+from placesim.prediction.step_tasks import StepCosts
+from placesim.prediction.time_breakdown import Memory, StepTime, TimeStudy
+from placesim.runtime.recording.recorder import Execution
+
+
+class DryRunStep(NamedTuple):
+    """A step of `run:`: what its first repetition executed, what a further one does, and how many there are."""
+
+    first: Sequence[Execution]
+    steady: Sequence[Execution]
+    repeat: int
+
+
+def study_steps(
+    name: str,
+    steps: Sequence[DryRunStep],
+    machine: SimulatedMachine,
+    memory: dict[str, Memory],
+    error: PlacesimError | None = None,
+    *,
+    tells_helps: bool = False,
+    is_traced: bool = False,
+) -> TimeStudy:
+    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+
+    What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
+    """
+    costs = StepCosts(machine)
+    simulated: dict[int, SimulatedStep] = {}
+
+    def run(step: Sequence[Execution]) -> SimulatedStep:
+        found = simulated.get(id(step))
+        if found is None:
+            found = simulated[id(step)] = SimulatedStep(step, costs.placed(step), machine)
+        return found
+
+    rows = []
+    for number, step in enumerate(steps):
+        steady = run(step.steady)
+        rows.append(StepTime(number, step.repeat, steady.seconds, *steady.interval, run(step.first).seconds))
+    last = run(steps[-1].steady)
+    curves = tuple(last.memory(memory))
+    return TimeStudy(
+        name,
+        tuple(rows),
+        tuple(last.bounds()),
+        tuple(last.devices(memory)),
+        tuple(last.links()),
+        tuple(last.nodes()),
+        tuple(last.transfers()),
+        tuple(last.path()),
+        _assumptions(last.step, machine),
+        error,
+        find_speedups(last) if tells_helps else (),
+        curves,
+        last.trace(len(steps) - 1, curves) if is_traced else None,
+    )
+
+
+def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
+    has_gpus = any(place.gpu for place in machine.places.values())
+    said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=has_gpus)))
+    if machine.assumes_links:
+        said.append(LINK_ASSUMPTION)
+    said.append(
+        "the interval takes all nodes at the 10th, or all at the 90th, percentile of what was measured in their families"
+    )
+    if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
+        said.append("strings are counted as no bytes")
+    return tuple(said)

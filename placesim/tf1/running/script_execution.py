@@ -1,0 +1,57 @@
+"""A script as the main module of a process, and the answer to the process that asked for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+def execute(path: str) -> None:
+    """Run a script as the process's main module.  Raises whatever it raises, SyntaxError among it."""
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    module.__dict__["__cached__"] = None
+    sys.modules["__main__"] = module
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once, whatever threads and blocks of the script's are still open; its temporary files go."""
+    import atexit
+    from threading import Thread
+
+    cleaning = Thread(target=atexit._run_exitfuncs, name="placesim-cleaning", daemon=True)
+    cleaning.start()
+    cleaning.join(_PATIENCE_SECONDS)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    os._exit(code)
+
+
+_PATIENCE_SECONDS = 5.0
+"""How long what a script wants done at its exit may take where the script is left in the middle."""
+
+
+def exit_code(error: SystemExit) -> tuple[int, str]:
+    """The code of a SystemExit, and what Python prints of it."""
+    if error.code is None:
+        return 0, ""
+    if isinstance(error.code, int):
+        return error.code & 0xFF, ""
+    return 1, f"{error.code}\n"
+
+
+def answer(job: Mapping[str, Any], head: Mapping[str, Any], data: bytes = b"") -> None:
+    """Give the process that asked what it waits for, whole."""
+    path = Path(job["answer"])
+    part = path.with_suffix(".part")
+    part.write_bytes(json.dumps(head).encode() + b"\n" + data)
+    part.replace(path)
