@@ -41,6 +41,7 @@ THIRD_PARTY = {
     "scipy": ("ops/kernels/", "planning/"),
     "re2": ("ops/kernels/string/matching",),
     "google_crc32c": ("core/checkpoints/crc32c",),
+    "absl": ("tf1/app/flags",),
     "pytest": ("api/testing",),
     "resvg_py": ("report/pictures/png",),
     "PIL": ("ops/kernels/image/encoding",),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from placesim.tf1.app import flag_kinds, flags
+from placesim.tf1.app import flags
 from tests.processes import run_process
 
 
@@ -18,21 +18,23 @@ class Colour(enum.Enum):
 
 
 @pytest.fixture(autouse=True)
-def empty(monkeypatch: Any) -> None:
-    for key, value in (("_flags", {}), ("_validators", []), ("_parsed", False)):
-        monkeypatch.setitem(flags.FLAGS.__dict__, key, value)
+def empty() -> Iterator[None]:
+    yield
+    for name in list(flags.FLAGS):
+        delattr(flags.FLAGS, name)
+    flags.FLAGS.unparse_flags()
 
 
 def test_kinds_of_flags() -> None:
-    flag_kinds.DEFINE_enum_class("colour", Colour.RED, Colour, "")
-    flag_kinds.DEFINE_multi_enum("letters", ["a"], ["a", "b"], "")
-    flag_kinds.DEFINE(flag_kinds.IntegerParser(0, 9), "digit", 3, "")
+    flags.DEFINE_enum_class("colour", Colour.RED, Colour, "")
+    flags.DEFINE_multi_enum("letters", ["a"], ["a", "b"], "")
+    flags.DEFINE(flags.IntegerParser(0, 9), "digit", 3, "")
     size = flags.DEFINE_integer("size", 1, "")
-    flag_kinds.DEFINE_alias("s", "size")
+    flags.DEFINE_alias("s", "size")
     assert flags.FLAGS(["x", "--colour=blue", "--letters=b", "--letters=a", "--digit=7", "--s=5", "rest"]) == ["x", "rest"]
     found = flags.FLAGS
     assert (found.colour, found.letters, found.digit, size.value) == (Colour.BLUE, ["b", "a"], 7, 5)
-    with pytest.raises(flags.IllegalFlagValueError, match=r"12 is not in the range \[0, 9\]"):
+    with pytest.raises(flags.IllegalFlagValueError, match=r"12 is not an integer in the range \[0, 9\]"):
         flags.FLAGS(["x", "--digit=12"])
     with pytest.raises(flags.IllegalFlagValueError, match=r"should be one of <RED\|BLUE>"):
         flags.FLAGS(["x", "--colour=green"])
@@ -41,8 +43,8 @@ def test_kinds_of_flags() -> None:
 def test_validators_of_several_flags() -> None:
     flags.DEFINE_integer("low", 1, "")
     flags.DEFINE_integer("high", 5, "")
-    flag_kinds.multi_flags_validator(["low", "high"], "low is above high")(lambda values: values["low"] <= values["high"])
-    flag_kinds.validator("low", "odd only")(lambda value: value % 2 == 1)
+    flags.multi_flags_validator(["low", "high"], "low is above high")(lambda values: values["low"] <= values["high"])
+    flags.validator("low", "odd only")(lambda value: value % 2 == 1)
     flags.FLAGS(["x", "--low=3"])
     with pytest.raises(flags.IllegalFlagValueError, match="flags low=7, high=5: low is above high"):
         flags.FLAGS(["x", "--low=7"])
@@ -54,7 +56,7 @@ def test_validators_of_several_flags() -> None:
 def test_flags_that_exclude_each_other(words: list[str], holds: bool) -> None:
     for name in "ab":
         flags.DEFINE_string(name, None, "")
-    flag_kinds.mark_flags_as_mutual_exclusive(["a", "b"], required=True)
+    flags.mark_flags_as_mutual_exclusive(["a", "b"], required=True)
     if holds:
         flags.FLAGS(["x", *words])
     else:
@@ -64,7 +66,7 @@ def test_flags_that_exclude_each_other(words: list[str], holds: bool) -> None:
 
 def test_a_default_is_set_anew() -> None:
     size = flags.DEFINE_integer("size", 1, "")
-    flag_kinds.set_default(size, 4)
+    flags.set_default(size, 4)
     flags.FLAGS(["x"])
     assert (size.value, size.default, size.present) == (4, 4, False)
 
@@ -87,7 +89,7 @@ app.run(main)
 
 def test_words_of_a_command_line() -> None:
     given = {"a": True, "b": False, "c": "text", "d": [1, 2], "e": [3, 4], "f": None}
-    assert list(flag_kinds.flag_dict_to_args(given, multi_flags={"e"})) == [
+    assert list(flags.flag_dict_to_args(given, multi_flags={"e"})) == [
         *("--a", "--nob", "--c=text", "--d=1,2", "--e=3", "--e=4", "--f"),
     ]
 

@@ -11,9 +11,7 @@ _FLAGS = (
     "FLAGS DEFINE_string DEFINE_integer DEFINE_float DEFINE_boolean DEFINE_bool DEFINE_enum DEFINE_list DEFINE_spaceseplist "
     "DEFINE_multi_string DEFINE_multi_integer DEFINE_multi_float mark_flag_as_required mark_flags_as_required "
     "register_validator FlagValues Error DuplicateFlagError IllegalFlagValueError UnrecognizedFlagError "
-    "UnparsedFlagAccessError ValidationError Flag FlagHolder"
-)
-_FLAG_KINDS = (
+    "UnparsedFlagAccessError ValidationError Flag FlagHolder "
     "ArgumentParser BooleanParser IntegerParser FloatParser EnumParser EnumClassParser ListParser "
     "WhitespaceSeparatedListParser DEFINE DEFINE_multi DEFINE_enum_class DEFINE_multi_enum DEFINE_multi_enum_class "
     "DEFINE_alias register_multi_flags_validator multi_flags_validator validator mark_flags_as_mutual_exclusive "
@@ -30,7 +28,6 @@ _IO_GFILE = (
 
 ROWS = {
     "app.flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
-    "app.flag_kinds": " ".join(f"flags.{name} app.flags.{name}" for name in _FLAG_KINDS.split()),
     "files.gfile": " ".join(
         [*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]
     ),

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 
 from placesim.tf1.running import children
 
-ROOTS = ("tensorflow", "tensorflow_core", "absl")
-"""What is answered here; TensorFlow's flags, `app.run` and logging are those of `absl`, so both must be the same."""
+ROOTS = ("tensorflow", "tensorflow_core")
+ABSL = ("absl.app", "absl.logging")
+"""The modules of absl that are answered here as well, so that they are TensorFlow's; its flags are absl's own."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -21,7 +22,7 @@ class Finder(MetaPathFinder, Loader):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         root = fullname.partition(".")[0]
-        if root not in ROOTS:
+        if root not in ROOTS and fullname not in ABSL:
             return children.spec_of_spawning(path) if fullname == children.SPAWNING else None
         return ModuleSpec(fullname, self, is_package=True)
 
@@ -39,9 +40,7 @@ def module_for(name: str) -> ModuleType:
 
     root, _, path = name.partition(".")
     if root == "absl":
-        if path in ("", "app", "flags", "logging"):
-            return Namespace(path)
-        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return Namespace(path)
     for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""
