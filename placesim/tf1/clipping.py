@@ -31,7 +31,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
-        squares = reduce_sum(values * values, axes, keepdims=True)  # type: ignore[operator]
+        squares = reduce_sum(values * values, axes, keepdims=True)
         positive = squares > 0
         safe = where(positive, squares, ones_like(squares))
         norm = where(positive, gen("Sqrt")(safe), squares)

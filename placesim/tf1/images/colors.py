@@ -32,7 +32,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
         plain = _as_floats(image)
         told = "Gamma should be a non-negative real number."
         if isinstance(gamma, Tensor):
-            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)  # type: ignore[operator]
+            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)
         elif gamma < 0:
             raise ValueError(told)
         return convert_image_dtype(gain * plain**gamma, original, saturate=True)

@@ -28,7 +28,7 @@ def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
         if known not in (None, 3):
             raise NotImplementedError(f"tf.image.{word} of a batch is not there; flip its images one at a time")
         drawn = random_uniform([], 0, 1.0, seed=seed)
-        is_flipped = drawn < 0.5  # type: ignore[operator]
+        is_flipped = drawn < 0.5
         found = cond(is_flipped, lambda: gen("ReverseV2")(image, [axis]), lambda: image, name=scope)
         return _keep_shape(image, found)
 

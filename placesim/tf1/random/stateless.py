@@ -118,7 +118,7 @@ def stateless_random_uniform(
             found = gen("StatelessRandomUniformIntV2")(dims, key, counter, algorithm, low, high, name=scope)
         else:
             drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed, alg), dtype=kind)
-            found = gen("AddV2")(drawn * (high - low), low, name=scope)  # type: ignore[operator]
+            found = gen("AddV2")(drawn * (high - low), low, name=scope)
         set_static_shape(found, shape)
         return found
 

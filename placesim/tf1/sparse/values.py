@@ -66,7 +66,7 @@ class IndexedSlices:
         return self.shape
 
     def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[operator]
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __str__(self) -> str:
         shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
@@ -176,7 +176,7 @@ def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = No
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
     if value.dense_shape is None:
         raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
-    rows = value.dense_shape[0]  # type: ignore[index]
+    rows = value.dense_shape[0]
     return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
 
 
