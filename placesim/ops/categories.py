@@ -71,6 +71,8 @@ VARIABLES = (*REF_VARIABLES, "VarHandleOp")
 """Hold a variable, of both kinds (12.1): what a checkpoint restores, and what counts as a device's state."""
 CONSTANTS = ("Const", "HostConst")
 """Hold a constant."""
+PERSISTENT = ("Const", *REF_VARIABLES)
+"""Keep their output from step to step."""
 OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Own their output from the moment when their kernels are made."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.machine.timelines.timeline import WorkloadTimeline
-from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
+from placesim.runtime.recording.lifetimes import BEFORE, Lifetime
 
 
 class MemoryCurve(NamedTuple):

@@ -10,8 +10,8 @@ from placesim.core.errors import PlacesimError
 from placesim.prediction.machine_resources import BETWEEN_GPUS, FROM_HOST, TO_HOST
 from placesim.prediction.memory_curves import MemoryCurve
 from placesim.prediction.step_trace import StepTrace
-from placesim.runtime.accounting.lifetimes import Lifetime
 from placesim.runtime.partitioning.transfer_kinds import TransferKind, transfer_kind
+from placesim.runtime.recording.lifetimes import Lifetime
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
 """The kinds of a path's parts."""

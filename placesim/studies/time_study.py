@@ -15,9 +15,9 @@ from placesim.prediction.processors import NoFiguresError
 from placesim.prediction.step_study import DryRunStep, study_steps
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import Memory, TimeStudy
-from placesim.runtime.accounting.lifetimes import lifetimes
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
+from placesim.runtime.recording.lifetimes import lifetimes
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
 from placesim.studies.simulation.settings import build_steps, session_config

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placesim.machine.timelines.timeline import WorkloadTimeline
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.time_breakdown import TimeStudy
-from placesim.runtime.accounting.lifetimes import BEFORE, Lifetime
+from placesim.runtime.recording.lifetimes import BEFORE, Lifetime
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, Nodes, called, layers, study

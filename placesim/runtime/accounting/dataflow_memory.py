@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placesim.core.errors import OpError
 from placesim.ops.kernels.memory_rules import TensorMemory
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.accounting.step_account import StepAccount
-from placesim.runtime.executors.dataflow import DataflowRun, read_wanted, route_to_branch
+from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup, read_wanted, route_to_branch
 from placesim.runtime.executors.dataflow_nodes import COMPUTE, RECEIVE, FlowNode
 from placesim.runtime.executors.frames import DEAD, Visit
-
-if TYPE_CHECKING:
-    from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
 _VALUE = attrgetter("value")
 
@@ -27,15 +24,17 @@ class AccountedRun(DataflowRun):
 
     def __init__(
         self,
-        executor: DataflowExecutor,
+        setup: DataflowSetup,
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None,
         ledger: Ledger,
+        sites: dict[FlowNode, Site],
     ) -> None:
-        super().__init__(executor, feeds, progress)
+        super().__init__(setup, feeds, progress)
         self._ledger = ledger
         self._clock = ledger.clock
-        self._account = StepAccount(ledger, executor)
+        self._account = StepAccount(ledger, setup)
+        self._sites = sites
 
     def run(self) -> dict[int, Any]:
         try:
@@ -55,9 +54,10 @@ class AccountedRun(DataflowRun):
                     self._execute(visit)
 
     def _site(self, node: FlowNode) -> Site:
-        if node.site is None:
-            node.site = self._ledger.site(node.program, node.instruction, map(bool, node.reader_counts))
-        return node.site
+        site = self._sites.get(node)
+        if site is None:
+            site = self._sites[node] = self._ledger.site(node.program, node.instruction, map(bool, node.reader_counts))
+        return site
 
     def _values(self, visit: Visit) -> Sequence[Any]:
         return list(map(_VALUE, visit.values))
@@ -68,7 +68,7 @@ class AccountedRun(DataflowRun):
             node.constant_memory.hold()
             return (node.constant_memory,)
         values = list(map(_VALUE, visit.values))
-        site = node.site or self._site(node)
+        site = self._site(node)
         if site.plain is not None:
             return (self._account.executed_plain(site, site.plain, visit.values, node.compute(values)[0]),)
         if not site.calls:
@@ -83,7 +83,7 @@ class AccountedRun(DataflowRun):
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
         node = visit.node
-        site = node.site or self._site(node)
+        site = self._site(node)
         if site.plain is not None:
             return (self._account.executed_plain(site, site.plain, visit.values, outputs[0]),)
         key = self._key(visit) if node.kind == RECEIVE else None

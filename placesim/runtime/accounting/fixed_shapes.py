@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from placesim.ops.attributes import names_functions
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.executors.program import Program, needs_dataflow
-from placesim.runtime.partitioning.prepared_step import CachedStep
+from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
-def has_fixed_shapes(prepared: CachedStep, arguments: Sequence[Dims]) -> bool:
+def has_fixed_shapes(step: PreparedStep, programs: Sequence[Program], arguments: Sequence[Dims]) -> bool:
     """Whether all shapes of a step follow from those of its arguments, and each of its nodes runs once and calls nothing."""
-    if prepared.executor is None or not _runs_each_node_once(prepared.executor.programs):
+    if not _runs_each_node_once(programs):
         return False
-    shapes = GraphShapes(prepared.step.client.graph, arguments)
+    shapes = GraphShapes(step.client.graph, arguments)
     return all(is_fully_defined(dims) for node in shapes.graph.nodes for dims in shapes.outputs(node.id))
 
 

@@ -8,8 +8,8 @@ back when its last reader is done, or at the latest when the step ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from placesim.core.dtypes import RESOURCE
 from placesim.core.errors import OpError
@@ -21,6 +21,7 @@ from placesim.ops.attributes import names_functions
 from placesim.ops.categories import OWNED_OUTPUTS
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
+from placesim.runtime.accounting.call_memory import Call
 from placesim.runtime.accounting.default_rule import PlainKernel, is_plain
 from placesim.runtime.accounting.node_sites import ENDS, Site
 from placesim.runtime.accounting.out_of_memory import (
@@ -35,13 +36,28 @@ from placesim.runtime.accounting.out_of_memory import (
 )
 from placesim.runtime.executors.program import DeviceState, Instruction, Program
 from placesim.runtime.partitioning.memory_types import memory_types
-
-if TYPE_CHECKING:
-    from placesim.runtime.accounting.step_account import Call
-    from placesim.runtime.recording.recorder import ExecutionRecorder
+from placesim.runtime.partitioning.prepared_step import PreparedStep
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
+
+
+class StepRecorder(Protocol):
+    """Is told what steps execute (`ExecutionRecorder`)."""
+
+    prepared: list[PreparedStep]
+
+    def begin_step(self, key: Hashable) -> None:
+        """From here on it is another step; those of one key run the same."""
+
+    def repeat_step(self, key: Hashable) -> None:
+        """A step that runs as the last one of its key did."""
+
+    def read(self, node: str, buffer: Buffer) -> None:
+        """A node holds a buffer as it runs."""
+
+    def finish(self) -> None:
+        """An executor has run everything."""
 
 
 class Ledger:
@@ -66,7 +82,7 @@ class Ledger:
         self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
         self.report = report
         self.failure: OpError | None = None
-        self.recorder: ExecutionRecorder | None = None
+        self.recorder: StepRecorder | None = None
         """Is told what each step executes, where somebody wants to know."""
         self.accounts_always = False
         """Whether also the repetitions of a step that is known to fit are accounted for."""

@@ -12,6 +12,7 @@ from placesim.machine.memory.buffers import Buffer, OutOfMemory, foreign_buffer
 from placesim.ops.categories import OWNED_OUTPUTS, RECEIVES, SENDS
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, StoreMemory, TensorMemory, VariableMemory
+from placesim.runtime.accounting.call_memory import Call, release_all
 from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.accounting.ledger import SCRATCH_BYTES, Ledger
 from placesim.runtime.accounting.node_sites import Site
@@ -19,32 +20,6 @@ from placesim.runtime.accounting.out_of_memory import FailureUsage, kernel_failu
 
 FETCHED = "is fetched: until the step ends"
 """How long the memory of what a step gives its client is in use."""
-
-
-class Call:
-    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values."""
-
-    def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
-        self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
-        self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
-
-    def find(self, value: Any) -> TensorMemory | None:
-        """The memory of a value that the kernel was given, or got from a function."""
-        for results in self.results.values():
-            for given, memory in results:
-                if given is value:
-                    return memory
-        return self.inputs.get(id(value))
-
-    def replace(self, caller: int, results: list[tuple[Any, TensorMemory]]) -> None:
-        """A function gave new results: those of its last run are dropped."""
-        old, self.results[caller] = self.results.get(caller, []), results
-        _release(memory for _, memory in old)
-
-    def close(self) -> None:
-        for results in self.results.values():
-            _release(memory for _, memory in results)
-        self.results.clear()
 
 
 class StepAccount:
@@ -156,7 +131,7 @@ class StepAccount:
             raise self._failed(site, inputs, lack, memory.asked, is_temporary=memory.asked_temporary) from None
         for variable in own:
             ledger.remember_dims(variable)
-        _release(inputs)
+        release_all(inputs)
         return found
 
     def _read(
@@ -233,7 +208,7 @@ class StepAccount:
         """The error of a kernel that found no room; its inputs are dropped."""
         ledger = self._ledger
         usage = self._usage(lack, site)
-        _release(inputs)  # TensorFlow lists what is in use only then
+        release_all(inputs)  # TensorFlow lists what is in use only then
         failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
         return ledger.failed(failure)
 
@@ -287,7 +262,7 @@ class StepAccount:
         except OutOfMemory as lack:
             failure = transfer_failure(site.program, site.instruction, self._usage(lack, site), self._ledger.report)
             raise self._ledger.failed(failure) from None
-        _release([sent])
+        release_all([sent])
         return tensor
 
     def close(self) -> None:
@@ -297,7 +272,7 @@ class StepAccount:
         if self._call is not None:
             self._call.replace(id(self._executor), self._results)
         else:
-            _release(memory for _, memory in self._results)
+            release_all(memory for _, memory in self._results)
         self._results = []
 
 
@@ -309,8 +284,3 @@ def share_memory(memory: TensorMemory, readers: int) -> None:
         memory.buffer.holders += readers - 1
     else:
         memory.buffer.release()
-
-
-def _release(memories: Iterable[TensorMemory]) -> None:
-    for memory in memories:
-        memory.release()

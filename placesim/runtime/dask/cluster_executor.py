@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from placesim.core.errors import InternalError, PlacesimError
+from placesim.core.errors import InternalError, PlacesimError, UnavailableError
 from placesim.graph.graph import Graph
+from placesim.placement.placer import Placement
+from placesim.runtime.dask.memory_preview import MemoryShortage
 from placesim.runtime.dask.message_queue import Position
-from placesim.runtime.dask.messages import Event, PartResult, PartWork, Readiness
+from placesim.runtime.dask.messages import ConsoleText, Event, PartResult, PartWork, Readiness
+from placesim.runtime.dask.worker_connections import WorkerConnections, WorkerMessage
 from placesim.runtime.executors.schedule import schedule_nodes
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.sessions.shared_variable_memory import shared_buffers
-
-if TYPE_CHECKING:
-    from placesim.runtime.dask.session import DaskSession
 
 Progress = Callable[[int], None]
 PROBE_SECONDS = 0.02
 
 
+class ClusterSession(Protocol):
+    """The client's side of a session on workers (`DaskSession`)."""
+
+    homes: dict[str, str]
+    lack: MemoryShortage | None
+
+    @property
+    def links(self) -> WorkerConnections:
+        """The connections to the workers."""
+
+    @property
+    def runs_in_parallel(self) -> bool:
+        """Whether ops run in a pool of each worker."""
+
+    def check_workers(self, addresses: Iterable[str]) -> None:
+        """Raise UnavailableError where one of these has gone before."""
+
+    def lost(self, address: str, witness: str | None = None) -> UnavailableError:
+        """The error for a worker that is gone; a `witness` is another one that cannot reach it."""
+
+    def hear(self) -> WorkerMessage:
+        """What a worker says next."""
+
+    def rest(self, seconds: float) -> None:
+        """Wait for a moment."""
+
+    def next_step(self) -> int:
+        """A number for a step."""
+
+    def set_clocks(self) -> None:
+        """Find out what the workers' clocks say, where moments are wanted."""
+
+    def happened(self, what: ConsoleText | Placement) -> None:
+        """An op has printed, or a function's body was placed."""
+
+
 class DaskExecutor:
     """Runs a prepared step on the workers of a session, as often as wanted."""
 
-    def __init__(self, session: DaskSession, number: int, step: PreparedStep) -> None:
+    def __init__(self, session: ClusterSession, number: int, step: PreparedStep) -> None:
         """Send each worker its partitions.  Raises what making their programs raises."""
         self._session = session
         self._number = number
@@ -120,7 +156,7 @@ class DaskExecutor:
 class _StepRun:
     """One step that is under way."""
 
-    def __init__(self, session: DaskSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
+    def __init__(self, session: ClusterSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
         self._session = session
         self._workers = workers
         self.step = session.next_step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
-from placesim.runtime.sessions.reads_after_update import find_late_reads
+from placesim.runtime.executors.reads_after_update import find_late_reads
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 """TensorFlow marks them as stateful; what they wait for is data."""

@@ -13,7 +13,7 @@ from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
 from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes, fed_sketch
-from placesim.runtime.partitioning.prepared_step import CachedStep
+from placesim.runtime.sessions.cached_step import CachedStep
 from placesim.runtime.sessions.session import GraphSession
 
 
@@ -64,6 +64,8 @@ class MemoryPreviewSession(GraphSession):
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Callable[[int], None] | None
     ) -> dict[int, Any]:
-        if has_fixed_shapes(prepared, tuple(value_dims(value) for value in arguments.values())):
+        assert prepared.executor is not None
+        shapes = tuple(value_dims(value) for value in arguments.values())
+        if has_fixed_shapes(prepared.step, prepared.executor.programs, shapes):
             return super()._run_accounted(ledger, prepared, arguments, progress)
         raise _NotBeforehandError

@@ -24,8 +24,8 @@ from placesim.runtime.dask.worker_connections import CLOSING_SECONDS, WorkerConn
 from placesim.runtime.dask.worker_measurements import MeasurementCollector
 from placesim.runtime.executors.executor_choice import AnyExecutor
 from placesim.runtime.executors.thread_pools import runs_ops_in_parallel
-from placesim.runtime.partitioning.prepared_step import CachedStep
 from placesim.runtime.saving.device_state import DeviceRecord, SavedState
+from placesim.runtime.sessions.cached_step import CachedStep
 from placesim.runtime.sessions.session import GraphSession
 
 ROUND_TRIPS = 8

@@ -90,6 +90,7 @@ class PartMeasurements:
     def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
         """None where nobody measures."""
         measurements = programs[0].state.measurements if programs else None
+        assert measurements is None or isinstance(measurements, Measurements)
         return None if measurements is None else cls(measurements, programs)
 
     def came(self, name: TransferKey, arrival: Arrival) -> None:

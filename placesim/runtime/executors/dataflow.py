@@ -12,7 +12,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +24,9 @@ from placesim.ops.kernels.kernel import KernelWait
 from placesim.ops.kernels.shapes import format_dims
 from placesim.ops.process.denormals import flushing_denormals
 from placesim.ops.process.memory_limit import LOOK_AFTER
-from placesim.runtime.dry_runs.abstract_values import unknown_choice
-from placesim.runtime.dry_runs.assumptions import Assumptions
-from placesim.runtime.executors.dataflow_nodes import ARGUMENT, COMPUTE, RESULT, SEND, SWITCH, FlowNode
+from placesim.runtime.executors.dataflow_nodes import ARGUMENT, COMPUTE, RESULT, SEND, SWITCH, FlowNode, Wiring
 from placesim.runtime.executors.frames import DEAD, FrameRun, Propagation, Visit
-from placesim.runtime.executors.program import blame, kernel_defect, missing_argument_error, read_variable
-
-if TYPE_CHECKING:
-    from placesim.runtime.executors.dataflow_executor import DataflowExecutor
+from placesim.runtime.executors.program import AbstractRun, Program, blame, kernel_defect, missing_argument_error, read_variable
 
 LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
@@ -46,21 +41,43 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
     return found
 
 
+class DataflowSetup:
+    """What all runs of some programs share.
+
+    With a `pool` kernels that deserve it run there.  `is_body` tells a function's.  Where nothing can run, `let_others` lets
+    other steps, and says whether to try again.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        pool: Pool | None = None,
+        *,
+        is_body: bool = False,
+        let_others: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.programs = programs
+        self.is_body = is_body
+        self.let_others = let_others
+        self.pool = pool
+        self.wiring = [Wiring(program) for program in programs]
+
+
 class DataflowRun(Propagation):
     """The state of one step."""
 
     def __init__(
         self,
-        executor: DataflowExecutor,
+        setup: DataflowSetup,
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None,
     ) -> None:
         super().__init__()
-        self.programs = executor.programs
-        self.is_body = executor.is_body
-        self.let_others = executor.let_others
-        self.wiring = executor.wiring
-        self.pool = executor.pool
+        self.programs = setup.programs
+        self.is_body = setup.is_body
+        self.let_others = setup.let_others
+        self.wiring = setup.wiring
+        self.pool = setup.pool
         self.feeds = feeds
         self.progress = progress
         self.results: dict[int, Any] = {}
@@ -240,7 +257,7 @@ class DataflowRun(Propagation):
             return self._decided(visit, visit.node.guesses)
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
-    def _decided(self, visit: Visit, guesses: Assumptions) -> Sequence[Any]:
+    def _decided(self, visit: Visit, guesses: AbstractRun) -> Sequence[Any]:
         """A loop's condition; one that nothing tells is guessed."""
         value = self._values(visit)[0]
         iteration = visit.iteration
@@ -305,8 +322,9 @@ def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
     instruction, count = node.instruction, node.instruction.output_count
     if isinstance(selector, Sketch) and not selector.shape:
         guesses = node.program.state.guesses
-        if guesses is None or not guesses.is_free:
-            raise unknown_choice(node.program.graph, instruction.node, [selector])
+        assert guesses is not None  # else there are no sketches
+        if not guesses.is_free:
+            raise guesses.unknown_choice(node.program.graph, instruction.node, [selector])
         selector = guesses.branch(selector.origin, count)
     if getattr(selector, "ndim", 0):
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"

@@ -12,7 +12,6 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.ops.kernels.memory_rules import TensorMemory
-from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.executors.program import Instruction, Program, blame, direct_compute
 from placesim.runtime.shapes.loop_frames import find_frames
 
@@ -58,7 +57,6 @@ class FlowNode:
         "reader_counts",
         "readers",
         "reads_ref",
-        "site",
         "stays",
         "uses_scratch",
         "waits",
@@ -96,7 +94,6 @@ class FlowNode:
         self.readers: list[tuple[FlowNode, int, int]] = []
         self.reader_counts = [0] * instruction.output_count
         self.more_holders: list[tuple[int, int]] = []
-        self.site: Site | None = None
         self.constant: Buffer | None = None
         self.constant_memory: TensorMemory | None = None
 

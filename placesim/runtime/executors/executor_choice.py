@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.kernel import is_expensive
+from placesim.runtime.executors.observers import StepObserver
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.program import DeviceState, Program, build_program, needs_dataflow
 from placesim.runtime.partitioning.partition import Partition
 
 if TYPE_CHECKING:
-    from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
 AnyExecutor: TypeAlias = "Executor | DataflowExecutor"
@@ -25,15 +25,15 @@ def build_executor(
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]],
     pool: Pool | None = None,
-    ledger: Ledger | None = None,
+    observer: StepObserver | None = None,
     *,
     is_body: bool = False,
     let_others: Callable[[str], bool] | None = None,
 ) -> AnyExecutor:
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 
-    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  With a
-    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Where nothing
+    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  An
+    `observer` is told of each node.  `is_body` tells a function's.  Where nothing
     of a step can run, `let_others` lets other steps, and says whether to try again.  Raises what `build_program` raises.
     """
     kernels = load_kernels()
@@ -41,8 +41,8 @@ def build_executor(
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
         from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
-        return DataflowExecutor(programs, pool, ledger, is_body=is_body, let_others=let_others)
-    return Executor(programs, ledger)
+        return DataflowExecutor(programs, pool, observer, is_body=is_body, let_others=let_others)
+    return Executor(programs, observer)
 
 
 def _has_parallel_work(programs: Sequence[Program]) -> bool:

@@ -15,8 +15,8 @@ from placesim.ops.kernels.device_resources import ResourceHandle
 from placesim.ops.kernels.functional import ArgumentCountError, other_types
 from placesim.placement.function_bodies import Instantiation, place_body
 from placesim.placement.placer import Placement
-from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors.executor_choice import AnyExecutor, build_executor
+from placesim.runtime.executors.observers import StepObserver
 from placesim.runtime.executors.program import DeviceState
 from placesim.runtime.partitioning.partition import Partition, partition
 from placesim.runtime.partitioning.pruning import prune
@@ -45,10 +45,10 @@ class FunctionCalls:
         states: Mapping[str, DeviceState],
         step_resources: dict[str, Any],
         log: Callable[[Placement], None],
-        ledger: Ledger | None = None,
+        observer: StepObserver | None = None,
     ) -> None:
         self._log = log
-        self._ledger = ledger
+        self._observer = observer
         self._graph = graph
         self._device_set = device_set
         self._soft = soft
@@ -98,6 +98,6 @@ class FunctionCalls:
         partitions = partition(prune(placement, targets=body.targets), self._device_set)
         self._admit(function, partitions.parts)
         executor = build_executor(
-            partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger, is_body=True
+            partitions.parts, self._states, self._step_resources, self.call, observer=self._observer, is_body=True
         )
         return PlacedFunction(placement, executor, len(body.written.results))

@@ -5,11 +5,11 @@ Graphs with control flow or with ops that wait (queues) go to `dataflow.py` inst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import length_hint
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
@@ -17,31 +17,26 @@ from placesim.ops.process.memory_limit import LOOK_AFTER
 from placesim.runtime.executors.constant_folding import fold
 from placesim.runtime.executors.fusion import FusionGroup, find_groups
 from placesim.runtime.executors.node_steps import Step, StepCompiler
+from placesim.runtime.executors.observers import Progress, ScheduleObservation, StepObserver
 from placesim.runtime.executors.program import Instruction, Program, blame, kernel_defect
 from placesim.runtime.executors.schedule import Schedule
 from placesim.runtime.executors.shared_operands import SharedOperand, find_sharing
 
-if TYPE_CHECKING:
-    from placesim.runtime.accounting.ledger import Ledger
-    from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
-
 CHUNK = 4096
 """Nodes between two looks at the progress bar."""
-
-Progress = Callable[[int], None]
 
 
 class Executor:
     """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches.
 
-    With a `ledger` it accounts for the memory of each node as it runs.  `schedule` and `rendezvous` are those of a part of a
+    With an `observer` it tells of each node as it runs.  `schedule` and `rendezvous` are those of a part of a
     step whose other parts run elsewhere.
     """
 
     def __init__(
         self,
         programs: Sequence[Program],
-        ledger: Ledger | None = None,
+        observer: StepObserver | None = None,
         schedule: Schedule | None = None,
         rendezvous: dict[Any, Any] | None = None,
     ) -> None:
@@ -58,7 +53,7 @@ class Executor:
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
         self._compilers = [StepCompiler(store, self._feeds, self._results, self._rendezvous) for store in self._stores]
-        self._accounts = None if ledger is None else self._open_accounts(ledger)
+        self._observed = None if observer is None else observer.observe_schedule(self.schedule, self._stores)
         self._plain: list[Step] | None = None
         self._accounted: list[Step] | None = None
 
@@ -72,19 +67,10 @@ class Executor:
         """Where in the schedule the node stands that runs, or that failed."""
         return len(self._order) - length_hint(self._remaining) - 1
 
-    def _open_accounts(self, ledger: Ledger) -> ScheduledAccounts:
-        from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
-
-        if ledger.recorder is None:
-            return ScheduledAccounts(self.schedule, self._stores, ledger)
-        from placesim.runtime.recording.recorded_schedule import RecordedSchedule
-
-        return ScheduledAccounts(self.schedule, self._stores, ledger, RecordedSchedule(self.schedule, ledger, ledger.recorder))
-
-    def _steps(self, accounts: ScheduledAccounts | None) -> list[Step]:
-        """What is done for each node, compiled when it is first asked for; with accounts these drop what is not read again."""
+    def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
+        """What is done for each node, compiled when it is first asked for; an observation drops what is not read again."""
         order, dropped = self.schedule.order, self.schedule.last_readers
-        if accounts is None:
+        if observation is None:
             if self._plain is None:
                 steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
                 self._plain = self._fused(self._without_folded(steps))
@@ -94,7 +80,7 @@ class Executor:
             return self._plain
         self._order = order
         if self._accounted is None:
-            self._accounted = [accounts.around(number, index, self._compile(number, index, ())) for number, index in order]
+            self._accounted = [observation.around(number, index, self._compile(number, index, ())) for number, index in order]
         return self._accounted
 
     def _without_folded(self, steps: list[Step]) -> list[Step]:
@@ -140,16 +126,16 @@ class Executor:
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.
 
-        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node
+        `is_accounted=False` tells the observer nothing of this step.  Raises OpError, with node
         and device, where a kernel fails.
         """
         self._feeds.update(feeds)
-        accounts = self._accounts if is_accounted else None
-        steps = self._steps(accounts)
+        observation = self._observed if is_accounted else None
+        steps = self._steps(observation)
         done = 0
         remaining = self._remaining = iter(steps)
-        if accounts is not None:
-            accounts.begin()
+        if observation is not None:
+            observation.begin()
         memory = self.schedule.programs[0].state.memory if steps else None
         try:
             while memory is not None and done < len(steps):
@@ -163,7 +149,7 @@ class Executor:
         except OpError as error:
             failed = self.position
             program, instruction, _ = self._at(failed)
-            if accounts is not None and accounts.has_failed:
+            if observation is not None and observation.has_failed:
                 self._finish_started(steps, failed)
             raise blame(error, program.graph, instruction.node, program.state.device.name) from None
         except PlacesimError:
@@ -173,8 +159,8 @@ class Executor:
         finally:
             results = dict(self._results)
             self._clear()
-        if accounts is not None:
-            accounts.end()
+        if observation is not None:
+            observation.end()
         return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:

@@ -6,10 +6,10 @@ A program knows nothing of other devices: its store holds what its own nodes com
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,18 +36,58 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.process.memory_limit import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.placement.function_bodies import instantiation_of
 from placesim.runtime.executors.output_sizes import AllocationCheck, checked_kernel
+from placesim.runtime.executors.reads_after_update import find_late_reads, read_late
 from placesim.runtime.executors.scalar_objects import wrap_scalar_objects
-from placesim.runtime.sessions.reads_after_update import find_late_reads, read_late
 from placesim.runtime.shapes.int32_attrs import int32_problem
-
-if TYPE_CHECKING:
-    from placesim.runtime.dry_runs.assumptions import Assumptions
-
-if TYPE_CHECKING:
-    from placesim.runtime.recording.kernel_timing import Measurements
 
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
+
+
+class TransferObserver(Protocol):
+    """Observes what goes from program to program in the runs of one executor."""
+
+    def sent(self, name: TransferKey | None, key: Hashable) -> None:
+        """A tensor goes out; in a loop its `key` is more than its `name`."""
+
+    def received(self, name: TransferKey | None, key: Hashable) -> None:
+        """It is there."""
+
+
+class KernelObserver(Protocol):
+    """Measures when kernels run and tensors travel (`recording/kernel_timing.py`); programs are built for it."""
+
+    def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
+        """A kernel that tells when it ran."""
+
+    def exchange(self, programs: Sequence[Program]) -> TransferObserver:
+        """For one run of these programs."""
+
+    def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
+        """Where programs leave what they send, by its name."""
+
+
+class AbstractRun(Protocol):
+    """Has steps walked through and not computed (`dry_runs/abstract_run.py`), and decides what no value decides."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may be assumed, and not only what is given."""
+
+    def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
+        """A kernel that only says what shapes come out."""
+
+    def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> PlacesimError:
+        """For a node that decides by values of which nothing tells one."""
+
+    def tells(self, loop: str) -> bool:
+        """Whether anything may be taken for how often a loop runs."""
+
+    def goes_on(self, loop: str, number: int) -> bool:
+        """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""
+
+    def branch(self, node: str, count: int) -> int:
+        """Which of `count` branches is taken."""
 
 
 @dataclass(slots=True)
@@ -65,8 +105,8 @@ class DeviceState:
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
-    guesses: Assumptions | None = None
-    measurements: Measurements | None = None
+    guesses: AbstractRun | None = None
+    measurements: KernelObserver | None = None
     fuses: bool = True
     folds: bool = False
 
@@ -260,9 +300,7 @@ def build_program(
         if node.id in late:
             kernel = read_late(kernel, late[node.id], state.resources)
         if state.guesses is not None:
-            from placesim.runtime.dry_runs.abstract_values import sketch_kernel
-
-            kernel = sketch_kernel(kernel, graph, node, state.guesses)
+            kernel = state.guesses.sketch(kernel, graph, node)
         if state.measurements is not None:
             kernel = state.measurements.timed(kernel, graph, node, state.device.name)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None

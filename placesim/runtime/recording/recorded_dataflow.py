@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placesim.ops.categories import CONTROL_FLOW
 from placesim.ops.kernels.kernel import KernelWait
 from placesim.runtime.accounting.dataflow_memory import AccountedRun
 from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.executors.dataflow import DataflowSetup
 from placesim.runtime.executors.dataflow_nodes import RECEIVE, SEND, FlowNode
 from placesim.runtime.executors.frames import FrameRun, Iteration, Visit
 from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes, output_shapes
-
-if TYPE_CHECKING:
-    from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
 
 class RecordedRun(AccountedRun):
@@ -22,13 +21,14 @@ class RecordedRun(AccountedRun):
 
     def __init__(
         self,
-        executor: DataflowExecutor,
+        setup: DataflowSetup,
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None,
         ledger: Ledger,
+        sites: dict[FlowNode, Site],
         recorder: ExecutionRecorder,
     ) -> None:
-        super().__init__(executor, feeds, progress, ledger)
+        super().__init__(setup, feeds, progress, ledger, sites)
         self._recorder = recorder
         self._current: tuple[int, ...] = ()
         self._arrived: dict[tuple[Iteration, int], list[int]] = {}

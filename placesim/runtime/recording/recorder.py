@@ -7,18 +7,16 @@ a function's nodes once for each call.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DataType
 from placesim.machine.memory.buffer_sources import Clock, JournalEntry
 from placesim.machine.memory.buffers import Buffer
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import TensorMemory
-
-if TYPE_CHECKING:
-    from placesim.runtime.accounting.ledger import Ledger
-    from placesim.runtime.accounting.node_sites import Site
-    from placesim.runtime.partitioning.prepared_step import PreparedStep
+from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.partitioning.prepared_step import PreparedStep
 
 TypedShape = tuple[tuple[int, ...], DataType]
 

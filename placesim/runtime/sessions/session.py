@@ -31,11 +31,12 @@ from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors.executor_choice import AnyExecutor, build_executor
 from placesim.runtime.executors.function_calls import FunctionCalls
 from placesim.runtime.executors.initial_values import set_initial_values
-from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.observers import StepObserver
+from placesim.runtime.executors.program import AbstractRun, DeviceState
 from placesim.runtime.executors.session_turns import Turns
 from placesim.runtime.executors.thread_pools import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.partitioning.partition import partition
-from placesim.runtime.partitioning.prepared_step import CachedStep, PreparedStep, StepRequest, StepResult, make_step_request
+from placesim.runtime.partitioning.prepared_step import PreparedStep, StepRequest, StepResult, make_step_request
 from placesim.runtime.partitioning.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.partitioning.step_requests import (
     RequestedName,
@@ -44,6 +45,7 @@ from placesim.runtime.partitioning.step_requests import (
     resolve_feed,
     resolve_fetch,
 )
+from placesim.runtime.sessions.cached_step import CachedStep
 from placesim.runtime.sessions.visible_devices import build_device_set
 
 if TYPE_CHECKING:
@@ -91,12 +93,13 @@ class GraphSession:
         self._pools = pools
         self._memory = ProcessMemory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
+        guesses = None if sketched is None else _abstract_run(sketched)
         self._states = {
             d.name: DeviceState(
                 d,
                 self._memory,
                 files=self._files,
-                guesses=None if sketched is None else sketched.guesses,
+                guesses=guesses,
                 measurements=measurements,
                 fuses=self.config.fuses_ops,
                 folds=self.config.do_constant_folding,
@@ -398,7 +401,7 @@ class GraphSession:
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):
             from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 
-            if has_fixed_shapes(prepared, shapes):
+            if has_fixed_shapes(prepared.step, prepared.executor.programs, shapes):
                 prepared.settled = shapes
             else:
                 prepared.open = shapes
@@ -422,11 +425,25 @@ class GraphSession:
         return results
 
     def _build_executor(self, prepared: CachedStep) -> AnyExecutor:
-        resources, soft = prepared.step_resources, self.config.allow_soft_placement
-        calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
+        resources, soft, observer = prepared.step_resources, self.config.allow_soft_placement, self._observer()
+        calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, observer)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
         parts = prepared.step.partitions.parts
-        return build_executor(parts, self._states, resources, calls.call, pool, self._ledger, let_others=self._turns.let_others)
+        return build_executor(parts, self._states, resources, calls.call, pool, observer, let_others=self._turns.let_others)
+
+    def _observer(self) -> StepObserver | None:
+        """Who is told of each node that runs."""
+        if self._ledger is None:
+            return None
+        from placesim.runtime.recording.step_observation import LedgerObserver
+
+        return LedgerObserver(self._ledger)
+
+
+def _abstract_run(sketched: FeedShapes) -> AbstractRun:
+    from placesim.runtime.dry_runs.abstract_run import DryRunKernels
+
+    return DryRunKernels(sketched.guesses)
 
 
 def _checked(placement: Placement) -> Placement:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from placesim.runtime.partitioning.prepared_step import PreparedStep
     from placesim.runtime.recording.kernel_timing import Measurements
     from placesim.runtime.recording.recorder import ExecutionRecorder
-    from placesim.runtime.saving.run_checkpoints import RunSaver
+    from placesim.runtime.sessions.run_checkpoints import RunSaver
     from placesim.runtime.sessions.session import GraphSession
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
@@ -343,7 +343,7 @@ class _Simulation:
             return None
         from pathlib import Path
 
-        from placesim.runtime.saving.run_checkpoints import KEEP, RunSaver
+        from placesim.runtime.sessions.run_checkpoints import KEEP, RunSaver
 
         keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
         return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)

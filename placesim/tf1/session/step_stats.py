@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from placesim.ops.categories import PERSISTENT
 from placesim.ops.process.memory_limit import allocator_name
 from placesim.runtime.recording.kernel_timing import RECEIVED
-from placesim.runtime.recording.output_descriptions import PERSISTENT
 
 if TYPE_CHECKING:
     from placesim.graph.graph import TensorRef

@@ -20,6 +20,7 @@ from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.ledger_setup import build_ledger
 from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
 from placesim.runtime.accounting.step_account import StepAccount
 from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 from placesim.runtime.executors.node_steps import Step
@@ -113,8 +114,8 @@ def held_positions(executor: Executor, steps: list[Step]) -> tuple[list[list[boo
     """After each node of a run, which places of the stores have a value; and which have memory."""
     values: list[list[bool]] = []
     memories: list[list[bool]] = []
-    accounts = executor._accounts
-    assert accounts is not None
+    accounts = executor._observed
+    assert isinstance(accounts, ScheduledAccounts)
 
     def watched(step: Step) -> Step:
         def run() -> None:
@@ -140,7 +141,7 @@ def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> 
         executor = prepared.executor
         if not isinstance(executor, Executor) or prepared.step.client.feeds:
             continue
-        accounts = executor._accounts
+        accounts = executor._observed
         plainly, _ = held_positions(executor, executor._steps(None))
         values, memories = held_positions(executor, executor._steps(accounts))
         executor.run({}, is_accounted=False)

@@ -12,6 +12,8 @@ import pytest
 import placesim
 from placesim.core.dtypes import DOUBLE, FLOAT
 from placesim.graph.session_steps import Feed, Fetch, GraphStep
+from placesim.ops.kernels import load_kernels
+from placesim.ops.registry import load_registry
 from placesim.runtime.executors import fusion, ordered_executor
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.recording.kernel_timing import MeasuredNode, Measurements
@@ -24,6 +26,12 @@ CONV: list[Node] = [
     {"op": "Conv2D", "name": "conv", "inputs": ["x", "w"], "attrs": {"strides": [1, 1, 1, 1], "padding": "SAME"}},
 ]
 RANDOM = np.random.default_rng(7)
+FOLLOWERS: dict[int, list[str]] = {1: [], 2: []}
+"""By the number of their inputs: the ops that are done in the memory of what came before them."""
+for name, kernel in sorted(load_kernels().items()):
+    op_def = load_registry().op(name)
+    if kernel.in_place is not None and op_def is not None:
+        FOLLOWERS[len(op_def.inputs)].append(name)
 
 
 def normal(*shape: int) -> Any:
@@ -98,7 +106,7 @@ def test_results_are_the_same_to_the_bit(channels: int, monkeypatch: pytest.Monk
     assert done == [5]
 
 
-@pytest.mark.parametrize("op", sorted(fusion._UNARY | {"Softmax"}))
+@pytest.mark.parametrize("op", FOLLOWERS[1])
 def test_activations(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [given("a"), given("b"), binary("MatMul", "head", "a", "b"), {"op": op, "name": "bent", "inputs": ["head"]}]
     _, done = both(nodes, {"a": normal(300, 20), "b": normal(20, 999)}, "bent", monkeypatch=monkeypatch)
@@ -138,7 +146,7 @@ def test_a_large_product_does_it_to_the_rows_of_each_part(
     assert sorted(finished, key=lambda rows: rows.start) == parts
 
 
-@pytest.mark.parametrize("op", sorted(set(fusion._BINARY) - {"BiasAdd"}))
+@pytest.mark.parametrize("op", sorted({*FOLLOWERS[2]} - {"BiasAdd"}))
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("shape", [(), (1,), (6,), (1, 6), (50, 6), (1, 1)])
 def test_operands(op: str, is_first: bool, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,35 @@
+"""A dry run as executors meet it: kernels on abstract values, and decisions that are assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.graph.graph import Graph, Node
+from placesim.ops.kernels.abstract_tensor import SketchedValueError
+from placesim.ops.kernels.kernel import Kernel
+from placesim.runtime.dry_runs.abstract_values import sketch_kernel, unknown_choice
+from placesim.runtime.dry_runs.assumptions import Assumptions
+
+
+class DryRunKernels:
+    """Sketches kernels, and decides by one walk's assumptions."""
+
+    def __init__(self, assumptions: Assumptions) -> None:
+        self._assumptions = assumptions
+        self.tells = assumptions.tells
+        self.goes_on = assumptions.goes_on
+        self.branch = assumptions.branch
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may be assumed, and not only what is given."""
+        return self._assumptions.is_free
+
+    def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
+        """A kernel that only says what shapes come out."""
+        return sketch_kernel(kernel, graph, node, self._assumptions)
+
+    def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
+        """For a node that decides by values of which nothing tells one."""
+        return unknown_choice(graph, node, values)

@@ -1,0 +1,45 @@
+"""Protocols of what a step tells while it runs, for those who observe it: the books of memory, and recorders.
+
+Where nobody observes, none of these is called: an executor builds its steps without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from placesim.runtime.executors.node_steps import Step
+from placesim.runtime.executors.schedule import Schedule
+
+if TYPE_CHECKING:  # steps of a fixed order do without it
+    from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup
+
+Progress = Callable[[int], None]
+"""Is told now and then how many nodes are done."""
+
+
+class ScheduleObservation(Protocol):
+    """Observes the runs of a fixed order."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was the observer that ended the run, for want of room."""
+
+    def begin(self) -> None:
+        """A run begins."""
+
+    def end(self) -> None:
+        """It has ended without an error."""
+
+    def around(self, number: int, index: int, step: Step) -> Step:
+        """The step of a node, by program and index, with what is done about it; drops what is not read again."""
+
+
+class StepObserver(Protocol):
+    """Observes the steps of a session, and the functions that they call."""
+
+    def observe_schedule(self, schedule: Schedule, stores: Sequence[list[Any]]) -> ScheduleObservation:
+        """For an executor of a fixed order whose tensors lie in these stores, one for each program."""
+
+    def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
+        """Makes the runs of an executor whose order follows from its data."""
