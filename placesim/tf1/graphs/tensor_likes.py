@@ -27,6 +27,6 @@ TensorLike: TypeAlias = (
 DTypeLike: TypeAlias = "DType | str | int | type | np.dtype[Any]"
 """`as_dtype` takes it."""
 ShapeLike: TypeAlias = (
-    "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | None | Dimension | Tensor]"
+    "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | Dimension | Tensor | None]"
 )
 """A shape, some of whose sizes may be tensors or unknown."""
