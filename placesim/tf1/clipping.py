@@ -6,6 +6,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
@@ -23,7 +24,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(t: Any, clip_norm: Any, axes: TensorLike | None = None, name: str | None = None) -> Any:
     """`tf.clip_by_norm`."""
     from placesim.tf1.array.creation import ones_like
     from placesim.tf1.array.parts import where
@@ -31,7 +32,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
-        squares = reduce_sum(values * values, axes, keepdims=True)  # type: ignore[operator]
+        squares = reduce_sum(values * values, axes, keepdims=True)
         positive = squares > 0
         safe = where(positive, squares, ones_like(squares))
         norm = where(positive, gen("Sqrt")(safe), squares)

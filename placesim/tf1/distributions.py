@@ -13,6 +13,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.shapes import TensorShape
 
@@ -56,7 +57,7 @@ class Normal:
                 return tf.convert_to_tensor(self.batch_shape.as_list(), dtype=tf.int32, name="batch_shape")
             return gen("BroadcastArgs")(tf.shape(self.loc), tf.shape(self.scale))
 
-    def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample") -> Any:
+    def sample(self, sample_shape: object = (), seed: int | None = None, name: str = "sample") -> Any:
         """Numbers of the shape `sample_shape` before the batch's."""
         with self._scope(name):
             wanted = tf.convert_to_tensor(sample_shape, dtype=tf.int32, name="sample_shape")
@@ -75,17 +76,17 @@ class Normal:
             found.set_shape(TensorShape(sizes.reshape(-1).tolist()).concatenate(self.batch_shape))
             return found
 
-    def log_prob(self, value: Any, name: str = "log_prob") -> Any:
+    def log_prob(self, value: TensorLike, name: str = "log_prob") -> Any:
         """The logarithm of the density."""
         with self._scope(name):
             return self._log_prob(tf.convert_to_tensor(value, name="value"))
 
-    def prob(self, value: Any, name: str = "prob") -> Any:
+    def prob(self, value: TensorLike, name: str = "prob") -> Any:
         """The density."""
         with self._scope(name):
             return tf.exp(self._log_prob(tf.convert_to_tensor(value, name="value")))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         with tf.name_scope("standardize"):
             standard = (value - self.loc) / self.scale
         return -0.5 * tf.square(standard) - (_HALF_LOG_2PI + tf.log(self.scale))
@@ -115,13 +116,13 @@ class Normal:
         with self._scope(name):
             return tf.square(self.scale * tf.ones_like(self.loc))
 
-    def kl_divergence(self, other: Any, name: str = "kl_divergence") -> Any:
+    def kl_divergence(self, other: object, name: str = "kl_divergence") -> Any:
         """As `kl_divergence`, in the distribution's scope."""
         with self._scope(name):
             return kl_divergence(self, other)
 
 
-def kl_divergence(distribution_a: Any, distribution_b: Any, allow_nan_stats: bool = True, name: str | None = None) -> Any:
+def kl_divergence(distribution_a: object, distribution_b: object, allow_nan_stats: bool = True, name: str | None = None) -> Any:
     """`KL(a || b)` of two normal distributions.  Raises NotImplementedError for others."""
     if not (isinstance(distribution_a, Normal) and isinstance(distribution_b, Normal)):
         kinds = f"distribution_a type {type(distribution_a).__name__} and distribution_b type {type(distribution_b).__name__}"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.tf1.array.shaping import reshape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
@@ -55,7 +56,9 @@ def parse_example(serialized: Any, features: Any, name: str | None = None, examp
         return _parse(serialized, example_names, features)
 
 
-def parse_single_example(serialized: Any, features: Any, name: str | None = None, example_names: Any = None) -> dict[str, Any]:
+def parse_single_example(
+    serialized: Any, features: TensorLike, name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
     """`tf.parse_single_example`: a tensor for each feature."""
     if not features:
         raise ValueError("Invalid argument: features cannot be None.")
@@ -66,7 +69,7 @@ def parse_single_example(serialized: Any, features: Any, name: str | None = None
         return parse_example(serialized, features, "ParseExample", example_names)
 
 
-def _parse(serialized: Any, names: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+def _parse(serialized: object, names: object, features: Mapping[str, Any]) -> dict[str, Any]:
     sparse = {key: features[key] for key in sorted(features) if isinstance(features[key], VarLenFeature)}
     dense = {
         key: features[key] for key in sorted(features) if isinstance(features[key], FixedLenFeature | FixedLenSequenceFeature)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.weights import assert_broadcastable, broadcast_weights, remove_squeezable_dimensions, squeezed_if
 
 _COLLECTION = "losses"
@@ -37,7 +38,7 @@ _BY_NONZERO = Reduction.SUM_BY_NONZERO_WEIGHTS
 
 def compute_weighted_loss(
     losses: Any,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -57,7 +58,7 @@ def compute_weighted_loss(
             return loss
 
 
-def _reduced(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
+def _reduced(weighted: object, losses: TensorLike, weights: TensorLike, reduction: str) -> Any:
     if reduction == Reduction.NONE:
         return weighted
     total = tf.reduce_sum(weighted)
@@ -72,7 +73,7 @@ def _reduced(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
     return tf.div_no_nan(tf.reduce_sum(total), count, name="value")
 
 
-def _weighted_count(losses: Any, weights: Any, of_rows: bool = False) -> Any:
+def _weighted_count(losses: TensorLike, weights: TensorLike, of_rows: bool = False) -> Any:
     """How many elements have a weight that is not zero, in all or in each row."""
     with tf.name_scope(None, "num_present", (losses, weights)) as scope:
         factors = tf.cast(weights, tf.float32)
@@ -88,7 +89,7 @@ def _size(losses: Any) -> Any:
         return tf.cast(tf.size(losses, name=scope), losses.dtype)
 
 
-def _required(**values: Any) -> None:
+def _required(**values: object) -> None:
     for name, value in values.items():
         if value is None:
             raise ValueError(f"Argument `{name}` must not be None.")
@@ -111,9 +112,9 @@ def _with_logits(labels: Any, logits: Any) -> tuple[Any, Any]:
 
 
 def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -127,9 +128,9 @@ def absolute_difference(
 
 
 def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -143,10 +144,10 @@ def mean_squared_error(
 
 
 def cosine_distance(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     axis: int | None = None,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -165,8 +166,8 @@ def cosine_distance(
 
 def hinge_loss(
     labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -182,10 +183,10 @@ def hinge_loss(
 
 
 def huber_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    delta: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
+    delta: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -205,7 +206,7 @@ def huber_loss(
 def log_loss(
     labels: Any,
     predictions: Any,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     epsilon: float = 1e-7,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
@@ -221,7 +222,11 @@ def log_loss(
 
 
 def mean_pairwise_squared_error(
-    labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None, loss_collection: str | None = _COLLECTION
+    labels: Any,
+    predictions: Any,
+    weights: TensorLike = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _COLLECTION,
 ) -> Any:
     """The mean square of the differences between the errors of any two elements of a row."""
     _required(labels=labels, predictions=predictions)
@@ -245,7 +250,7 @@ def mean_pairwise_squared_error(
             return loss
 
 
-def _twice_over(total: Any, count: Any) -> Any:
+def _twice_over(total: TensorLike, count: object) -> Any:
     """`2 total / count`, zero where there are none to count."""
     return 2.0 * tf.div_no_nan(total, tf.maximum(count, 0), name="value")
 
@@ -253,7 +258,7 @@ def _twice_over(total: Any, count: Any) -> Any:
 def sigmoid_cross_entropy(
     multi_class_labels: Any,
     logits: Any,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
@@ -272,7 +277,7 @@ def sigmoid_cross_entropy(
 def softmax_cross_entropy(
     onehot_labels: Any,
     logits: Any,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
@@ -291,9 +296,9 @@ def softmax_cross_entropy(
 
 
 def sparse_softmax_cross_entropy(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
@@ -324,7 +329,7 @@ def _squeezed_weights(labels: Any, weights: Any) -> Any:
 # --- the collection -------------------------------------------------------------------------------------------------
 
 
-def add_loss(loss: Any, loss_collection: str | None = _COLLECTION) -> None:
+def add_loss(loss: TensorLike, loss_collection: str | None = _COLLECTION) -> None:
     """Puts a loss into a collection, if one is named."""
     if loss_collection:
         tf.add_to_collection(loss_collection, loss)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import nest
@@ -46,7 +47,7 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:
     return found
 
 
-def _template(item: Any, tensors: list[Any]) -> str:
+def _template(item: object, tensors: list[Any]) -> str:
     """The text of a structure, with `{}` for each tensor, which go to `tensors`."""
     flat: list[Any] = []
     for leaf in nest.flatten(item):
@@ -69,7 +70,7 @@ class SparseTensorText:
         return "SparseTensor(indices={}, values={}, shape={})"
 
 
-def _stream_name(stream: Any) -> str:
+def _stream_name(stream: object) -> str:
     """What the op calls a stream.  Raises ValueError."""
     if stream is sys.stdout:
         return "stdout"
@@ -94,7 +95,7 @@ def _stream_name(stream: Any) -> str:
     )
 
 
-def format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Any:
+def format(template: str, inputs: TensorLike, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Any:
     """`tf.strings.format`: a template with the texts of tensors in it.  Raises ValueError for another number of places."""
     tensors = [inputs] if isinstance(inputs, Tensor) or not isinstance(inputs, list | tuple) else list(inputs)
     if template.count(placeholder) != len(tensors):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
 
 def quantize(
-    input: Any,
-    min_range: Any,
-    max_range: Any,
-    T: Any,
+    input: TensorLike,
+    min_range: object,
+    max_range: object,
+    T: DTypeLike,
     mode: str = "MIN_COMBINED",
     round_mode: str = "HALF_AWAY_FROM_ZERO",
     name: str | None = None,
@@ -25,10 +26,10 @@ def quantize(
 
 
 def quantize_v2(
-    input: Any,
-    min_range: Any,
-    max_range: Any,
-    T: Any,
+    input: TensorLike,
+    min_range: object,
+    max_range: object,
+    T: DTypeLike,
     mode: str = "MIN_COMBINED",
     name: str | None = None,
     round_mode: str = "HALF_AWAY_FROM_ZERO",
@@ -52,14 +53,14 @@ def quantize_v2(
 
 
 def dequantize(
-    input: Any,
-    min_range: Any,
-    max_range: Any,
+    input: TensorLike,
+    min_range: object,
+    max_range: object,
     mode: str = "MIN_COMBINED",
     name: str | None = None,
     axis: int | None = None,
     narrow_range: bool = False,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
 ) -> Any:
     """`tf.quantization.dequantize`."""
     axis = -1 if axis is None else axis
@@ -70,9 +71,9 @@ def dequantize(
 
 def _there_and_back(op: str) -> Any:
     def call(
-        input: Any,
-        input_min: Any,
-        input_max: Any,
+        input: TensorLike,
+        input_min: object,
+        input_max: object,
         signed_input: bool = True,
         num_bits: int = 8,
         range_given: bool = False,

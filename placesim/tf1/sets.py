@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.types import dtypes
@@ -22,7 +23,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Any:
     return gen("SetSize")(a.indices, a.values, a.dense_shape, validate_indices)
 
 
-def _operation(kind: str, a: Any, b: Any, validate_indices: bool) -> SparseTensor:
+def _operation(kind: str, a: TensorLike, b: TensorLike, validate_indices: bool) -> SparseTensor:
     """An operation on two sets, of which a sparse one must not come before a dense one."""
     parts: tuple[Any, ...]
     if isinstance(a, SparseTensor):
@@ -49,19 +50,19 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any, bool]:
     return a, b, False
 
 
-def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def set_intersection(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """`tf.sets.intersection`: what is in both."""
     a, b, _ = _checked(a, b)
     return _operation("intersection", a, b, validate_indices)
 
 
-def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def set_union(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """`tf.sets.union`: what is in either."""
     a, b, _ = _checked(a, b)
     return _operation("union", a, b, validate_indices)
 
 
-def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
+def set_difference(a: TensorLike, b: TensorLike, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
     """`tf.sets.difference`: what is in one only, `a` or with `aminusb=False` `b`."""
     a, b, flipped = _checked(a, b)
     return _operation("a-b" if aminusb != flipped else "b-a", a, b, validate_indices)

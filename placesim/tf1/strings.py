@@ -9,6 +9,7 @@ import numpy as np
 from placesim.tf1.array.creation import range
 from placesim.tf1.array.shaping import rank
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -17,7 +18,7 @@ from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 
 
-def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
+def string_join(inputs: TensorLike, separator: str = "", name: str | None = None) -> Any:
     """`tf.strings.join`."""
     return gen("StringJoin")(inputs, separator=separator, name=name)
 
@@ -26,10 +27,10 @@ def string_split(
     source: Any = None,
     sep: Any = None,
     skip_empty: bool = True,
-    delimiter: Any = None,
+    delimiter: object = None,
     name: str | None = None,
     result_type: str = "SparseTensor",
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Any:
     """`tf.string_split`: at every character of the separator."""
     source = renamed("input", input, "source", source)
@@ -46,7 +47,7 @@ def string_split(
         return _sparse(indices, values, shape)
 
 
-def _sparse(indices: Any, values: Any, shape: Any) -> SparseTensor:
+def _sparse(indices: TensorLike, values: TensorLike, shape: ShapeLike) -> SparseTensor:
     """A SparseTensor of tensors, which makes no nodes."""
     return SparseTensor(indices, values, shape)
 
@@ -54,11 +55,11 @@ def _sparse(indices: Any, values: Any, shape: Any) -> SparseTensor:
 def reduce_join(
     inputs: Any,
     axis: Any = None,
-    keep_dims: Any = None,
+    keep_dims: bool | None = None,
     separator: str = "",
     name: str | None = None,
-    reduction_indices: Any = None,
-    keepdims: Any = None,
+    reduction_indices: object = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """`tf.reduce_join`."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
@@ -71,14 +72,16 @@ def reduce_join(
         return gen("ReduceJoin")(x, axis, keep_dims=keepdims, separator=separator)
 
 
-def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
+def regex_replace(
+    input: TensorLike, pattern: object, rewrite: object, replace_global: bool = True, name: str | None = None
+) -> Any:
     """`tf.regex_replace`: a pattern that is a text is an attr."""
     if isinstance(pattern, str | bytes) and isinstance(rewrite, str | bytes):
         return gen("StaticRegexReplace")(input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name)
     return gen("RegexReplace")(input, pattern, rewrite, replace_global=replace_global, name=name)
 
 
-def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
+def regex_full_match(input: TensorLike, pattern: object, name: str | None = None) -> Any:
     """`tf.strings.regex_full_match`."""
     if isinstance(pattern, str | bytes):
         return gen("StaticRegexFullMatch")(input, pattern=pattern, name=name)
@@ -86,31 +89,35 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
 
 
 def string_to_number(
-    string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
+    string_tensor: object = None, out_type: DTypeLike = dtypes.float32, name: str | None = None, input: TensorLike | None = None
 ) -> Any:
     """`tf.string_to_number`."""
     return gen("StringToNumber")(renamed("input", input, "string_tensor", string_tensor), out_type, name=name)
 
 
 def string_to_hash_bucket(
-    string_tensor: Any = None, num_buckets: Any = None, name: str | None = None, input: Any = None
+    string_tensor: object = None, num_buckets: object = None, name: str | None = None, input: TensorLike | None = None
 ) -> Any:
     """`tf.string_to_hash_bucket`."""
     return gen("StringToHashBucket")(renamed("input", input, "string_tensor", string_tensor), num_buckets, name=name)
 
 
-def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+def string_length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Any:
     """`tf.strings.length`."""
     return gen("StringLength")(input, unit=unit, name=name)
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+def substr(input: TensorLike, pos: object, len: object, name: str | None = None, unit: str = "BYTE") -> Any:
     """`tf.strings.substr`."""
     return gen("Substr")(input, pos, len, unit=unit, name=name)
 
 
 def decode_raw(
-    input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: str | None = None, bytes: Any = None
+    input_bytes: object = None,
+    out_type: DTypeLike | None = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: object = None,
 ) -> Any:
     """`tf.decode_raw`."""
     input_bytes = renamed("input_bytes", input_bytes, "bytes", bytes)
@@ -120,8 +127,8 @@ def decode_raw(
 
 
 def decode_csv(
-    records: Any,
-    record_defaults: Any,
+    records: object,
+    record_defaults: object,
     field_delim: str = ",",
     use_quote_delim: bool = True,
     name: str | None = None,
@@ -142,12 +149,12 @@ def decode_csv(
     )
 
 
-def read_file(filename: Any, name: str | None = None) -> Any:
+def read_file(filename: TensorLike, name: str | None = None) -> Any:
     """`tf.read_file`."""
     return gen("ReadFile")(filename, name)
 
 
-def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
+def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Any:
     """`tf.serialize_tensor`."""
     return gen("SerializeTensor")(tensor, name)
 
@@ -157,7 +164,7 @@ def split(
     sep: Any = None,
     maxsplit: int = -1,
     result_type: str = "SparseTensor",
-    source: Any = None,
+    source: object = None,
     name: str | None = None,
 ) -> SparseTensor:
     """`tf.strings.split`: at a separator, or at blanks."""
@@ -173,7 +180,7 @@ def split(
 
 
 def unsorted_segment_join(
-    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+    inputs: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, separator: str = "", name: str | None = None
 ) -> Any:
     """`tf.strings.unsorted_segment_join`."""
     return gen("UnsortedSegmentJoin")(inputs, segment_ids, num_segments, separator=separator, name=name)
@@ -189,6 +196,6 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
     return gen("EditDistance")(*parts, normalize=normalize, name=name)
 
 
-def decode_json_example(json_examples: Any, name: str | None = None) -> Any:
+def decode_json_example(json_examples: object, name: str | None = None) -> Any:
     """`tf.io.decode_json_example`."""
     return gen("DecodeJSONExample")(json_examples, name=name)

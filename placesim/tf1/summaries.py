@@ -11,13 +11,14 @@ import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 
 _NOT_IN_TAGS = re.compile(r"[^-/\w\.]")
 
 
 @contextmanager
-def _scope(name: Any, family: str | None, values: Any) -> Iterator[tuple[str, str]]:
+def _scope(name: str, family: str | None, values: TensorLike) -> Iterator[tuple[str, str]]:
     """The tag of a summary and the scope that its op is named by; a family stands before both."""
     if name is not None:
         name = _NOT_IN_TAGS.sub("_", name).lstrip("/")
@@ -34,26 +35,31 @@ def _collect(summary: Tensor, collections: Any) -> Tensor:
     return summary
 
 
-def scalar(name: Any, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
+def scalar(name: str, tensor: TensorLike, collections: object = None, family: str | None = None) -> Tensor:
     """A Summary of one number."""
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ScalarSummary")(tags=tag, values=tensor, name=scope), collections)
 
 
-def histogram(name: Any, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
+def histogram(name: str, values: TensorLike, collections: object = None, family: str | None = None) -> Tensor:
     """A Summary of how values are spread."""
     with _scope(name, family, [values]) as (tag, scope):
         return _collect(gen("HistogramSummary")(tag=tag, values=values, name=scope), collections)
 
 
-def image(name: Any, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
+def image(name: str, tensor: TensorLike, max_outputs: int = 3, collections: object = None, family: str | None = None) -> Tensor:
     """A Summary of images, of the shape [batch, height, width, channels]."""
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ImageSummary")(tag=tag, tensor=tensor, max_images=max_outputs, name=scope), collections)
 
 
 def audio(
-    name: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None
+    name: str,
+    tensor: TensorLike,
+    sample_rate: object,
+    max_outputs: int = 3,
+    collections: object = None,
+    family: str | None = None,
 ) -> Tensor:
     """A Summary of sounds, of the shape [batch, frames] or [batch, frames, channels]; `sample_rate` in hertz."""
     with _scope(name, family, [tensor]) as (tag, scope):
@@ -62,7 +68,7 @@ def audio(
         return _collect(made, collections)
 
 
-def text(name: Any, tensor: Any, collections: Any = None) -> Tensor:
+def text(name: Any, tensor: Any, collections: object = None) -> Tensor:
     """A Summary of texts.  Raises ValueError for what is none."""
     if tensor.dtype != tf.string:
         raise ValueError(f"Expected tensor {tensor.name} to have dtype string, got {tensor.dtype}")
@@ -92,14 +98,14 @@ def tensor_summary(
         return _collect(made, collections)
 
 
-def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
+def merge(inputs: TensorLike, collections: object = None, name: str | None = None) -> Tensor:
     """One Summary of several."""
     with tf.name_scope(name, "Merge", inputs):
         made = gen("MergeSummary")(inputs=inputs, name=name)
         return _collect(made, [] if collections is None else collections)
 
 
-def merge_all(key: Any = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
+def merge_all(key: object = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
     """One Summary of those of a collection; None where it has none."""
     found = tf.get_collection(key, scope=scope)
     return merge(found, name=name) if found else None

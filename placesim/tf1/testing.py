@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 @cache
@@ -54,14 +55,16 @@ class TestCase(unittest.TestCase):
         return tempfile.mkdtemp(dir=get_temp_dir())
 
     @contextmanager
-    def session(self, graph: Any = None, config: Any = None, use_gpu: bool = True, force_gpu: bool = False) -> Iterator[Any]:
+    def session(
+        self, graph: object = None, config: object = None, use_gpu: bool = True, force_gpu: bool = False
+    ) -> Iterator[Any]:
         """A session for a block."""
         with tf.Session(graph=graph, config=config) as opened:
             yield opened
 
     @contextmanager
     def cached_session(
-        self, graph: Any = None, config: Any = None, use_gpu: bool = True, force_gpu: bool = False
+        self, graph: object = None, config: object = None, use_gpu: bool = True, force_gpu: bool = False
     ) -> Iterator[Any]:
         """The test's own session for a block: the same one in each."""
         if self._cached is None:
@@ -71,7 +74,7 @@ class TestCase(unittest.TestCase):
 
     test_session = cached_session
 
-    def evaluate(self, tensors: Any) -> Any:
+    def evaluate(self, tensors: object) -> Any:
         """The values of tensors, in the default session or the test's own."""
         found = tf.get_default_session()
         if found is not None:
@@ -79,19 +82,21 @@ class TestCase(unittest.TestCase):
         with self.cached_session() as opened:
             return opened.run(tensors)
 
-    def _value(self, given: Any) -> Any:
+    def _value(self, given: object) -> Any:
         import numpy as np
 
         is_tensor = isinstance(given, (tf.Tensor, tf.Variable))
         return np.asarray(self.evaluate(given) if is_tensor else given)
 
-    def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:  # noqa: N802
+    def assertAllEqual(self, a: TensorLike, b: TensorLike, msg: str | None = None) -> None:  # noqa: N802
         """Two arrays, lists or tensors have the same elements."""
         import numpy as np
 
         np.testing.assert_array_equal(self._value(a), self._value(b), err_msg=msg or "")
 
-    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:  # noqa: N802
+    def assertAllClose(
+        self, a: TensorLike, b: TensorLike, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None
+    ) -> None:
         """Two arrays, lists or tensors, or dictionaries and sequences of them, are about the same."""
         import numpy as np
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.generated_functions import gen
 
@@ -48,21 +49,21 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
         return tf.Assert(is_valid, [*told, "is_scalar=", is_scalar], name=scope)
 
 
-def _described(value: Any, name: str) -> tuple[Any, Any, Any]:
+def _described(value: TensorLike, name: str) -> tuple[Any, Any, Any]:
     """A tensor of a value, its shape and its rank, named after it."""
     with tf.name_scope(None, name, (value,)) as scope:
         value = tf.convert_to_tensor(value, name=scope)
         return value, tf.shape(value, name="shape"), tf.rank(value, name="rank")
 
 
-def _has_valid_shape(weights_rank: Any, weights_shape: Any, values_rank: Any, values_shape: Any) -> Any:
+def _has_valid_shape(weights_rank: object, weights_shape: object, values_rank: object, values_shape: object) -> Any:
     given = (weights_rank, weights_shape, values_rank, values_shape)
     with tf.name_scope(None, "has_valid_nonscalar_shape", given) as scope:
         is_same_rank = tf.equal(values_rank, weights_rank, name="is_same_rank")
         return tf.cond(is_same_rank, lambda: _has_valid_sizes(weights_shape, values_shape), lambda: is_same_rank, name=scope)
 
 
-def _has_valid_sizes(weights_shape: Any, values_shape: Any) -> Any:
+def _has_valid_sizes(weights_shape: object, values_shape: object) -> Any:
     with tf.name_scope(None, "has_invalid_dims", (weights_shape, values_shape)) as scope:
         column = tf.expand_dims(values_shape, -1)
         allowed = tf.concat((column, tf.ones_like(column)), axis=1)
@@ -105,6 +106,6 @@ def remove_squeezable_dimensions(
         return labels, predictions
 
 
-def squeezed_if(condition: Any, value: Any) -> Any:
+def squeezed_if(condition: TensorLike, value: TensorLike) -> Any:
     """A value that loses its last dimension where a condition holds as the graph runs."""
     return tf.cond(condition, lambda: tf.squeeze(value, [-1]), lambda: value)

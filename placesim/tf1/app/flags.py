@@ -40,7 +40,7 @@ def _with_old_names(define_flag: Callable[..., FlagHolder[Any]]) -> Callable[...
     """Takes what TensorFlow called a flag's parameters before it took them from absl, and warns of them."""
 
     @wraps(define_flag)
-    def call(*args: Any, **kwargs: Any) -> FlagHolder[Any]:
+    def call(*args: object, **kwargs: object) -> FlagHolder[Any]:
         if _OLD_NAMES.keys() & kwargs.keys():
             logging.warning(
                 "Use of the keyword argument names (flag_name, default_value, docstring) is deprecated, "

@@ -6,6 +6,8 @@ import logging as _logging
 import sys
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 DEBUG, INFO, WARN, ERROR, FATAL = _logging.DEBUG, _logging.INFO, _logging.WARNING, _logging.ERROR, _logging.CRITICAL
 _counts: dict[Any, int] = {}
 
@@ -70,25 +72,25 @@ def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
 vlog = log
 
 
-def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
+def log_if(level: int, msg: object, condition: TensorLike, *args: object) -> None:
     """A message of a level, if the condition holds."""
     if condition:
         log(level, msg, *args)
 
 
-def _count(msg: Any) -> int:
+def _count(msg: object) -> int:
     frame = sys._getframe(2)
     key = (frame.f_code.co_filename, frame.f_lineno, str(msg))
     _counts[key] = _counts.get(key, -1) + 1
     return _counts[key]
 
 
-def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
+def log_every_n(level: int, msg: object, n: int, *args: object) -> None:
     """A message of a level, at each n-th time, from the first on."""
     log_if(level, msg, _count(msg) % n == 0, *args)
 
 
-def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
+def log_first_n(level: int, msg: object, n: int, *args: object) -> None:
     """A message of a level, the first n times."""
     log_if(level, msg, _count(msg) < n, *args)
 
@@ -108,6 +110,6 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def TaskLevelStatusMessage(msg: Any) -> None:  # noqa: N802 (TensorFlow's name)
+def TaskLevelStatusMessage(msg: object) -> None:  # noqa: N802 (TensorFlow's name)
     """A message of the level ERROR."""
     error(msg)

@@ -6,21 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.generated_functions import gen
 
 
-def space_to_depth(input: Any, block_size: Any, name: str | None = None, data_format: str = "NHWC") -> Any:
+def space_to_depth(input: TensorLike, block_size: object, name: str | None = None, data_format: str = "NHWC") -> Any:
     """`tf.space_to_depth`."""
     return gen("SpaceToDepth")(input, block_size, data_format, name=name)
 
 
-def depth_to_space(input: Any, block_size: Any, name: str | None = None, data_format: str = "NHWC") -> Any:
+def depth_to_space(input: TensorLike, block_size: object, name: str | None = None, data_format: str = "NHWC") -> Any:
     """`tf.depth_to_space`."""
     return gen("DepthToSpace")(input, block_size, data_format, name=name)
 
 
-def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Any:
+def space_to_batch(
+    input: TensorLike, paddings: TensorLike, block_size: object = None, name: str | None = None, block_shape: object = None
+) -> Any:
     """`tf.space_to_batch`: in two dimensions."""
     block_size = renamed("block_shape", block_shape, "block_size", block_size)
     found = gen("SpaceToBatchND")(input, block_shape=np.array([block_size, block_size]), paddings=paddings, name=name)
@@ -28,7 +31,9 @@ def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str 
     return found
 
 
-def batch_to_space(input: Any, crops: Any, block_size: Any, name: str | None = None, block_shape: Any = None) -> Any:
+def batch_to_space(
+    input: TensorLike, crops: object, block_size: object, name: str | None = None, block_shape: object = None
+) -> Any:
     """`tf.batch_to_space`: in two dimensions."""
     block_size = renamed("block_shape", block_shape, "block_size", block_size)
     found = gen("BatchToSpaceND")(input, block_shape=np.array([block_size, block_size]), crops=crops, name=name)
@@ -37,13 +42,13 @@ def batch_to_space(input: Any, crops: Any, block_size: Any, name: str | None = N
 
 
 def extract_image_patches(
-    images: Any,
-    ksizes: Any = None,
-    strides: Any = None,
-    rates: Any = None,
-    padding: Any = None,
+    images: TensorLike,
+    ksizes: object = None,
+    strides: object = None,
+    rates: object = None,
+    padding: object = None,
     name: str | None = None,
-    sizes: Any = None,
+    sizes: TensorLike | None = None,
 ) -> Any:
     """`tf.extract_image_patches`."""
     return gen("ExtractImagePatches")(images, renamed("sizes", sizes, "ksizes", ksizes), strides, rates, padding, name)

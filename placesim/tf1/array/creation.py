@@ -9,6 +9,7 @@ import numpy as np
 from placesim.tf1.array.shaping import concat, reshape, shape_of, size, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -30,14 +31,14 @@ def shape_tensor(shape: Any) -> Tensor:
     return convert_to_tensor(shape, dtype, name="shape")
 
 
-def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+def fill(dims: Any, value: TensorLike, name: str | None = None, layout: object = None) -> Tensor:
     """`tf.fill`."""
     found: Tensor = gen("Fill")(dims, value, name=name)
     set_static_shape(found, found.op.inputs[0])
     return found
 
 
-def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) -> Tensor:
+def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of: Any) -> Tensor:
     kind = dtypes.as_dtype(dtype).base_dtype
     with name_scope(name, word, [shape]) as scope:
         value = value_of(kind)
@@ -54,7 +55,7 @@ def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) 
         return fill(shape, constant(value, kind), name=scope)
 
 
-def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
+def _small_constant(value: TensorLike, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
     """A Const of few equal elements, None where they are many or the shape is no list of numbers."""
     if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
         return None
@@ -66,7 +67,7 @@ def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Te
     return None
 
 
-def _iterable(shape: Any) -> Any:
+def _iterable(shape: ShapeLike) -> Any:
     return shape if isinstance(shape, list | tuple) else ()
 
 
@@ -76,17 +77,17 @@ def _zero(kind: dtypes.DType) -> Any:
     return "" if kind is dtypes.string else 0
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: object = None) -> Tensor:
     """`tf.zeros`: a Const of fewer than 1000 elements, else a Fill."""
     return _filled("zeros", shape, dtype, name, _zero)
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: object = None) -> Tensor:
     """`tf.ones`: a Const of fewer than 1000 elements, else a Fill."""
     return _filled("ones", shape, dtype, name, lambda kind: kind is dtypes.bool_ or 1)
 
 
-def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def zeros_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.zeros_like`: zeros of the static shape where that is known."""
     with name_scope(name, "zeros_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -99,7 +100,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
         return gen("ZerosLike")(tensor, name=scope)  # type: ignore[no-any-return]
 
 
-def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def ones_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.ones_like`: ones of the tensor's shape."""
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -112,7 +113,7 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: DTypeLike | None = None, name: str | None = "range") -> Tensor:
     """`tf.range`."""
     if limit is None:
         start, limit = 0, start
@@ -196,12 +197,12 @@ def eye(
 
 
 def matrix_diag(
-    diagonal: Any,
+    diagonal: TensorLike,
     name: str = "diag",
-    k: Any = 0,
-    num_rows: Any = -1,
-    num_cols: Any = -1,
-    padding_value: Any = 0,
+    k: object = 0,
+    num_rows: object = -1,
+    num_cols: object = -1,
+    padding_value: object = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """`tf.linalg.diag`."""
@@ -213,7 +214,7 @@ def matrix_diag(
 
 
 def matrix_diag_part(
-    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+    input: TensorLike, name: str = "diag_part", k: object = 0, padding_value: object = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
     """`tf.linalg.diag_part`."""
     if getattr(input, "dtype", None) is dtypes.bool_:
@@ -221,12 +222,14 @@ def matrix_diag_part(
     return gen("MatrixDiagPartV3")(input, k, padding_value, align=align, name=name)  # type: ignore[no-any-return]
 
 
-def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def matrix_set_diag(
+    input: TensorLike, diagonal: TensorLike, name: str = "set_diag", k: object = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """`tf.linalg.set_diag`."""
     return gen("MatrixSetDiagV3")(input, diagonal, k, align=align, name=name)  # type: ignore[no-any-return]
 
 
-def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
     """`tf.meshgrid`."""
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
     if kwargs:

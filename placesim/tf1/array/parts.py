@@ -10,6 +10,7 @@ from placesim.tf1.array.creation import ones, zeros
 from placesim.tf1.array.shaping import concat, expand_dims, rank, reshape, shape, squeeze, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.math.reductions import reduce_sum, reduction_axes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
@@ -19,17 +20,17 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+def slice(input_: object, begin: TensorLike, size: TensorLike, name: str | None = None) -> Any:
     """`tf.slice`."""
     return gen("Slice")(input_, begin, size, name=name)
 
 
 def gather(
-    params: Any,
-    indices: Any,
-    validate_indices: Any = None,
+    params: TensorLike,
+    indices: TensorLike,
+    validate_indices: object = None,
     name: str | None = None,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     batch_dims: int = 0,
 ) -> Any:
     """`tf.gather`: a resource variable is read in part."""
@@ -46,7 +47,9 @@ def gather(
     return gen("GatherV2")(params, indices, axis, name=name)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: Any = 0, bad_indices_policy: str = "") -> Any:
+def gather_nd(
+    params: TensorLike, indices: TensorLike, name: str | None = None, batch_dims: object = 0, bad_indices_policy: str = ""
+) -> Any:
     """`tf.gather_nd`."""
     if batch_dims != 0:
         raise NotImplementedError(
@@ -133,7 +136,7 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
     return _where("SelectV2", condition, x, y, name)
 
 
-def _where(op: str, condition: Any, x: Any, y: Any, name: str | None) -> Any:
+def _where(op: str, condition: TensorLike, x: Any, y: Any, name: str | None) -> Any:
     if x is None and y is None:
         with name_scope(name, "Where", [condition]) as scope:
             condition = convert_to_tensor(condition, preferred_dtype=dtypes.bool_, name="condition")
@@ -144,13 +147,13 @@ def _where(op: str, condition: Any, x: Any, y: Any, name: str | None) -> Any:
 
 
 def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
-    seq_axis: Any = None,
-    batch_axis: Any = None,
+    input: TensorLike,
+    seq_lengths: object,
+    seq_axis: object = None,
+    batch_axis: object = None,
     name: str | None = None,
-    seq_dim: Any = None,
-    batch_dim: Any = None,
+    seq_dim: object = None,
+    batch_dim: object = None,
 ) -> Any:
     """`tf.reverse_sequence`."""
     seq_axis = renamed("seq_axis", seq_axis, "seq_dim", seq_dim)
@@ -158,17 +161,17 @@ def reverse_sequence(
     return gen("ReverseSequence")(input, seq_lengths, seq_axis, 0 if batch_axis is None else batch_axis, name=name)
 
 
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique(x: TensorLike, out_idx: object = dtypes.int32, name: str | None = None) -> Any:
     """`tf.unique`."""
     return gen("Unique")(x, out_idx, name=name)
 
 
-def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique_with_counts(x: TensorLike, out_idx: object = dtypes.int32, name: str | None = None) -> Any:
     """`tf.unique_with_counts`."""
     return gen("UniqueWithCounts")(x, out_idx, name=name)
 
 
-def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
+def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: object = dtypes.int32, name: str | None = None) -> Any:
     """`tf.setdiff1d`."""
     return gen("ListDiff")(x, y, index_dtype, name=name)
 
@@ -201,7 +204,7 @@ def _positive_axis(axis: int, known: int | None) -> int:
     return axis if axis >= 0 else axis + known
 
 
-def _tiled(data: Any, axis: int, times: Any) -> Any:
+def _tiled(data: Any, axis: int, times: object) -> Any:
     multiples: list[Any] = [1] * data.shape.rank
     multiples[axis] = times
     return gen("Tile")(data, multiples)

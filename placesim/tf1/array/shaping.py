@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value, set_static_shape
@@ -22,12 +23,12 @@ from placesim.tf1.types.shapes import TensorShape
 # --- what is known of a tensor --------------------------------------------------------------------------------------
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = None) -> Any:
+def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
     """`tf.shape`: a Const where the static shape is known."""
     return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
-def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = None) -> Any:
+def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: DTypeLike | None = None) -> Any:
     """The shape of a tensor; with `optimize` a Const where it is known, one level deeper where no type is asked for."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
@@ -41,7 +42,7 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
         return gen("Shape")(x, kind, name=scope)
 
 
-def size(input: Any, name: str | None = None, out_type: Any = None) -> Any:
+def size(input: Any, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
     """`tf.size`: a Const where the static shape is known."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
@@ -72,12 +73,12 @@ def rank(input: Any, name: str | None = None) -> Any:
         return gen("Rank")(x, name=scope)
 
 
-def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Any:
+def shape_n(input: TensorLike, out_type: DTypeLike = dtypes.int32, name: str | None = None) -> Any:
     """`tf.shape_n`."""
     return gen("ShapeN")(input, out_type=out_type, name=name)
 
 
-def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+def broadcast_static_shape(shape_x: object, shape_y: object) -> TensorShape:
     """`tf.broadcast_static_shape`.  Raises ValueError."""
     from placesim.ops.kernels.shapes import ShapeError, broadcast
 
@@ -91,7 +92,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
         ) from None
 
 
-def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
+def broadcast_dynamic_shape(shape_x: object, shape_y: object) -> Any:
     """`tf.broadcast_dynamic_shape`."""
     return gen("BroadcastArgs")(shape_x, shape_y)
 
@@ -99,14 +100,14 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
 # --- the same elements in another shape -----------------------------------------------------------------------------
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Any:
     """`tf.reshape`."""
     found = gen("Reshape")(tensor, shape, name=name)
     set_static_shape(found, found.op.inputs[1])
     return found
 
 
-def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
+def expand_dims(input: TensorLike, axis: TensorLike | None = None, name: str | None = None, dim: object = None) -> Any:
     """`tf.expand_dims`."""
     axis = renamed("axis", axis, "dim", dim)
     if axis is None:
@@ -114,7 +115,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return gen("ExpandDims")(input, axis, name=name)
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:
+def squeeze(input: TensorLike, axis: TensorLike | None = None, name: str | None = None, squeeze_dims: object = None) -> Any:
     """`tf.squeeze`."""
     axis = renamed("axis", axis, "squeeze_dims", squeeze_dims)
     if axis is not None and np.isscalar(axis):
@@ -122,7 +123,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
     return gen("Squeeze")(input, axis, name=name)
 
 
-def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Any:
+def transpose(a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False) -> Any:
     """`tf.transpose`: without `perm` the axes in reverse order."""
     with name_scope(name, "transpose", [a]) as scope:
         if not isinstance(a, Tensor):
@@ -134,7 +135,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
         return op(a, perm, name=scope)
 
 
-def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
+def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
     """`tf.linalg.matrix_transpose`: the last two axes change places."""
     with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
@@ -155,7 +156,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 # --- joining and splitting ------------------------------------------------------------------------------------------
 
 
-def concat(values: Any, axis: Any, name: str = "concat") -> Any:
+def concat(values: Any, axis: TensorLike, name: str = "concat") -> Any:
     """`tf.concat`: of one tensor an Identity."""
     if not isinstance(values, list | tuple):
         values = [values]
@@ -201,7 +202,9 @@ def unstack(value: Any, num: Any = None, axis: int = 0, name: str = "unstack") -
     return gen("Unpack")(value, num=num, axis=axis, name=name)
 
 
-def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> Any:
+def split(
+    value: TensorLike, num_or_size_splits: TensorLike, axis: TensorLike = 0, num: object = None, name: str = "split"
+) -> Any:
     """`tf.split`: into a number of equal parts, or into parts of given sizes."""
     if isinstance(num_or_size_splits, numbers.Integral | Dimension):
         return gen("Split")(axis=axis, num_split=int(num_or_size_splits), value=value, name=name)
@@ -220,7 +223,9 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     return gen("SplitV")(value=value, size_splits=sizes, axis=axis, num_split=num, name=name)
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
+def pad(
+    tensor: TensorLike, paddings: TensorLike, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
+) -> Any:
     """`tf.pad`."""
     mode = mode.upper()
     if mode == "CONSTANT":
@@ -245,7 +250,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     return found
 
 
-def identity(input: Any, name: str | None = None) -> Any:
+def identity(input: TensorLike, name: str | None = None) -> Any:
     """`tf.identity`."""
     if isinstance(input, SparseTensor):
         with name_scope(name, "identity"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -44,7 +45,7 @@ class Spec:
             end = part + 1
             self._add(part, end, constant(1, dtypes.int64) if is_long else 1, "shrink_axis_mask", bit)
 
-    def _add(self, begin: Any, end: Any, stride: Any, mask: str = "", bit: int = 0) -> None:
+    def _add(self, begin: TensorLike, end: object, stride: object, mask: str = "", bit: int = 0) -> None:
         self.begin.append(begin)
         self.end.append(end)
         self.strides.append(stride)
@@ -65,7 +66,7 @@ class Spec:
         self._add(*given)
 
 
-def _check_index(value: Any) -> None:
+def _check_index(value: TensorLike) -> None:
     if isinstance(value, numbers.Integral | Dimension):
         return
     dtype = getattr(value, "dtype", None)
@@ -79,7 +80,7 @@ def _check_index(value: Any) -> None:
         raise TypeError(f"{_NO_INDEX}, got {value!r}")
 
 
-def slice_tensor(tensor: Any, key: Any, var: Any = None) -> Any:
+def slice_tensor(tensor: Any, key: object, var: object = None) -> Any:
     """`tensor[key]`; a boolean tensor or array picks by mask.  Raises TypeError for what is no index."""
     if (
         isinstance(key, bool)
@@ -111,16 +112,16 @@ def _packed(spec: Spec) -> list[Any]:
 
 
 def strided_slice(
-    input_: Any,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
+    input_: object,
+    begin: TensorLike,
+    end: object,
+    strides: object = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
-    var: Any = None,
+    var: object = None,
     name: str | None = None,
 ) -> Any:
     """`tf.strided_slice`."""

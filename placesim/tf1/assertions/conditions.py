@@ -10,6 +10,7 @@ import numpy as np
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.math.reductions import reduce_all
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -32,7 +33,9 @@ def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
 def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Callable[[Any, Any], Any]) -> Any:
     """`tf.assert_...` of two tensors; what is known already is checked at once."""
 
-    def call(x: Any, y: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
+    def call(
+        x: Any, y: Any, data: Any = None, summarize: object = None, message: TensorLike | None = None, name: str | None = None
+    ) -> Any:
         if word == "assert_equal":
             with name_scope(name, word, [x, y, data]):
                 if x is y:
@@ -93,7 +96,7 @@ assert_non_negative = _against_zero("assert_non_negative", ">=", True, assert_le
 assert_non_positive = _against_zero("assert_non_positive", "<=", False, assert_less_equal)
 
 
-def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> Any:
+def assert_type(tensor: Any, tf_type: object, message: Any = None, name: str | None = None) -> Any:
     """`tf.assert_type`: known already, so a NoOp or a TypeError."""
     wanted = dtypes.as_dtype(tf_type)
     with name_scope(name, "assert_type", [tensor]):
@@ -125,13 +128,18 @@ def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> 
         return tensor
 
 
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
+def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Any:
     """`tf.ensure_shape`."""
     return gen("EnsureShape")(x, TensorShape(shape), name=name)
 
 
 def Print(  # noqa: N802
-    input_: Any, data: Any, message: Any = None, first_n: Any = None, summarize: Any = None, name: str | None = None
+    input_: object,
+    data: TensorLike,
+    message: TensorLike | None = None,
+    first_n: object = None,
+    summarize: object = None,
+    name: str | None = None,
 ) -> Any:
     """`tf.Print`."""
     return gen("Print")(
@@ -145,7 +153,7 @@ def Print(  # noqa: N802
 
 
 def verify_tensor_all_finite(
-    t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None
+    t: object = None, msg: object = None, name: str | None = None, x: Any = None, message: TensorLike | None = None
 ) -> Any:
     """`tf.verify_tensor_all_finite`."""
     from placesim.tf1.graphs.grouping import with_dependencies

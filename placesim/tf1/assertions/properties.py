@@ -11,13 +11,14 @@ from placesim.tf1.assertions.conditions import _assert, _names, _prefix
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _ROUNDING_ERRORS = 10
 """How many times the least difference from 1 two numbers may be apart, where nothing else is said."""
@@ -29,7 +30,7 @@ def assert_near(
     rtol: Any = None,
     atol: Any = None,
     data: Any = None,
-    summarize: Any = None,
+    summarize: object = None,
     message: Any = None,
     name: str | None = None,
 ) -> Any:
@@ -67,12 +68,12 @@ is_non_decreasing = _rising("is_non_decreasing", "GreaterEqual")
 is_strictly_increasing = _rising("is_strictly_increasing", "Greater")
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: TensorLike) -> bool:
     """`tf.is_tensor`: whether it is a tensor, a variable, or several tensors that stand for one."""
     return isinstance(x, Tensor | SparseTensor | IndexedSlices) or hasattr(x, "_as_graph_element") or hasattr(x, "_variant")
 
 
-def is_symbolic_tensor(tensor: Any) -> bool:
+def is_symbolic_tensor(tensor: TensorLike) -> bool:
     """`tf.is_symbolic_tensor`: whether it is a tensor of a graph."""
     return isinstance(tensor, Tensor | SparseTensor | IndexedSlices)
 
@@ -85,12 +86,12 @@ _NUMBERS = frozenset(
 )
 
 
-def is_numeric_tensor(tensor: Any) -> bool:
+def is_numeric_tensor(tensor: TensorLike) -> bool:
     """`tf.is_numeric_tensor`: whether it is a tensor of numbers."""
     return isinstance(tensor, Tensor) and tensor.dtype.base_dtype.name in _NUMBERS
 
 
-def assert_proper_iterable(values: Any) -> None:
+def assert_proper_iterable(values: TensorLike) -> None:
     """`tf.assert_proper_iterable`: TypeError for a tensor, a text and what can't be iterated over."""
     if isinstance(values, Tensor | SparseTensor | IndexedSlices | np.ndarray | bytes | str):
         raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values)}')
@@ -109,7 +110,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     return dtype
 
 
-def _common_type(tensors: Iterable[Any], wanted: Any) -> Any:
+def _common_type(tensors: Iterable[Any], wanted: object) -> Any:
     tensors = list(tensors)
     first = None if wanted else tensors[0]
     for tensor in tensors:

@@ -11,6 +11,7 @@ from placesim.tf1.assertions.conditions import _assert, _prefix, assert_type
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -18,7 +19,9 @@ from placesim.tf1.types import dtypes
 
 
 def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str) -> Any:
-    def call(x: Any, rank: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
+    def call(
+        x: Any, rank: Any, data: Any = None, summarize: object = None, message: Any = None, name: str | None = None
+    ) -> Any:
         with name_scope(name, word, [x, rank]):
             x = convert_to_tensor(x, name="x")
             rank = convert_to_tensor(rank, name="rank")
@@ -40,7 +43,7 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", "GreaterEqual", lambd
 
 
 def assert_rank_in(
-    x: Any, ranks: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None
+    x: Any, ranks: Any, data: Any = None, summarize: object = None, message: Any = None, name: str | None = None
 ) -> Any:
     """`tf.assert_rank_in`: that the rank is one of several."""
     with name_scope(name, "assert_rank_in", (x, *ranks)):
@@ -62,8 +65,8 @@ def _condition(
     ranks: Sequence[Tensor],
     fits: Callable[[int, Sequence[int]], bool],
     op: str,
-    data: Any,
-    summarize: Any,
+    data: TensorLike,
+    summarize: object,
     refused: Callable[[Sequence[int]], ValueError],
 ) -> Any:
     """A NoOp or an error where all ranks are known, else the assertion; each rank that is not known must be a scalar."""

@@ -21,7 +21,7 @@ def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
     key = f"{func.__module__}.{func.__qualname__}@{id(func)}"
 
     @functools.wraps(func)
-    def with_defaults(*args: Any, **kwargs: Any) -> Any:
+    def with_defaults(*args: object, **kwargs: object) -> Any:
         defaults = _scopes[-1].get(key)
         return func(*args, **(defaults | kwargs if defaults else kwargs))
 
@@ -31,17 +31,17 @@ def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
     return with_defaults
 
 
-def arg_scope_func_key(op: Any) -> str:
+def arg_scope_func_key(op: object) -> str:
     """What a scope's dictionary calls a function."""
     return getattr(op, _KEY, str(op))
 
 
-def has_arg_scope(func: Any) -> bool:
+def has_arg_scope(func: object) -> bool:
     """Whether a function takes defaults."""
     return hasattr(func, _KEY)
 
 
-def arg_scoped_arguments(func: Any) -> tuple[str, ...]:
+def arg_scoped_arguments(func: object) -> tuple[str, ...]:
     """The arguments of a function that a scope can give."""
     return _arguments[arg_scope_func_key(func)]
 
@@ -52,7 +52,7 @@ def current_arg_scope() -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[str, Any]]]:
+def arg_scope(list_ops_or_scope: object, **kwargs: object) -> Iterator[dict[str, dict[str, Any]]]:
     """In this block the functions of a list have these defaults; or a scope that was open once is open again.
 
     Raises TypeError for what is no list, tuple or dictionary, ValueError for a function that takes no defaults.

@@ -11,6 +11,7 @@ from placesim.tf1.contrib.layer_scopes import layer_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs, collect_variable, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.layers.layer import smart_cond, smart_constant
 from placesim.tf1.layers.normalization import BatchNormalization
@@ -30,21 +31,21 @@ def batch_norm(
     activation_fn: Any = None,
     param_initializers: Mapping[str, Any] | None = None,
     param_regularizers: Mapping[str, Any] | None = None,
-    updates_collections: Any = _UPDATE_OPS,
-    is_training: Any = True,
-    reuse: Any = None,
+    updates_collections: object = _UPDATE_OPS,
+    is_training: bool = True,
+    reuse: object = None,
     variables_collections: Any = None,
-    outputs_collections: Any = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    batch_weights: Any = None,
+    batch_weights: object = None,
     fused: bool | None = None,
     data_format: str = "NHWC",
     zero_debias_moving_mean: bool = False,
-    scope: Any = None,
+    scope: object = None,
     renorm: bool = False,
-    renorm_clipping: Any = None,
+    renorm_clipping: object = None,
     renorm_decay: float = 0.99,
-    adjustment: Any = None,
+    adjustment: object = None,
 ) -> Any:
     """Brings each channel to mean zero and deviation one; where `updates_collections` is None the averages move at once.
 
@@ -101,7 +102,7 @@ def batch_norm(
         return collect_named_outputs(outputs_collections, opened.name, outputs)
 
 
-def _scope(scope: Any, inputs: Any, reuse: Any) -> Any:
+def _scope(scope: object, inputs: TensorLike, reuse: object) -> Any:
     return tf.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse)
 
 
@@ -111,7 +112,7 @@ def _settings(initializers: Mapping[str, Any] | None, regularizers: Mapping[str,
     return found | {f"{name}_regularizer": value for name, value in (regularizers or {}).items()}
 
 
-def _by_layer(layer: BatchNormalization, inputs: Any, is_training: Any, variables_collections: Any) -> Any:
+def _by_layer(layer: BatchNormalization, inputs: TensorLike, is_training: bool, variables_collections: object) -> Any:
     outputs = layer(inputs, training=is_training)
     for name in ("moving_mean", "moving_variance", "beta", "gamma"):
         variable = getattr(layer, name)
@@ -177,7 +178,7 @@ class _Norm(NamedTuple):
             raise ValueError(f"Inputs {self.inputs.name} has undefined channels dimension {found}.")
         return int(found)
 
-    def _moved(self, averages: _Averages, mean: Any, variance: Any) -> tuple[Any, Any]:
+    def _moved(self, averages: _Averages, mean: TensorLike, variance: TensorLike) -> tuple[Any, Any]:
         return (
             assign_moving_average(averages.mean, mean, self.decay, zero_debias=self.zero_debias),
             assign_moving_average(averages.variance, variance, self.decay, zero_debias=False),
@@ -209,7 +210,7 @@ class _Norm(NamedTuple):
             outputs = tf.reshape(outputs, tf.shape(self.inputs))
         return outputs
 
-    def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: Any) -> Any:
+    def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: object) -> Any:
         """By elementwise ops; with weights an example counts as much in the moments."""
         rank = self.inputs.get_shape().ndims
         if batch_weights is not None:
@@ -238,7 +239,7 @@ class _Norm(NamedTuple):
         outputs.set_shape(self.inputs.get_shape())
         return outputs
 
-    def _moments(self, batch_weights: Any) -> tuple[Any, Any]:
+    def _moments(self, batch_weights: object) -> tuple[Any, Any]:
         rank = self.inputs.get_shape().ndims
         is_first = self.data_format == "NCHW"
         axes = [axis for axis in range(rank) if axis != (1 if is_first else rank - 1)]
@@ -250,7 +251,7 @@ class _Norm(NamedTuple):
             return tf.reshape(mean, [-1]), tf.reshape(variance, [-1])
         return mean, variance
 
-    def _after_moving(self, averages: _Averages, mean: Any, variance: Any, *values: Any) -> tuple[Any, ...]:
+    def _after_moving(self, averages: _Averages, mean: TensorLike, variance: TensorLike, *values: object) -> tuple[Any, ...]:
         """Values that are there once the averages have moved."""
         with tf.control_dependencies(list(self._moved(averages, mean, variance))):
             return tuple(tf.identity(value) for value in values)

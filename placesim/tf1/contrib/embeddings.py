@@ -6,10 +6,11 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 
 
-def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None) -> Any:
+def embedding_lookup_unique(params: TensorLike, ids: Any, partition_strategy: str = "mod", name: str | None = None) -> Any:
     """`tf.nn.embedding_lookup` that looks each id up once."""
     with tf.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
         ids = tf.convert_to_tensor(ids)
@@ -24,15 +25,15 @@ def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mo
 
 
 def embed_sequence(
-    ids: Any,
+    ids: TensorLike,
     vocab_size: int | None = None,
     embed_dim: int | None = None,
     unique: bool = False,
-    initializer: Any = None,
-    regularizer: Any = None,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool = True,
-    scope: Any = None,
-    reuse: Any = None,
+    scope: object = None,
+    reuse: object = None,
 ) -> Any:
     """Each id as its row of a variable `embeddings`.  Raises ValueError where its sizes are to be made and are not said."""
     if not (reuse or (vocab_size and embed_dim)):
@@ -49,21 +50,21 @@ def embed_sequence(
         return look_up(table, ids)
 
 
-def _table(shape: Any, initializer: Any, regularizer: Any, trainable: bool) -> Any:
+def _table(shape: ShapeLike, initializer: object, regularizer: object, trainable: bool) -> Any:
     settings = {"initializer": initializer, "regularizer": regularizer, "trainable": trainable}
     return model_variable("embeddings", shape=shape, **settings)
 
 
 def bow_encoder(
-    ids: Any,
+    ids: TensorLike,
     vocab_size: int,
     embed_dim: int,
     sparse_lookup: bool = True,
-    initializer: Any = None,
-    regularizer: Any = None,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool = True,
-    scope: Any = None,
-    reuse: Any = None,
+    scope: object = None,
+    reuse: object = None,
 ) -> Any:
     """The mean of the ids' rows of a variable `embeddings`."""
     with tf.variable_scope(scope, "bow_encoder", [ids], reuse=reuse):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.saving.readers import load_checkpoint
 from placesim.tf1.variables.partitioned import PartitionedVariable
@@ -50,7 +51,7 @@ def _named(var_list: Any) -> dict[str, Any]:
     return dict(var_list) if isinstance(var_list, Mapping) else {get_variable_full_name(one): one for one in var_list}
 
 
-def assign_from_checkpoint(model_path: str, var_list: Any, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
+def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
     """An op that gives variables a checkpoint's values, and what to feed it.  Raises ValueError for one that is not there."""
     reader = load_checkpoint(model_path)
     values = {}
@@ -73,7 +74,7 @@ def assign_from_checkpoint(model_path: str, var_list: Any, ignore_missing_vars: 
 
 
 def assign_from_checkpoint_fn(
-    model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
+    model_path: str, var_list: object, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None] | None:
     """A function of a session that restores variables; None where there is none to restore.  Raises ValueError."""
     if not var_list:
@@ -89,7 +90,7 @@ def assign_from_checkpoint_fn(
         return None
     saver = tf.train.Saver(wanted, reshape=reshape_variables)
 
-    def restore_in(session: Any) -> None:
+    def restore_in(session: object) -> None:
         saver.restore(session, model_path)
 
     return restore_in
@@ -98,7 +99,7 @@ def assign_from_checkpoint_fn(
 # --- conditions and checks ---
 
 
-def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
     """One of two functions' results, a `cond` where the condition is not known."""
     known = smart_constant(pred)
     if known is None:
@@ -158,12 +159,12 @@ def get_name_scope() -> str:
 # --- what is deprecated says so in TensorFlow's log, which is not kept here ---
 
 
-def deprecated(date: Any, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
+def deprecated(date: object, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
     """For a decorator: the function as it is."""
     return lambda function: function
 
 
-def deprecated_args(date: Any, instructions: str, *names: Any, **kwargs: Any) -> Callable[..., Any]:
+def deprecated_args(date: object, instructions: str, *names: object, **kwargs: object) -> Callable[..., Any]:
     """For a decorator: the function as it is."""
     return functools.partial(lambda function: function)
 

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 _CLAUSE = re.compile(r"\s*([a-zA-Z_][\w.]*)(?:\[(\d+)\])?\s*=\s*(\[[^\]]*\]|[^,\[]*)\s*(?:,|$)")
 _TRUE, _FALSE = ("true", "True", "1"), ("false", "False", "0")
 
 
-def _boolean(text: Any) -> bool:
+def _boolean(text: object) -> bool:
     if str(text) in (*_TRUE, *_FALSE):
         return str(text) in _TRUE
     raise ValueError(f"Could not parse hparam of type 'bool' in {text}")
@@ -39,7 +41,7 @@ class HParams:
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
-    def add_hparam(self, name: str, value: Any) -> None:
+    def add_hparam(self, name: str, value: TensorLike) -> None:
         """A further hyperparameter."""
         if getattr(self, name, None) is not None:
             raise ValueError(f"Hyperparameter name is reserved: {name}")
@@ -109,14 +111,14 @@ class HParams:
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """A value; the default where there is none."""
         return getattr(self, key) if key in self._types else default
 
     def get_model_structure(self) -> Any:
         return self._model_structure
 
-    def set_model_structure(self, model_structure: Any) -> None:
+    def set_model_structure(self, model_structure: object) -> None:
         self._model_structure = model_structure
 
     def __contains__(self, key: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 
 _FANS: dict[str, Callable[[float, float], float]] = {
     "FAN_IN": lambda inputs, outputs: inputs,
@@ -16,7 +17,7 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 
 
 def variance_scaling_initializer(
-    factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: Any = None, dtype: Any = tf.float32
+    factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: int | None = None, dtype: DTypeLike = tf.float32
 ) -> Callable[..., Any]:
     """Draws with the variance `factor / n`, where n counts inputs, outputs or their mean.  Raises TypeError."""
     if not tf.as_dtype(dtype).is_floating:
@@ -24,7 +25,7 @@ def variance_scaling_initializer(
     if mode not in _FANS:
         raise TypeError(f"Unknown mode {mode} [FAN_IN, FAN_OUT, FAN_AVG]")
 
-    def _initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Any:
+    def _initializer(shape: ShapeLike, dtype: DTypeLike = dtype, partition_info: object = None) -> Any:
         if not tf.as_dtype(dtype).is_floating:
             raise TypeError("Cannot create initializer for non-floating point type.")
         sizes = tf.TensorShape(shape).as_list()
@@ -42,7 +43,7 @@ def variance_scaling_initializer(
     return _initializer
 
 
-def xavier_initializer(uniform: bool = True, seed: Any = None, dtype: Any = tf.float32) -> Callable[..., Any]:
+def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: DTypeLike = tf.float32) -> Callable[..., Any]:
     """Draws so that gradients keep their size from layer to layer."""
     return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)
 

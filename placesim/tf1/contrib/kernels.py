@@ -18,6 +18,7 @@ from placesim.tf1.contrib.outputs import (
     two_element_tuple,
 )
 from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers import convolutional, core
 
 _NAMES = {"bias": "biases", "kernel": "weights"}
@@ -46,23 +47,23 @@ def _collect(layer: Any, variables_collections: Any, kernels: tuple[str, ...] = 
 def convolution(
     inputs: Any,
     num_outputs: int,
-    kernel_size: Any,
-    stride: Any = 1,
+    kernel_size: object,
+    stride: object = 1,
     padding: str = "SAME",
     data_format: str | None = None,
-    rate: Any = 1,
-    activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = _XAVIER,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
+    rate: TensorLike = 1,
+    activation_fn: object = tf.nn.relu,
+    normalizer_fn: object = None,
+    normalizer_params: object = None,
+    weights_initializer: object = _XAVIER,
+    weights_regularizer: object = None,
+    biases_initializer: object = _ZEROS,
+    biases_regularizer: object = None,
+    reuse: object = None,
+    variables_collections: object = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
     conv_dims: int | None = None,
 ) -> Any:
     """A convolution over 1, 2 or 3 dimensions, by the rank of the inputs; biases only without a normalizer.
@@ -103,7 +104,7 @@ def convolution(
 
 def _convolution_over(rank: int) -> Callable[..., Any]:
     @functools.wraps(convolution.__wrapped__)  # type: ignore[attr-defined]
-    def over(inputs: Any, num_outputs: int, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
+    def over(inputs: TensorLike, num_outputs: int, kernel_size: object, *args: object, **kwargs: object) -> Any:
         return convolution(inputs, num_outputs, kernel_size, *args, **kwargs, conv_dims=rank)
 
     over.__name__ = over.__qualname__ = f"convolution{rank}d"
@@ -120,22 +121,22 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
     def transposed(
         inputs: Any,
         num_outputs: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: object,
+        stride: object = 1,
         padding: str = "SAME",
         data_format: str = _FORMATS[rank][1],
-        activation_fn: Any = tf.nn.relu,
-        normalizer_fn: Any = None,
-        normalizer_params: Any = None,
-        weights_initializer: Any = _XAVIER,
-        weights_regularizer: Any = None,
-        biases_initializer: Any = _ZEROS,
-        biases_regularizer: Any = None,
-        reuse: Any = None,
-        variables_collections: Any = None,
-        outputs_collections: Any = None,
+        activation_fn: object = tf.nn.relu,
+        normalizer_fn: object = None,
+        normalizer_params: object = None,
+        weights_initializer: object = _XAVIER,
+        weights_regularizer: object = None,
+        biases_initializer: object = _ZEROS,
+        biases_regularizer: object = None,
+        reuse: object = None,
+        variables_collections: object = None,
+        outputs_collections: object = None,
         trainable: bool = True,
-        scope: Any = None,
+        scope: object = None,
     ) -> Any:
         with layer_scope(scope, name, inputs, reuse, _NAMES) as opened:
             if data_format not in _FORMATS[rank]:
@@ -177,25 +178,25 @@ conv3d_transpose = convolution3d_transpose = _transposed(convolutional.Conv3DTra
 def separable_convolution2d(
     inputs: Any,
     num_outputs: int | None,
-    kernel_size: Any,
+    kernel_size: object,
     depth_multiplier: int = 1,
-    stride: Any = 1,
+    stride: object = 1,
     padding: str = "SAME",
     data_format: str = "NHWC",
-    rate: Any = 1,
-    activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = _XAVIER,
-    pointwise_initializer: Any = None,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
+    rate: TensorLike = 1,
+    activation_fn: object = tf.nn.relu,
+    normalizer_fn: object = None,
+    normalizer_params: object = None,
+    weights_initializer: object = _XAVIER,
+    pointwise_initializer: object = None,
+    weights_regularizer: object = None,
+    biases_initializer: object = _ZEROS,
+    biases_regularizer: object = None,
+    reuse: object = None,
+    variables_collections: object = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> Any:
     """A convolution in each channel, and one of 1 x 1 over the channels; without `num_outputs` only the first.
 
@@ -269,21 +270,21 @@ separable_conv2d = separable_convolution2d
 @add_arg_scope
 def convolution2d_in_plane(
     inputs: Any,
-    kernel_size: Any,
-    stride: Any = 1,
+    kernel_size: object,
+    stride: object = 1,
     padding: str = "SAME",
-    activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = _XAVIER,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
+    activation_fn: object = tf.nn.relu,
+    normalizer_fn: object = None,
+    normalizer_params: object = None,
+    weights_initializer: object = _XAVIER,
+    weights_regularizer: object = None,
+    biases_initializer: object = _ZEROS,
+    biases_regularizer: object = None,
+    reuse: object = None,
+    variables_collections: object = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> Any:
     """One kernel over all channels, each by itself."""
     with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as opened:
@@ -321,18 +322,18 @@ conv2d_in_plane = convolution2d_in_plane
 def fully_connected(
     inputs: Any,
     num_outputs: int,
-    activation_fn: Any = tf.nn.relu,
-    normalizer_fn: Any = None,
-    normalizer_params: Any = None,
-    weights_initializer: Any = _XAVIER,
-    weights_regularizer: Any = None,
-    biases_initializer: Any = _ZEROS,
-    biases_regularizer: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
+    activation_fn: object = tf.nn.relu,
+    normalizer_fn: object = None,
+    normalizer_params: object = None,
+    weights_initializer: object = _XAVIER,
+    weights_regularizer: object = None,
+    biases_initializer: object = _ZEROS,
+    biases_regularizer: object = None,
+    reuse: object = None,
+    variables_collections: object = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> Any:
     """`activation_fn(inputs . weights + biases)` over the last dimension; biases only without a normalizer."""
     if not isinstance(num_outputs, int):

@@ -8,16 +8,19 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib.outputs import collect_named_outputs
 from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
-def layer_scope(scope: Any, default: str, inputs: Any, reuse: Any, renamed: Mapping[str, str] | None = None) -> Any:
+def layer_scope(
+    scope: object, default: str, inputs: TensorLike, reuse: object, renamed: Mapping[str, str] | None = None
+) -> Any:
     """The variable scope of a layer that one of `tf.layers` does the work of; `renamed`: a variable's name there -> here."""
     getter = _model_getter(renamed or {})
     return tf.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=getter)
 
 
 def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
-    def getter(getter: Callable[..., Any], name: str, **settings: Any) -> Any:
+    def getter(getter: Callable[..., Any], name: str, **settings: object) -> Any:
         above, slash, last = name.rpartition("/")
         for unused in ("reuse", "validate_shape", "constraint"):
             settings.pop(unused, None)
@@ -27,7 +30,7 @@ def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
 
 
 def finished(
-    outputs: Any, normalizer_fn: Any, normalizer_params: Any, activation_fn: Any, outputs_collections: Any, name: str
+    outputs: Any, normalizer_fn: Any, normalizer_params: Any, activation_fn: Any, outputs_collections: object, name: str
 ) -> Any:
     """What a layer does last: it normalizes, activates and collects its output."""
     if normalizer_fn is not None:

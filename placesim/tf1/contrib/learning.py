@@ -10,6 +10,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib import training
 from placesim.tf1.contrib.training import add_gradients_summaries, clip_gradient_norms, multiply_gradients
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
@@ -18,15 +19,15 @@ _DEFAULT = 0
 
 
 def create_train_op(
-    total_loss: Any,
-    optimizer: Any,
-    global_step: Any = _DEFAULT,
-    update_ops: Any = None,
-    variables_to_train: Any = None,
+    total_loss: object,
+    optimizer: object,
+    global_step: TensorLike = _DEFAULT,
+    update_ops: object = None,
+    variables_to_train: object = None,
     clip_gradient_norm: float = 0,
     summarize_gradients: bool = False,
     gate_gradients: int = 1,
-    aggregation_method: Any = None,
+    aggregation_method: object = None,
     colocate_gradients_with_ops: bool = False,
     gradient_multipliers: Mapping[Any, Any] | None = None,
     check_numerics: bool = True,
@@ -68,29 +69,29 @@ def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Ma
 
 
 def train(
-    train_op: Any,
+    train_op: object,
     logdir: str | None,
     train_step_fn: Callable[..., tuple[Any, Any]] = train_step,
-    train_step_kwargs: Any = _DEFAULT,
+    train_step_kwargs: object = _DEFAULT,
     log_every_n_steps: int = 1,
     graph: Any = None,
     master: str = "",
     is_chief: bool = True,
     global_step: Any = None,
     number_of_steps: int | None = None,
-    init_op: Any = _DEFAULT,
-    init_feed_dict: Any = None,
-    local_init_op: Any = _DEFAULT,
+    init_op: object = _DEFAULT,
+    init_feed_dict: object = None,
+    local_init_op: object = _DEFAULT,
     init_fn: Callable[[Any], None] | None = None,
-    ready_op: Any = _DEFAULT,
-    summary_op: Any = _DEFAULT,
+    ready_op: object = _DEFAULT,
+    summary_op: object = _DEFAULT,
     save_summaries_secs: int = 600,
-    summary_writer: Any = _DEFAULT,
+    summary_writer: object = _DEFAULT,
     startup_delay_steps: int = 0,
     saver: Any = None,
     save_interval_secs: int = 600,
-    sync_optimizer: Any = None,
-    session_config: Any = None,
+    sync_optimizer: object = None,
+    session_config: object = None,
     session_wrapper: Callable[[Any], Any] | None = None,
     trace_every_n_steps: int | None = None,
     ignore_live_threads: bool = False,
@@ -155,7 +156,9 @@ def train(
     return loss
 
 
-def _step_arguments(global_step: Any, number_of_steps: int | None, log_every_n_steps: int, logdir: Any) -> dict[str, Any]:
+def _step_arguments(
+    global_step: TensorLike, number_of_steps: int | None, log_every_n_steps: int, logdir: object
+) -> dict[str, Any]:
     """What `train_step` is told: when to stop and when to write a line."""
     with tf.name_scope("train_step"):
         told: dict[str, Any] = {}

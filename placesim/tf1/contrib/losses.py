@@ -7,6 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.losses import add_loss as put_loss
 
@@ -36,7 +37,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
         return mean
 
 
-def _weighted_by_example(losses: Any, weights: Any) -> Any:
+def _weighted_by_example(losses: TensorLike, weights: Any) -> Any:
     """How many of each example's losses have a weight that is not zero."""
     rank = weights.get_shape().ndims
     if rank == 0:
@@ -53,7 +54,7 @@ def _weighted_by_example(losses: Any, weights: Any) -> Any:
 def _loss(default_scope: str, values: Callable[..., Any]) -> Callable[..., Any]:
     """A loss of predictions and labels, whose losses by element are `values(predictions, labels)`."""
 
-    def loss(predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None) -> Any:
+    def loss(predictions: Any, labels: Any = None, weights: TensorLike = 1.0, scope: str | None = None) -> Any:
         with tf.name_scope(scope, default_scope, [predictions, labels, weights]) as opened:
             predictions.get_shape().assert_is_compatible_with(labels.get_shape())
             predictions, labels = tf.cast(predictions, tf.float32), tf.cast(labels, tf.float32)
@@ -64,7 +65,7 @@ def _loss(default_scope: str, values: Callable[..., Any]) -> Callable[..., Any]:
     return loss
 
 
-def _difference(predictions: Any, labels: Any) -> Any:
+def _difference(predictions: TensorLike, labels: TensorLike) -> Any:
     return tf.abs(tf.subtract(predictions, labels))
 
 
@@ -73,7 +74,9 @@ mean_squared_error = add_arg_scope(_loss("mean_squared_error", tf.squared_differ
 
 
 @add_arg_scope
-def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None) -> Any:
+def log_loss(
+    predictions: Any, labels: Any = None, weights: TensorLike = 1.0, epsilon: float = 1e-7, scope: str | None = None
+) -> Any:
     """The logarithm of what was given to the labels, and of the rest to the others; `epsilon` keeps it from infinity."""
 
     def values(predictions: Any, labels: Any) -> Any:
@@ -85,7 +88,7 @@ def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: 
 
 @add_arg_scope
 def sigmoid_cross_entropy(
-    logits: Any, multi_class_labels: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: str | None = None
+    logits: Any, multi_class_labels: Any, weights: TensorLike = 1.0, label_smoothing: float = 0, scope: str | None = None
 ) -> Any:
     """Cross entropy of classes that don't exclude each other."""
     with tf.name_scope(scope, "sigmoid_cross_entropy_loss", [logits, multi_class_labels, weights]) as opened:
@@ -99,7 +102,7 @@ def sigmoid_cross_entropy(
 
 @add_arg_scope
 def softmax_cross_entropy(
-    logits: Any, onehot_labels: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: str | None = None
+    logits: Any, onehot_labels: Any, weights: TensorLike = 1.0, label_smoothing: float = 0, scope: str | None = None
 ) -> Any:
     """Cross entropy of classes that exclude each other."""
     with tf.name_scope(scope, "softmax_cross_entropy_loss", [logits, onehot_labels, weights]) as opened:
@@ -114,7 +117,9 @@ def softmax_cross_entropy(
 
 
 @add_arg_scope
-def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0, scope: str | None = None) -> Any:
+def sparse_softmax_cross_entropy(
+    logits: TensorLike, labels: TensorLike, weights: TensorLike = 1.0, scope: str | None = None
+) -> Any:
     """`softmax_cross_entropy` of class numbers."""
     with tf.name_scope(scope, "sparse_softmax_cross_entropy_loss", [logits, labels, weights]) as opened:
         labels = tf.reshape(labels, shape=[tf.shape(labels)[0]])
@@ -135,7 +140,7 @@ def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Any
 
 @add_arg_scope
 def cosine_distance(
-    predictions: Any, labels: Any = None, axis: Any = None, weights: Any = 1.0, scope: str | None = None, dim: Any = None
+    predictions: Any, labels: Any = None, axis: Any = None, weights: TensorLike = 1.0, scope: str | None = None, dim: Any = None
 ) -> Any:
     """One less the product along an axis, of what has length one.  Raises ValueError without an axis."""
     axis = dim if axis is None else axis
@@ -148,12 +153,12 @@ def cosine_distance(
         return compute_weighted_loss(losses, weights, scope=opened)
 
 
-def mean_pairwise_squared_error(*_: Any, **__: Any) -> Any:
+def mean_pairwise_squared_error(*_: object, **__: object) -> Any:
     """Not there: `tf.losses.mean_pairwise_squared_error` is."""
     raise not_there("contrib.losses.mean_pairwise_squared_error", "tf.losses.mean_pairwise_squared_error is")
 
 
 @add_arg_scope
-def add_loss(loss: Any, loss_collection: str | None = "losses") -> None:
+def add_loss(loss: TensorLike, loss_collection: str | None = "losses") -> None:
     """Puts a loss into the collection."""
     put_loss(loss, loss_collection)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 
 OF_PREDICTIONS = {
     name: name
@@ -22,7 +23,7 @@ OF_VALUES = {"mean": "mean", "mean_tensor": "mean_tensor", "percentage_less": "p
 
 
 def _of_predictions(name: str) -> Callable[..., Any]:
-    def metric(predictions: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+    def metric(predictions: TensorLike, labels: TensorLike, *args: object, **kwargs: object) -> Any:
         return getattr(tf.metrics, name)(labels, predictions, *args, **kwargs)
 
     metric.__doc__ = f"`tf.metrics.{name}`, the predictions first."
@@ -30,7 +31,7 @@ def _of_predictions(name: str) -> Callable[..., Any]:
 
 
 def _of_values(name: str) -> Callable[..., Any]:
-    def metric(values: Any, *args: Any, **kwargs: Any) -> Any:
+    def metric(values: TensorLike, *args: object, **kwargs: object) -> Any:
         return getattr(tf.metrics, name)(values, *args, **kwargs)
 
     metric.__doc__ = f"`tf.metrics.{name}`."
@@ -41,7 +42,7 @@ for _kinds, _make in ((OF_PREDICTIONS, _of_predictions), (OF_VALUES, _of_values)
     globals().update({f"streaming_{_name}": _make(_what) for _name, _what in _kinds.items()})
 
 
-def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
+def accuracy(predictions: Any, labels: Any, weights: TensorLike | None = None, name: str | None = None) -> Any:
     """The share of predictions that are the labels, of this batch alone.  Raises ValueError for other types."""
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
         raise ValueError(f"Labels should have bool, integer, or string dtype, but are {labels.dtype}.")
@@ -57,13 +58,18 @@ def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | Non
 
 
 def confusion_matrix(
-    labels: Any, predictions: Any, num_classes: Any = None, dtype: Any = tf.int32, name: str | None = None, weights: Any = None
+    labels: TensorLike,
+    predictions: TensorLike,
+    num_classes: object = None,
+    dtype: DTypeLike = tf.int32,
+    name: str | None = None,
+    weights: TensorLike | None = None,
 ) -> Any:
     """`tf.confusion_matrix`, its arguments in another order."""
     return tf.confusion_matrix(labels, predictions, num_classes=num_classes, dtype=dtype, name=name, weights=weights)
 
 
-def aggregate_metrics(*value_update_tuples: Any) -> tuple[list[Any], list[Any]]:
+def aggregate_metrics(*value_update_tuples: object) -> tuple[list[Any], list[Any]]:
     """Several metrics' values, and their updates.  Raises ValueError where there is none."""
     if not value_update_tuples:
         raise ValueError("Expected at least one value_tensor/update_op pair")

@@ -20,12 +20,12 @@ def bias_add(
     activation_fn: Any = None,
     initializer: Any = _ZEROS,
     regularizer: Any = None,
-    reuse: Any = None,
+    reuse: object = None,
     variables_collections: Any = None,
-    outputs_collections: Any = None,
+    outputs_collections: object = None,
     trainable: bool = True,
     data_format: str = "NHWC",
-    scope: Any = None,
+    scope: object = None,
 ) -> Any:
     """A bias for each channel.  Raises ValueError."""
     if data_format not in ("NCHW", "NHWC"):
@@ -49,7 +49,7 @@ def bias_add(
 
 
 def _parameter(
-    name: str, size: Any, dtype: Any, initializer: Any, collections: Any, trainable: bool, regularizer: Any = None
+    name: str, size: Any, dtype: Any, initializer: object, collections: object, trainable: bool, regularizer: object = None
 ) -> Any:
     return model_variable(
         name,
@@ -129,12 +129,12 @@ def instance_norm(
     epsilon: float = 1e-6,
     activation_fn: Any = None,
     param_initializers: Mapping[str, Any] | None = None,
-    reuse: Any = None,
+    reuse: object = None,
     variables_collections: Any = None,
-    outputs_collections: Any = None,
+    outputs_collections: object = None,
     trainable: bool = True,
     data_format: str = "NHWC",
-    scope: Any = None,
+    scope: object = None,
 ) -> Any:
     """Brings each channel of each example to mean zero and deviation one.  Raises ValueError."""
     if data_format not in ("NCHW", "NHWC"):
@@ -172,11 +172,11 @@ def group_norm(
     epsilon: float = 1e-6,
     activation_fn: Any = None,
     param_initializers: Mapping[str, Any] | None = None,
-    reuse: Any = None,
+    reuse: object = None,
     variables_collections: Any = None,
-    outputs_collections: Any = None,
+    outputs_collections: object = None,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
     mean_close_to_zero: bool = False,
 ) -> Any:
     """Brings each group of channels of each example to mean zero and deviation one.  Raises ValueError."""

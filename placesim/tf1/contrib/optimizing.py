@@ -7,6 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.optimizers.steps import assert_global_step, get_global_step
 
@@ -85,7 +86,7 @@ def optimize_loss(
             return tf.identity(loss, name="control_dependency")
 
 
-def _learning_rate(given: Any) -> Any:
+def _learning_rate(given: object) -> Any:
     """A number as a variable that is not trained, a tensor as it is.  Raises ValueError for other types and less than 0."""
     if given is None:
         return None
@@ -100,7 +101,7 @@ def _learning_rate(given: Any) -> Any:
     )
 
 
-def _optimizer(given: Any, rate: Any) -> Any:
+def _optimizer(given: object, rate: TensorLike) -> Any:
     if isinstance(given, str):
         if rate is None:
             raise ValueError(f"Learning rate is None, but should be specified if optimizer is string ({given}).")
@@ -136,7 +137,7 @@ def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:
     return found
 
 
-def _clipped(pairs: list[Any], clipping: Any) -> list[Any]:
+def _clipped(pairs: list[Any], clipping: object) -> list[Any]:
     """Gradients no longer than a length together, or as a function has them.  Raises ValueError."""
     if clipping is None:
         return pairs

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import smart_cond as layer_cond
 from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.variables.partitioned import PartitionedVariable
@@ -13,14 +14,14 @@ from placesim.tf1.variables.partitioned import PartitionedVariable
 _ALIASES = "aliases"
 
 
-def get_variable_collections(variables_collections: Any, name: str) -> Any:
+def get_variable_collections(variables_collections: object, name: str) -> Any:
     """The collections of one of a layer's variables: the same for all, or by the variable's name."""
     if isinstance(variables_collections, dict):
         return variables_collections.get(name)
     return variables_collections
 
 
-def collect_variable(variable: Any, variables_collections: Any, name: str) -> None:
+def collect_variable(variable: object, variables_collections: object, name: str) -> None:
     """Puts a variable that a layer has made into further collections."""
     parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
     for collection in get_variable_collections(variables_collections, name) or ():
@@ -29,7 +30,7 @@ def collect_variable(variable: Any, variables_collections: Any, name: str) -> No
                 tf.add_to_collection(collection, part)
 
 
-def append_tensor_alias(tensor: Any, alias: str) -> Any:
+def append_tensor_alias(tensor: TensorLike, alias: str) -> Any:
     """Gives a tensor a further name."""
     tensor.__dict__.setdefault(_ALIASES, []).append(alias.removesuffix("/"))
     return tensor
@@ -46,7 +47,7 @@ def gather_tensors_aliases(tensors: Any) -> list[str]:
     return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
 
-def collect_named_outputs(collections: Any, alias: str | None, outputs: Any) -> Any:
+def collect_named_outputs(collections: object, alias: str | None, outputs: Any) -> Any:
     """Puts a layer's output, named like its scope, into collections."""
     if collections:
         if alias:
@@ -73,7 +74,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
     return tf.get_static_value(value) if hasattr(value, "op") else value
 
 
-def static_cond(pred: Any, fn1: Any, fn2: Any) -> Any:
+def static_cond(pred: TensorLike, fn1: object, fn2: object) -> Any:
     """One of two functions' results, chosen now.  Raises TypeError."""
     if not callable(fn1):
         raise TypeError("fn1 must be callable.")
@@ -88,7 +89,7 @@ def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:
     return tf.cond(pred, fn1, fn2, name=name) if known is None else layer_cond(known, fn1, fn2)
 
 
-def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
+def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
     """One number twice, or the two that are given.  Raises ValueError."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
@@ -110,18 +111,18 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     return found
 
 
-def _size(shape: Any, at: int, min_rank: int) -> int:
+def _size(shape: ShapeLike, at: int, min_rank: int) -> int:
     found = tf.TensorShape(shape).with_rank_at_least(min_rank).as_list()[at]
     if found is None:
         raise ValueError("Dimension of the inputs should be defined.")
     return int(found)
 
 
-def last_dimension(shape: Any, min_rank: int = 1) -> int:
+def last_dimension(shape: ShapeLike, min_rank: int = 1) -> int:
     """The size of the last dimension.  Raises ValueError where that is not known."""
     return _size(shape, -1, min_rank)
 
 
-def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
+def channel_dimension(shape: ShapeLike, data_format: str, min_rank: int = 1) -> int:
     """The size of the dimension of channels.  Raises ValueError where that is not known."""
     return _size(shape, 1 if data_format == "NCHW" else -1, min_rank)

@@ -8,15 +8,16 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 Regularizer = Callable[[Any], Any]
 
 
-def _nothing(_: Any) -> None:
+def _nothing(_: object) -> None:
     return None
 
 
-def _check(scale: Any, argument: str = "scale", is_number: bool = True) -> None:
+def _check(scale: TensorLike, argument: str = "scale", is_number: bool = True) -> None:
     if isinstance(scale, numbers.Integral):
         raise ValueError(f"{argument} cannot be an integer: {scale}")
     if is_number and isinstance(scale, numbers.Real) and scale < 0.0:
@@ -69,7 +70,7 @@ def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
     if not regularizers:
         return None
 
-    def sum_reg(weights: Any) -> Any:
+    def sum_reg(weights: TensorLike) -> Any:
         with tf.name_scope(scope, "sum_regularizer", [weights]) as inside:
             found = [loss for loss in (one(weights) for one in regularizers) if loss is not None]
             return tf.add_n(found, name=inside) if found else None

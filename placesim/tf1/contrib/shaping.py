@@ -10,6 +10,7 @@ import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.layer_scopes import layer_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers import core, pooling
 
 
@@ -20,7 +21,7 @@ def _pool(kind: Any, name: str, formats: tuple[str, str]) -> Callable[..., Any]:
         stride: Any = 2,
         padding: str = "VALID",
         data_format: str = formats[1],
-        outputs_collections: Any = None,
+        outputs_collections: object = None,
         scope: str | None = None,
     ) -> Any:
         if data_format not in formats:
@@ -45,12 +46,12 @@ avg_pool3d = _pool(pooling.AveragePooling3D, "AvgPool3D", _VOLUMES)
 
 @add_arg_scope
 def dropout(
-    inputs: Any,
+    inputs: TensorLike,
     keep_prob: Any = 0.5,
     noise_shape: Any = None,
-    is_training: Any = True,
-    outputs_collections: Any = None,
-    scope: Any = None,
+    is_training: bool = True,
+    outputs_collections: object = None,
+    scope: object = None,
     seed: Any = None,
 ) -> Any:
     """Keeps an element with this probability where it trains."""
@@ -62,7 +63,7 @@ def dropout(
 
 
 @add_arg_scope
-def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = None) -> Any:
+def flatten(inputs: TensorLike, outputs_collections: object = None, scope: str | None = None) -> Any:
     """All dimensions but the first as one."""
     with tf.name_scope(scope, "Flatten", [inputs]) as opened:
         inputs = tf.convert_to_tensor(inputs)
@@ -75,7 +76,7 @@ def one_hot_encoding(
     num_classes: int,
     on_value: float = 1.0,
     off_value: float = 0.0,
-    outputs_collections: Any = None,
+    outputs_collections: object = None,
     scope: str | None = None,
 ) -> Any:
     """Class numbers as rows with a one."""
@@ -133,12 +134,12 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: str | None = 
 # --- layers one after another ---
 
 
-def _name_of(layer: Any, otherwise: str) -> str:
+def _name_of(layer: object, otherwise: str) -> str:
     layer = layer.func if isinstance(layer, functools.partial) else layer
     return getattr(layer, "__name__", otherwise)
 
 
-def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def repeat(inputs: TensorLike, repetitions: int, layer: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """A layer several times, each on what the one before gave: `SCOPE/SCOPE_1`, `SCOPE/SCOPE_2`, ..."""
     scope = kwargs.pop("scope", None)
     with tf.variable_scope(scope, "Repeat", [inputs]):
@@ -149,7 +150,7 @@ def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any,
         return inputs
 
 
-def stack(inputs: Any, layer: Callable[..., Any], stack_args: Any, **kwargs: Any) -> Any:
+def stack(inputs: TensorLike, layer: Callable[..., Any], stack_args: object, **kwargs: object) -> Any:
     """A layer with each of several arguments, each on what the one before gave.  Raises ValueError."""
     scope = kwargs.pop("scope", None)
     if not isinstance(stack_args, (list, tuple)):

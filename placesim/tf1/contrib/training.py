@@ -16,15 +16,15 @@ _USE_GLOBAL_STEP = 0
 
 
 def create_train_op(
-    total_loss: Any,
+    total_loss: object,
     optimizer: Any,
     global_step: Any = _USE_GLOBAL_STEP,
     update_ops: Any = None,
-    variables_to_train: Any = None,
+    variables_to_train: object = None,
     transform_grads_fn: Callable[[list[Any]], list[Any]] | None = None,
     summarize_gradients: bool = False,
     gate_gradients: int = 1,
-    aggregation_method: Any = None,
+    aggregation_method: object = None,
     colocate_gradients_with_ops: bool = False,
     check_numerics: bool = True,
 ) -> Any:
@@ -60,7 +60,7 @@ def create_train_op(
     return train_op
 
 
-def _with_values(gradient: Any, values: Callable[[Any], Any]) -> Any:
+def _with_values(gradient: object, values: Callable[[Any], Any]) -> Any:
     """A gradient whose values, with or without indices, are changed."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values(gradient.values), gradient.indices, gradient.dense_shape)
@@ -71,7 +71,7 @@ def _times(factor: Any, values: Any) -> Any:
     return values * tf.cast(factor, values.dtype)
 
 
-def multiply_gradients(grads_and_vars: Any, gradient_multipliers: Mapping[Any, Any]) -> list[Any]:
+def multiply_gradients(grads_and_vars: object, gradient_multipliers: Mapping[Any, Any]) -> list[Any]:
     """Gradients times a factor for each variable, or each variable's name.  Raises ValueError."""
     if not isinstance(grads_and_vars, list):
         raise ValueError("`grads_and_vars` must be a list.")

@@ -10,6 +10,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.optimizers.steps import assert_global_step, get_global_step
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 
@@ -19,19 +20,19 @@ _GLOBAL, _MODEL = GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES
 @add_arg_scope
 def variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool = True,
     collections: Any = None,
-    caching_device: Any = None,
-    device: Any = None,
-    partitioner: Any = None,
+    caching_device: object = None,
+    device: object = None,
+    partitioner: object = None,
     custom_getter: Any = None,
     use_resource: bool | None = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
+    synchronization: object = VariableSynchronization.AUTO,
+    aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """A variable by its name, made or found again as `tf.get_variable` does, on a device."""
     kept = [_GLOBAL] if collections is None else collections
@@ -58,19 +59,19 @@ def variable(
 @add_arg_scope
 def model_variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = tf.float32,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = tf.float32,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool = True,
     collections: Any = None,
-    caching_device: Any = None,
-    device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
+    caching_device: object = None,
+    device: object = None,
+    partitioner: object = None,
+    custom_getter: object = None,
     use_resource: bool | None = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
+    synchronization: object = VariableSynchronization.AUTO,
+    aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """A `variable` that is a part of a model: it is in the collection of model variables too."""
     return variable(
@@ -92,7 +93,7 @@ def model_variable(
 
 
 def _untrained(collection: str) -> Callable[..., Any]:
-    def make(initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: Any = None) -> Any:
+    def make(initial_value: object, validate_shape: bool = True, name: str | None = None, use_resource: object = None) -> Any:
         settings = {"collections": [collection], "validate_shape": validate_shape, "name": name}
         return tf.Variable(initial_value, trainable=False, use_resource=use_resource, **settings)
 
@@ -105,7 +106,7 @@ global_variable = _untrained(_GLOBAL)
 
 
 @add_arg_scope
-def add_model_variable(var: Any) -> None:
+def add_model_variable(var: object) -> None:
     """Counts a variable among the model's."""
     if not any(var is other for other in tf.get_collection(_MODEL)):
         tf.add_to_collection(_MODEL, var)
@@ -114,7 +115,7 @@ def add_model_variable(var: Any) -> None:
 # --- lists of variables ---
 
 
-def get_variables(scope: Any = None, suffix: str | None = None, collection: str = _GLOBAL) -> list[Any]:
+def get_variables(scope: object = None, suffix: str | None = None, collection: str = _GLOBAL) -> list[Any]:
     """A collection's variables whose names start with a scope's (a pattern, or a scope), and end so."""
     prefix = scope.name if isinstance(scope, tf.VariableScope) else scope
     if suffix is not None:
@@ -125,7 +126,7 @@ def get_variables(scope: Any = None, suffix: str | None = None, collection: str 
 
 
 def _listed(collection: str) -> Callable[..., list[Any]]:
-    def listed(scope: Any = None, suffix: str | None = None) -> list[Any]:
+    def listed(scope: object = None, suffix: str | None = None) -> list[Any]:
         return get_variables(scope, suffix, collection)
 
     listed.__doc__ = f"`get_variables` of the collection {collection}."
@@ -137,12 +138,12 @@ get_local_variables = _listed(GraphKeys.LOCAL_VARIABLES)
 get_trainable_variables = _listed(GraphKeys.TRAINABLE_VARIABLES)
 
 
-def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
+def get_variables_by_suffix(suffix: str, scope: object = None) -> list[Any]:
     """The variables whose names end so."""
     return get_variables(scope=scope, suffix=suffix)
 
 
-def get_variables_by_name(given_name: str, scope: Any = None) -> list[Any]:
+def get_variables_by_name(given_name: str, scope: object = None) -> list[Any]:
     """The variables whose names' last part is this."""
     return get_variables(scope=scope, suffix="/" + given_name + ":|^" + given_name + ":")
 
@@ -175,7 +176,7 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[A
 
 
 def filter_variables(
-    var_list: Iterable[Any], include_patterns: Any = None, exclude_patterns: Any = None, reg_search: bool = True
+    var_list: Iterable[Any], include_patterns: object = None, exclude_patterns: object = None, reg_search: bool = True
 ) -> list[Any]:
     """The variables whose names some of the first patterns match, or all without, and none of the second does."""
     match = re.search if reg_search else re.match
@@ -187,7 +188,7 @@ def filter_variables(
     return [one for one in kept if not matches(exclude_patterns or (), one.op.name)]
 
 
-def assert_or_get_global_step(graph: Any = None, global_step_tensor: Any = None) -> Any:
+def assert_or_get_global_step(graph: object = None, global_step_tensor: object = None) -> Any:
     """The global step that is given, once it is seen to be one, or the graph's."""
     if global_step_tensor is None:
         return get_global_step(graph)
@@ -209,7 +210,7 @@ class VariableDeviceChooser:
         self._job_name, self._device_type, self._device_index, self._replica = job_name, device_type, device_index, replica
         self._num_tasks, self._next_task_id = num_tasks, 0
 
-    def __call__(self, op: Any) -> str:
+    def __call__(self, op: object) -> str:
         device = tf.DeviceSpec(device_type=self._device_type, device_index=self._device_index, replica=self._replica)
         if self._num_tasks > 0:
             task = self._next_task_id

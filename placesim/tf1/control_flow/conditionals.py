@@ -16,6 +16,7 @@ from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_sum
 from placesim.tf1.ops.conversion import constant, convert_n_to_tensor, convert_to_tensor
@@ -106,13 +107,13 @@ class CondContext(ControlFlowContext):
         kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(kept) - len(added) :]
 
-    def _after(self, added: Sequence[Tensor], original: Any) -> Any:
+    def _after(self, added: Sequence[Tensor], original: object) -> Any:
         with self.graph.control_dependencies(added):
             if original is None:
                 return gen("NoOp")()
             return nest.map_structure(_as_identity, original)
 
-    def _result(self, value: Any) -> Any:
+    def _result(self, value: TensorLike) -> Any:
         if isinstance(value, Operation):
             # the pivot stands for an op that gives nothing
             return with_dependencies([value], self.pivot)
@@ -132,7 +133,7 @@ class CondContext(ControlFlowContext):
         return passed
 
 
-def _as_identity(value: Any) -> Any:
+def _as_identity(value: TensorLike) -> Any:
     if isinstance(value, TensorArray | IndexedSlices | SparseTensor):
         return value
     if isinstance(value, Operation):
@@ -146,8 +147,8 @@ def cond(
     false_fn: Any = None,
     strict: bool = False,
     name: str | None = None,
-    fn1: Any = None,
-    fn2: Any = None,
+    fn1: object = None,
+    fn2: object = None,
 ) -> Any:
     """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
     true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
@@ -165,7 +166,7 @@ def cond(
         return _build(convert_to_tensor(pred), true_fn, false_fn, strict)
 
 
-def _one_of(new: str, given: Any, old: str, other: Any) -> Any:
+def _one_of(new: str, given: object, old: str, other: object) -> Any:
     if other is None:
         if given is None:
             raise TypeError(f"cond(): '{new}' argument required")
@@ -215,14 +216,16 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
     return packed if strict else _unpacked(packed)
 
 
-def _unpacked(original: Any) -> Any:
+def _unpacked(original: object) -> Any:
     return original[0] if isinstance(original, list | tuple) and len(original) == 1 else original
 
 
 # --- case -----------------------------------------------------------------------------------------------------------
 
 
-def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+def case(
+    pred_fn_pairs: object, default: object = None, exclusive: bool = False, strict: bool = False, name: str = "case"
+) -> Any:
     """`tf.case`: the function of the first predicate that holds.  Raises TypeError and ValueError in TensorFlow's words."""
     pairs = _checked_pairs(pred_fn_pairs)
     if default is not None and not callable(default):
@@ -242,7 +245,7 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
             return function()
 
 
-def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
+def _checked_pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list | tuple | dict):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received {type(pairs)}")
     if isinstance(pairs, Mapping):
@@ -301,7 +304,7 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
         return guarded.op  # type: ignore[no-any-return]
 
 
-def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
+def switch_case(branch_index: object, branch_fns: object, default: object = None, name: str = "switch_case") -> Any:
     """`tf.switch_case`: what the function of an index gives; the default, or the last one, for any other."""
     from placesim.tf1.functions import branches
 
@@ -314,7 +317,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
         return branches.switch_case(branch_index, functions, "indexed_case")
 
 
-def _indexed_functions(given: Any, default: Any) -> list[Callable[[], Any]]:
+def _indexed_functions(given: object, default: Any) -> list[Callable[[], Any]]:
     """The functions of 0, 1, ...; that of every other index is the default, or the last one, and comes last."""
     if not isinstance(given, list | tuple | Mapping):
         raise TypeError(f"'branch_fns' must be a list, tuple, or dict. Received {type(given)}")

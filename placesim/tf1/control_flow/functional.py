@@ -32,7 +32,7 @@ def _cached_variables() -> Iterator[None]:
             scope.set_caching_device(None)
 
 
-def _converted(elems: Any) -> list[Tensor]:
+def _converted(elems: object) -> list[Tensor]:
     return [convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
 
 
@@ -53,7 +53,7 @@ def _unstacked(elems: list[Tensor], length: Any, knows_shape: bool) -> list[Tens
     return [array.unstack(elem) for array, elem in zip(arrays, elems, strict=True)]
 
 
-def _stacked(arrays: list[TensorArray], length: Any) -> list[Tensor]:
+def _stacked(arrays: list[TensorArray], length: object) -> list[Tensor]:
     found = [array.stack() for array in arrays]
     for tensor in found:
         tensor.set_shape(TensorShape([length if isinstance(length, int) else None]).concatenate(tensor.shape[1:]))
@@ -104,7 +104,7 @@ def map_fn(
 def scan(
     fn: Callable[..., Any],
     elems: Any,
-    initializer: Any = None,
+    initializer: object = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -163,8 +163,8 @@ def scan(
 
 def foldl(
     fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: object,
+    initializer: object = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -176,8 +176,8 @@ def foldl(
 
 def foldr(
     fn: Callable[..., Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: object,
+    initializer: object = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -190,7 +190,7 @@ def foldr(
 def _folded(
     fn: Callable[..., Any],
     elems: Any,
-    initializer: Any,
+    initializer: object,
     parallel_iterations: int,
     back_prop: bool,
     swap_memory: bool,
@@ -203,7 +203,7 @@ def _folded(
         length = _length(flat)
         sources = _unstacked(flat, length, knows_shape=False)
 
-        def element(i: Any) -> Any:
+        def element(i: object) -> Any:
             return nest.pack_sequence_as(elems, [source.read(i) for source in sources])
 
         begin: Any
@@ -215,7 +215,7 @@ def _folded(
         else:
             start, begin = initializer, constant(0)
 
-        def compute(i: Any, accumulated: Any) -> Any:
+        def compute(i: Any, accumulated: object) -> Any:
             if backwards:
                 i = i - 1
                 return [i, fn(accumulated, element(i))]
@@ -234,6 +234,6 @@ def _folded(
         return result
 
 
-def _check_callable(fn: Any) -> None:
+def _check_callable(fn: object) -> None:
     if not callable(fn):
         raise TypeError(f"{getattr(fn, '__name__', fn)} is not callable. Please provide a callable function.")

@@ -179,7 +179,7 @@ class WhileContext(LoopContext):
     # --- the loop ---------------------------------------------------------------------------------------------------
 
     def build(
-        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, invariants: Any, keeps_structure: bool
+        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: object, invariants: object, keeps_structure: bool
     ) -> Any:
         """The loop's results, in the structure of what goes in."""
         tensors = [_tensor_of(leaf) for leaf in nest.flatten(loop_vars)]
@@ -196,7 +196,7 @@ class WhileContext(LoopContext):
         return packed[0] if len(exits) == 1 and not keeps_structure else packed
 
     def _build(
-        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, flat: list[Tensor], invariants: Any
+        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: object, flat: list[Tensor], invariants: object
     ) -> tuple[Any, list[Tensor]]:
         outer_values = flat if self.outer is None else [self.outer.add_value(tensor) for tensor in flat]
         with outside(self.graph):
@@ -232,7 +232,7 @@ class WhileContext(LoopContext):
         self.exits = [leave(when_false) for when_false, _ in switches]
         return result, self.exits
 
-    def _with_summaries(self, before: Sequence[Any], result: Any) -> Any:
+    def _with_summaries(self, before: Sequence[Any], result: object) -> Any:
         added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
         if not added:
             return result
@@ -250,7 +250,7 @@ class WhileContext(LoopContext):
                 if is_loop_constant(entered.op.inputs[0].op):
                     entered.op._add_control_input(pivot.op)
 
-    def _set_invariants(self, values: Sequence[Tensor], invariants: Any) -> None:
+    def _set_invariants(self, values: Sequence[Tensor], invariants: object) -> None:
         if invariants is None:
             return
         shapes = [as_shape(item) for item in nest.flatten(invariants)]
@@ -292,7 +292,7 @@ def _tensor_of(leaf: Any) -> Any:
     return leaf if isinstance(leaf, IndexedSlices | SparseTensor) else convert_to_tensor(leaf)
 
 
-def _packed(loop_vars: Any, tensors: Sequence[Tensor]) -> Any:
+def _packed(loop_vars: object, tensors: Sequence[Tensor]) -> Any:
     leaves = [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in nest.flatten(loop_vars)]
     flows = nest.pack_sequence_as(leaves, tensors, expand_composites=True)
     arrays = nest.flatten(loop_vars)
@@ -320,7 +320,7 @@ def while_loop(
     back_prop: bool = True,
     swap_memory: bool = False,
     name: str | None = None,
-    maximum_iterations: Any = None,
+    maximum_iterations: object = None,
     return_same_structure: bool = False,
 ) -> Any:
     """`tf.while_loop`.  Raises TypeError and ValueError in TensorFlow's words."""

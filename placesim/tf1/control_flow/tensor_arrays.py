@@ -10,6 +10,7 @@ from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -31,7 +32,7 @@ class TensorArray:
     version_2: ClassVar[type[TensorArray]]
     """The class of arrays that are lists of tensors, which its module puts here."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
+    def __new__(cls, *args: object, **kwargs: object) -> TensorArray:
         """Version 2 control flow has arrays that are lists of tensors."""
         if cls is TensorArray and is_version_2():
             return super().__new__(TensorArray.version_2)
@@ -79,7 +80,7 @@ class TensorArray:
                 )
 
     def _describe(
-        self, dtype: Any, size: Any, dynamic_size: bool | None, infer_shape: bool, element_shape: Any, colocates: bool
+        self, dtype: DTypeLike, size: Any, dynamic_size: bool | None, infer_shape: bool, element_shape: Any, colocates: bool
     ) -> None:
         self._dynamic_size = bool(dynamic_size)
         self._size = size
@@ -89,7 +90,7 @@ class TensorArray:
         self._contents = _Contents(TensorShape(element_shape))
 
     @staticmethod
-    def _check(handle: Any, size: Any, dynamic_size: Any, clears: Any, array_name: Any, element_shape: Any) -> None:
+    def _check(handle: object, size: Any, dynamic_size: object, clears: object, array_name: object, element_shape: Any) -> None:
         if handle is not None:
             for value, word in ((array_name, "tensor_array_name"), (size, "size"), (dynamic_size, "dynamic_size")):
                 if value:
@@ -162,7 +163,7 @@ class TensorArray:
             found._contents.element_shape = self._contents.element_shape
             return found
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: object, name: str | None = None) -> Tensor:
         """The element of an index."""
         found: Tensor = gen("TensorArrayReadV3")(
             handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name
@@ -171,11 +172,11 @@ class TensorArray:
             found.set_shape(self.element_shape)
         return found
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: object, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array with an element at an index."""
         return self._filled("TensorArrayWrite", name, value, lambda tensor: tensor.shape, index=index)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array with the parts of a tensor at some indices."""
         return self._filled("TensorArrayScatter", name, value, lambda tensor: tensor.shape[1:], indices=indices)
 
@@ -206,7 +207,7 @@ class TensorArray:
                 found.set_shape([length, *self.element_shape.as_list()])
             return found
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The elements of some indices, as one tensor."""
         found: Tensor = gen("TensorArrayGatherV3")(
             handle=self._handle,

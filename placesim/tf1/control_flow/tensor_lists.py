@@ -7,6 +7,7 @@ from typing import Any
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -33,7 +34,7 @@ class TensorListArray(TensorArray):
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,
-        handle: Any = None,
+        handle: object = None,
         flow: Any = None,
         infer_shape: bool = True,
         element_shape: Any = None,
@@ -96,7 +97,7 @@ class TensorListArray(TensorArray):
             found: Tensor = gen("TensorListStack")(self._flow, shape, self._dtype, -1 if known is None else known, name=name)
             return found
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         shape = element_shape_argument(self.element_shape)
         found: Tensor = gen("TensorListGather")(self._flow, indices, shape, self._dtype, name=name)
         return found

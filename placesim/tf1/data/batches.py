@@ -9,6 +9,7 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.types import dtypes
@@ -24,7 +25,7 @@ def static_size(size: Tensor, drops: Tensor) -> int | None:
     return None if found is None else int(found)
 
 
-def _truth(value: Any, name: str) -> Tensor:
+def _truth(value: TensorLike, name: str) -> Tensor:
     return convert_to_tensor(value, dtypes.bool_, name)
 
 
@@ -70,8 +71,8 @@ def window(
 
 def padded_batch(
     dataset: Dataset,
-    batch_size: Any,
-    padded_shapes: Any = None,
+    batch_size: TensorLike,
+    padded_shapes: object = None,
     padding_values: Any = None,
     drop_remainder: Any = False,
     name: str | None = None,
@@ -112,7 +113,7 @@ def _static_shape(shape: Tensor) -> TensorShape:
     return constant_value_as_shape(shape)
 
 
-def _padded_shape(given: Any, component: TensorShape) -> Tensor:
+def _padded_shape(given: object, component: TensorShape) -> Tensor:
     """A vector of int64; -1 is as much as the largest element has.  Raises ValueError for a shape that can't be it."""
     if isinstance(given, Tensor):
         if given.dtype is not dtypes.int64:
@@ -130,7 +131,7 @@ def _padded_shape(given: Any, component: TensorShape) -> Tensor:
     return found
 
 
-def _sizes(given: Any) -> Sequence[Any]:
+def _sizes(given: object) -> Sequence[Any]:
     if isinstance(given, TensorShape):
         return given.as_list()
     return given if isinstance(given, list | tuple) else TensorShape(given).as_list()
@@ -161,7 +162,7 @@ def _zero(dtype: dtypes.DType) -> Any:
     return np.zeros([], dtype.as_numpy_dtype)
 
 
-def _padding_value(value: Any, leaf: TensorSpec) -> Tensor:
+def _padding_value(value: TensorLike, leaf: TensorSpec) -> Tensor:
     found = convert_to_tensor(value, name="padding_value")
     if found.shape.rank not in (None, 0):
         raise ValueError(f"Invalid `padding_values`. `padding_values` values should be scalars, but got {found.shape}.")
@@ -173,7 +174,7 @@ def _padding_value(value: Any, leaf: TensorSpec) -> Tensor:
     return found
 
 
-def sparse_batch(dataset: Dataset, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
+def sparse_batch(dataset: Dataset, batch_size: TensorLike, row_shape: object, name: str | None = None) -> Dataset:
     """Several elements as one sparse tensor."""
     from placesim.tf1.types.type_specs import SparseTensorSpec
 

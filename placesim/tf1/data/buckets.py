@@ -12,6 +12,7 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.batches import batch, padded_batch
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.folding import grouped_by_window
+from placesim.tf1.graphs.tensor_likes import ShapeLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -22,8 +23,8 @@ def bucket_by_sequence_length(
     element_length_func: Any,
     bucket_boundaries: Any,
     bucket_batch_sizes: Any,
-    padded_shapes: Any = None,
-    padding_values: Any = None,
+    padded_shapes: object = None,
+    padding_values: object = None,
     pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
@@ -45,17 +46,17 @@ def bucket_by_sequence_length(
         inside = tf.logical_and(tf.less_equal(lowest, length), tf.less(length, highest))
         return tf.reduce_min(where(inside))
 
-    def window_size_fn(bucket_id: Any) -> Any:
+    def window_size_fn(bucket_id: object) -> Any:
         return sizes[bucket_id]
 
-    def make_padded_shapes(shapes: Any, none_filler: Any = None) -> Any:
-        def filled(shape: Any) -> TensorShape:
+    def make_padded_shapes(shapes: object, none_filler: object = None) -> Any:
+        def filled(shape: ShapeLike) -> TensorShape:
             found = TensorShape(shape)
             return TensorShape([none_filler if size is None else size for size in found.as_list()])
 
         return structures.pack(shapes, [filled(shape) for shape in structures.flatten(shapes)])
 
-    def batching_fn(bucket_id: Any, grouped: Dataset) -> Dataset:
+    def batching_fn(bucket_id: object, grouped: Dataset) -> Dataset:
         size = sizes[bucket_id]
         if no_padding:
             return batch(grouped, size, drop_remainder=drop_remainder)

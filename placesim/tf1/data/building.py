@@ -11,6 +11,7 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
 from placesim.tf1.data.options import merged
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -29,7 +30,7 @@ def metadata(name: str | None) -> bytes:
     return b"" if not text else b"\n" + bytes([len(text)]) + text
 
 
-def element_attrs(spec: Any) -> dict[str, Any]:
+def element_attrs(spec: object) -> dict[str, Any]:
     """The attrs that tell the types and shapes of an element's tensors."""
     return {"output_types": structures.component_types(spec), "output_shapes": structures.component_shapes(spec)}
 
@@ -37,11 +38,11 @@ def element_attrs(spec: Any) -> dict[str, Any]:
 def make(
     op: str,
     *args: Any,
-    spec: Any,
+    spec: object,
     inputs: Sequence[Dataset] = (),
     kind: str | None = None,
     name: str | None = None,
-    **attrs: Any,
+    **attrs: object,
 ) -> DatasetV1Adapter:
     """The dataset of an op's output; types, shapes and the name are told to the ops that want them."""
     definition = load_registry().op(op)
@@ -62,6 +63,6 @@ def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs
     return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)
 
 
-def number(value: Any, name: str) -> Tensor:
+def number(value: TensorLike, name: str) -> Tensor:
     """A tensor of one int64."""
     return convert_to_tensor(value, dtypes.int64, name)

@@ -12,6 +12,7 @@ from placesim.tf1.data.options import Options, merged
 from placesim.tf1.data.seeds import seed_tensors
 from placesim.tf1.data.sources import number_range, zipped
 from placesim.tf1.graphs.default_graph_scopes import colocate_with
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 
@@ -97,7 +98,7 @@ def prefetch(dataset: Dataset, buffer_size: Any = None, name: str | None = None)
         )
 
 
-def cache(dataset: Dataset, filename: Any = "", name: str | None = None) -> Dataset:
+def cache(dataset: Dataset, filename: TensorLike = "", name: str | None = None) -> Dataset:
     """A dataset's elements, kept in memory, or in a file."""
     return transformed(dataset, "CacheDataset", convert_to_tensor(filename, dtypes.string, "filename"), name=name)
 
@@ -107,7 +108,7 @@ def shard(dataset: Dataset, num_shards: Any, index: Any, name: str | None = None
     return transformed(dataset, "ShardDataset", number(num_shards, "num_shards"), number(index, "index"), name=name)
 
 
-def enumerated(dataset: Dataset, start: Any = 0, name: str | None = None) -> Dataset:
+def enumerated(dataset: Dataset, start: TensorLike = 0, name: str | None = None) -> Dataset:
     """A dataset's elements with their numbers."""
     numbers = not_divided(number_range(start, dtypes.int64.max, name=name))
     return zipped(numbers, dataset, name=name)

@@ -13,6 +13,7 @@ from placesim.tf1.data.building import make
 from placesim.tf1.data.changes import not_divided
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.sources import random_numbers, zipped
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -54,9 +55,9 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stops: bool) -> Da
 def sample_from_datasets(
     datasets: Sequence[Dataset],
     weights: Any = None,
-    seed: Any = None,
+    seed: int | None = None,
     stop_on_empty_dataset: bool = False,
-    rerandomize_each_iteration: Any = None,
+    rerandomize_each_iteration: object = None,
 ) -> Dataset:
     """Elements of several datasets, each drawn at random.  Raises ValueError for another number of weights, and none."""
     if not datasets:
@@ -65,7 +66,7 @@ def sample_from_datasets(
         logits = mapping.mapped(weights, lambda *p: expand_dims(tf.log(*p, name="logits"), 0))
         seeds = batch(random_numbers(seed), 2)
 
-        def select_dataset_varying_logits(logits: Any, seed: Any) -> Any:
+        def select_dataset_varying_logits(logits: TensorLike, seed: int) -> Any:
             return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
 
         selector = mapping.mapped(zipped(logits, seeds), select_dataset_varying_logits)
@@ -74,7 +75,7 @@ def sample_from_datasets(
     if len(datasets) == 1:
         return datasets[0]
 
-    def select_dataset_constant_logits(seed: Any) -> Any:
+    def select_dataset_constant_logits(seed: int) -> Any:
         return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
 
     seeds = batch(random_numbers(seed), 2)

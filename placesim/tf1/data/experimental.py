@@ -8,6 +8,7 @@ from typing import Any
 from placesim.tf1.data import batches, buckets, changes, choices, folding, iterators, mapping
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 
 Transformation = Callable[[Dataset], Dataset]
@@ -19,11 +20,11 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) ->
 
 
 def map_and_batch(
-    map_func: Any,
-    batch_size: Any,
-    num_parallel_batches: Any = None,
-    drop_remainder: Any = False,
-    num_parallel_calls: Any = None,
+    map_func: object,
+    batch_size: TensorLike,
+    num_parallel_batches: object = None,
+    drop_remainder: object = False,
+    num_parallel_calls: object = None,
 ) -> Transformation:
     """Batches of what a function makes of each element."""
     return lambda dataset: mapping.map_and_batched(
@@ -32,12 +33,12 @@ def map_and_batch(
 
 
 def parallel_interleave(
-    map_func: Any,
-    cycle_length: Any,
-    block_length: Any = 1,
-    sloppy: Any = False,
-    buffer_output_elements: Any = None,
-    prefetch_input_elements: Any = None,
+    map_func: object,
+    cycle_length: object,
+    block_length: object = 1,
+    sloppy: object = False,
+    buffer_output_elements: object = None,
+    prefetch_input_elements: object = None,
 ) -> Transformation:
     """The elements, in turn, of the datasets that a function makes of several elements."""
     return lambda dataset: mapping.interleaved_ahead(
@@ -55,7 +56,7 @@ def ignore_errors(log_warning: bool = False) -> Transformation:
     return lambda dataset: changes.ignore_errors(dataset, log_warning)
 
 
-def enumerate_dataset(start: Any = 0) -> Transformation:
+def enumerate_dataset(start: TensorLike = 0) -> Transformation:
     """Elements with their numbers."""
     return lambda dataset: changes.enumerated(dataset, start)
 
@@ -65,27 +66,29 @@ def unique() -> Transformation:
     return changes.unique
 
 
-def take_while(predicate: Any) -> Transformation:
+def take_while(predicate: object) -> Transformation:
     """The elements before the first for which a function is false."""
     return lambda dataset: mapping.taken_while(dataset, predicate)
 
 
-def scan(initial_state: Any, scan_func: Any) -> Transformation:
+def scan(initial_state: object, scan_func: object) -> Transformation:
     """What a function makes of a state and each element in turn."""
     return lambda dataset: folding.scanned(dataset, initial_state, scan_func)
 
 
-def group_by_window(key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None) -> Transformation:
+def group_by_window(
+    key_func: object, reduce_func: object, window_size: object = None, window_size_func: object = None
+) -> Transformation:
     """What a function makes of the elements of each key."""
     return lambda dataset: folding.grouped_by_window(dataset, key_func, reduce_func, window_size, window_size_func)
 
 
 def bucket_by_sequence_length(
-    element_length_func: Any,
-    bucket_boundaries: Any,
-    bucket_batch_sizes: Any,
-    padded_shapes: Any = None,
-    padding_values: Any = None,
+    element_length_func: object,
+    bucket_boundaries: object,
+    bucket_batch_sizes: object,
+    padded_shapes: object = None,
+    padding_values: object = None,
     pad_to_bucket_boundary: bool = False,
     no_padding: bool = False,
     drop_remainder: bool = False,
@@ -104,7 +107,7 @@ def bucket_by_sequence_length(
     )
 
 
-def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
+def dense_to_sparse_batch(batch_size: TensorLike, row_shape: object) -> Transformation:
     """Several elements as one sparse tensor."""
     return lambda dataset: batches.sparse_batch(dataset, batch_size, row_shape)
 
@@ -116,12 +119,12 @@ def assert_cardinality(expected_cardinality: Any) -> Transformation:
     )
 
 
-def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+def prefetch_to_device(device: object, buffer_size: object = None) -> Transformation:
     """Elements on another device ahead of time.  Raises NotImplementedError."""
     raise not_there("data.experimental.prefetch_to_device", "`Dataset.prefetch` is")
 
 
-def parse_example_dataset(features: Any, num_parallel_calls: Any = 1, deterministic: Any = None) -> Transformation:
+def parse_example_dataset(features: TensorLike, num_parallel_calls: object = 1, deterministic: object = None) -> Transformation:
     """Parsed examples.  Raises NotImplementedError."""
     raise not_there("data.experimental.parse_example_dataset", "`Dataset.map` with `tf.io.parse_example` is")
 

@@ -10,6 +10,7 @@ import placesim.tf1 as tf
 from placesim.tf1.data import changes, mapping, sources
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
@@ -40,7 +41,7 @@ def _file_names(filenames: Any) -> Dataset:
     return sources.from_tensor_slices(reshape(names, [-1], name="flat_filenames"), is_files=True)
 
 
-def _as_texts(value: Any) -> Any:
+def _as_texts(value: TensorLike) -> Any:
     if isinstance(value, list | tuple):
         return [_as_texts(item) for item in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -51,7 +52,7 @@ class _FileDataset(DatasetV1Adapter):
 
     _shown = ""
 
-    def _read(self, names: Dataset, read_one_file: Callable[[Any], Dataset], parallel: Any = None) -> None:
+    def _read(self, names: Dataset, read_one_file: Callable[[Any], Dataset], parallel: object = None) -> None:
         if parallel is None:
             found = mapping.flat_mapped(names, read_one_file)
         else:
@@ -72,7 +73,7 @@ class TextLineDataset(_FileDataset):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ) -> None:
-        def read_one_file(filename: Any) -> Dataset:
+        def read_one_file(filename: TensorLike) -> Dataset:
             compression = _text(compression_type, "compression_type")
             size = number(_BUFFER_BYTES if buffer_size is None else buffer_size, "buffer_size")
             return make("TextLineDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
@@ -93,7 +94,7 @@ class TFRecordDataset(_FileDataset):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ) -> None:
-        def read_one_file(filename: Any) -> Dataset:
+        def read_one_file(filename: TensorLike) -> Dataset:
             compression = _text(compression_type, "compression_type")
             size = number(-1 if buffer_size is None else buffer_size, "buffer_size")
             return make("TFRecordDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
@@ -114,10 +115,10 @@ class FixedLengthRecordDataset(_FileDataset):
         footer_bytes: Any = None,
         buffer_size: Any = None,
         compression_type: Any = None,
-        num_parallel_reads: Any = None,
+        num_parallel_reads: object = None,
         name: str | None = None,
     ) -> None:
-        def read_one_file(filename: Any) -> Dataset:
+        def read_one_file(filename: TensorLike) -> Dataset:
             record = number(record_bytes, "record_bytes")
             header = number(0 if header_bytes is None else header_bytes, "header_bytes")
             footer = number(0 if footer_bytes is None else footer_bytes, "footer_bytes")
@@ -128,11 +129,11 @@ class FixedLengthRecordDataset(_FileDataset):
         self._read(_file_names(filenames), read_one_file, num_parallel_reads)
 
 
-def _text(value: Any, name: str) -> Any:
+def _text(value: TensorLike, name: str) -> Any:
     return convert_to_tensor("" if value is None else value, dtypes.string, name)
 
 
-def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Dataset:
+def list_files(file_pattern: Any, shuffle: object = None, seed: int | None = None, name: str | None = None) -> Dataset:
     """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
     from placesim.tf1.array.shaping import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert

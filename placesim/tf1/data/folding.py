@@ -10,6 +10,7 @@ from placesim.tf1.data.changes import repeat
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -17,11 +18,11 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
 
 
-def _folding_function(dataset: Dataset, function: Any, caller: str, state_spec: Any) -> ElementFunction:
+def _folding_function(dataset: Dataset, function: object, caller: str, state_spec: object) -> ElementFunction:
     return ElementFunction(function, caller, (state_spec, dataset.element_spec))
 
 
-def reduced(dataset: Dataset, initial_state: Any, reduce_func: Any, name: str | None = None) -> Any:
+def reduced(dataset: Dataset, initial_state: object, reduce_func: object, name: str | None = None) -> Any:
     """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
     with name_scope("initial_state"):
         state = structures.normalize(initial_state)
@@ -38,7 +39,7 @@ def reduced(dataset: Dataset, initial_state: Any, reduce_func: Any, name: str | 
     return structures.from_tensors(spec, tensors if isinstance(tensors, list) else [tensors])
 
 
-def _stable(dataset: Dataset, function: Any, caller: str, spec: Any) -> tuple[Any, ElementFunction]:
+def _stable(dataset: Dataset, function: object, caller: str, spec: object) -> tuple[Any, ElementFunction]:
     """The function once the state that it gives has the spec of the one that it gets: unknown sizes are found by trying."""
     while True:
         found = _folding_function(dataset, function, caller, spec)
@@ -49,7 +50,7 @@ def _stable(dataset: Dataset, function: Any, caller: str, spec: Any) -> tuple[An
         spec = wider
 
 
-def _check_state(given: Any, spec: Any) -> None:
+def _check_state(given: object, spec: object) -> None:
     kinds, wanted = structures.classes_of(given), structures.classes_of(spec)
     if structures.flatten(kinds) != structures.flatten(wanted):
         raise TypeError(
@@ -60,7 +61,7 @@ def _check_state(given: Any, spec: Any) -> None:
         raise TypeError(f"The element types for the new state must match the initial state. Expected {told} but got {types}.")
 
 
-def scanned(dataset: Dataset, initial_state: Any, scan_func: Any, name: str | None = None) -> Dataset:
+def scanned(dataset: Dataset, initial_state: object, scan_func: object, name: str | None = None) -> Dataset:
     """What a function gives beside each new state.  Raises TypeError where it gives no pair, or a state of another type."""
     state = structures.normalize(initial_state)
     spec = structures.spec_of(state)
@@ -93,7 +94,7 @@ def scanned(dataset: Dataset, initial_state: Any, scan_func: Any, name: str | No
 def grouped_by_window(
     dataset: Dataset,
     key_func: Any,
-    reduce_func: Any,
+    reduce_func: object,
     window_size: Any = None,
     window_size_func: Any = None,
     name: str | None = None,
@@ -136,7 +137,7 @@ def grouped_by_window(
     )
 
 
-def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
+def counter(start: TensorLike = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
     """`tf.data.experimental.Counter`: the numbers from `start` on, without end."""
     with_step = repeat(sources.from_tensors(0))
     first = convert_to_tensor(start, dtype, "start")

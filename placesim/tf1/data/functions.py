@@ -74,6 +74,6 @@ def _readable_name(function: Callable[..., Any]) -> str:
     return name.translate(_NOT_IN_NAMES)
 
 
-def element_function(function: Any, caller: str, dataset: Dataset) -> ElementFunction:
+def element_function(function: object, caller: str, dataset: Dataset) -> ElementFunction:
     """The function of a dataset's elements."""
     return ElementFunction(function, caller, dataset.element_spec)

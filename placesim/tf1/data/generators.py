@@ -14,6 +14,7 @@ from placesim.tf1.data.datasets import Dataset, VariantDataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.functions.python_functions import eager_py_func, numpy_function
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -31,7 +32,7 @@ class _GeneratorRuns:
         self._args: dict[int, tuple[Any, ...]] = {}
         self._iterators: dict[int, Iterator[Any]] = {}
 
-    def begin(self, *args: Any) -> np.ndarray[Any, Any]:
+    def begin(self, *args: object) -> np.ndarray[Any, Any]:
         number = next(self._numbers)
         self._args[number] = args
         return np.array(number, np.int64)
@@ -49,10 +50,10 @@ class _GeneratorRuns:
 
 def from_generator(
     generator: Callable[..., Any],
-    output_types: Any = None,
-    output_shapes: Any = None,
+    output_types: object = None,
+    output_shapes: object = None,
     args: Sequence[Any] | None = None,
-    output_signature: Any = None,
+    output_signature: object = None,
     name: str | None = None,
 ) -> Dataset:
     """What a Python generator gives.  Raises TypeError and ValueError for wrong arguments."""
@@ -64,13 +65,13 @@ def from_generator(
     # TensorFlow asks by another op where only the types are told
     asks = _asked_by_types if output_types is not None and output_shapes else _asked
 
-    def get_iterator_id_fn(unused_dummy: Any) -> Any:
+    def get_iterator_id_fn(unused_dummy: object) -> Any:
         return numpy_function(running.begin, list(given), dtypes.int64)
 
     def generator_next_fn(iterator_id_t: Any) -> Any:
         return asks(running, spec, iterator_id_t)
 
-    def finalize_fn(iterator_id_t: Any) -> Any:
+    def finalize_fn(iterator_id_t: object) -> Any:
         return numpy_function(running.end, [iterator_id_t], dtypes.int64)
 
     def flat_map_fn(dummy_arg: Any) -> Dataset:
@@ -80,7 +81,7 @@ def from_generator(
     return VariantDataset(found._variant_tensor, found._spec, found._options)
 
 
-def _spec(types: Any, shapes: Any, signature: Any) -> Any:
+def _spec(types: object, shapes: object, signature: object) -> Any:
     if signature is not None:
         if types is not None:
             raise TypeError("The `output_types` argument can not be used together with the `output_signature` argument.")
@@ -97,13 +98,13 @@ def _spec(types: Any, shapes: Any, signature: Any) -> Any:
     )
 
 
-def _as_dtypes(types: Any) -> Any:
+def _as_dtypes(types: object) -> Any:
     if isinstance(types, list):
         types = tuple(types)
     return structures.map_structure(dtypes.as_dtype, types)
 
 
-def _generated(dummy: Tensor, init: Any, following: Any, final: Any, spec: Any) -> Dataset:
+def _generated(dummy: Tensor, init: object, following: object, final: object, spec: object) -> Dataset:
     begins = ElementFunction(init, _CALLER, TensorSpec([], dtypes.int32))
     number = begins.output_spec
     asks = ElementFunction(following, _CALLER, number)
@@ -123,10 +124,10 @@ def _generated(dummy: Tensor, init: Any, following: Any, final: Any, spec: Any) 
 # --- an element -----------------------------------------------------------------------------------------------------
 
 
-def _asked_by_types(running: _GeneratorRuns, spec: Any, number: Tensor) -> Any:
+def _asked_by_types(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
-    def generator_py_func(iterator_id: Any) -> Any:
+    def generator_py_func(iterator_id: object) -> Any:
         return _arrays(running.next(iterator_id), spec, leaves, by_types=True)
 
     found = numpy_function(generator_py_func, [number], [leaf.dtype for leaf in leaves])
@@ -135,17 +136,17 @@ def _asked_by_types(running: _GeneratorRuns, spec: Any, number: Tensor) -> Any:
     return structures.pack(spec, found)
 
 
-def _asked(running: _GeneratorRuns, spec: Any, number: Tensor) -> Any:
+def _asked(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
-    def generator_py_func(iterator_id: Any) -> Any:
+    def generator_py_func(iterator_id: object) -> Any:
         return _arrays(running.next(iterator_id), spec, leaves, by_types=False)
 
     found = eager_py_func(generator_py_func, [number], [leaf.dtype for leaf in leaves])
     return structures.from_tensors(spec, found)
 
 
-def _arrays(values: Any, spec: Any, leaves: Sequence[Any], by_types: bool) -> list[Any]:
+def _arrays(values: TensorLike, spec: object, leaves: Sequence[Any], by_types: bool) -> list[Any]:
     """What a generator gave as arrays.  Raises TypeError where it is no element of the spec."""
     try:
         parts = structures.pack_up_to(spec, values)
@@ -177,7 +178,7 @@ def _other_structure(wanted: Any, values: Any) -> TypeError:
     )
 
 
-def _array(value: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
+def _array(value: TensorLike, dtype: dtypes.DType) -> np.ndarray[Any, Any]:
     found = np.asarray(value)
     if dtype is dtypes.string:
         if found.dtype.kind not in "SUO":

@@ -39,7 +39,7 @@ class Iterator:
 
     @staticmethod
     def from_structure(
-        output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
+        output_types: object, output_shapes: object = None, shared_name: str | None = None, output_classes: object = None
     ) -> Iterator:
         """An iterator without a dataset, which `make_initializer` gives it."""
         spec = structures.spec_from_types(output_types, output_shapes, output_classes)
@@ -48,7 +48,7 @@ class Iterator:
 
     @staticmethod
     def from_string_handle(
-        string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
+        string_handle: Any, output_types: object, output_shapes: object = None, output_classes: object = None
     ) -> Iterator:
         """The iterator that a text names, which may be fed."""
         spec = structures.spec_from_types(output_types, output_shapes, output_classes)

@@ -18,7 +18,7 @@ from placesim.tf1.types.type_specs import TensorSpec
 
 def mapped(
     dataset: Dataset,
-    function: Any,
+    function: object,
     parallel: Any = None,
     deterministic: bool | None = None,
     keeps_count: bool = False,
@@ -41,8 +41,8 @@ def mapped(
 
 def map_elements(
     dataset: Dataset,
-    map_func: Any,
-    num_parallel_calls: Any = None,
+    map_func: object,
+    num_parallel_calls: object = None,
     deterministic: bool | None = None,
     synchronous: bool | None = None,
     use_unbounded_threadpool: bool = False,
@@ -53,13 +53,13 @@ def map_elements(
 
 
 def map_with_legacy_function(
-    dataset: Dataset, map_func: Any, num_parallel_calls: Any = None, deterministic: bool | None = None
+    dataset: Dataset, map_func: object, num_parallel_calls: object = None, deterministic: bool | None = None
 ) -> Dataset:
     """As `map`.  Raises NotImplementedError."""
     raise not_there("data.Dataset.map_with_legacy_function", "`map` is")
 
 
-def filter_with_legacy_function(dataset: Dataset, predicate: Any) -> Dataset:
+def filter_with_legacy_function(dataset: Dataset, predicate: object) -> Dataset:
     """As `filter`.  Raises NotImplementedError."""
     raise not_there("data.Dataset.filter_with_legacy_function", "`filter` is")
 
@@ -70,14 +70,14 @@ def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
     return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
 
 
-def _normalize(*args: Any) -> Any:
+def _normalize(*args: object) -> Any:
     return args[0] if len(args) == 1 else args
 
 
 _normalize.__name__ = "normalize"
 
 
-def flat_mapped(dataset: Dataset, map_func: Any, name: str | None = None) -> Dataset:
+def flat_mapped(dataset: Dataset, map_func: object, name: str | None = None) -> Dataset:
     """The elements of the datasets that a function makes of each element."""
     found = element_function(map_func, "Dataset_flat_map", dataset)
     return transformed(dataset, "FlatMapDataset", found.captured, f=found.name, spec=found.dataset_spec(), name=name)
@@ -85,7 +85,7 @@ def flat_mapped(dataset: Dataset, map_func: Any, name: str | None = None) -> Dat
 
 def interleaved(
     dataset: Dataset,
-    map_func: Any,
+    map_func: object,
     cycle_length: Any = None,
     block_length: Any = None,
     num_parallel_calls: Any = None,
@@ -109,7 +109,7 @@ def interleaved(
 
 
 def interleaved_ahead(
-    dataset: Dataset, function: Any, cycle_length: Any, block_length: Any, sloppy: Any, buffered: Any, prefetched: Any
+    dataset: Dataset, function: object, cycle_length: Any, block_length: Any, sloppy: object, buffered: Any, prefetched: Any
 ) -> Dataset:
     """`tf.data.experimental.parallel_interleave`: as `interleaved`, each dataset by a thread of its own."""
     found = element_function(function, "tf_data_experimental_parallel_interleave", dataset)
@@ -132,7 +132,7 @@ def interleaved_ahead(
 
 
 def map_and_batched(
-    dataset: Dataset, function: Any, batch_size: Any, parallel_batches: Any, drop_remainder: Any, parallel: Any
+    dataset: Dataset, function: object, batch_size: Any, parallel_batches: Any, drop_remainder: Any, parallel: Any
 ) -> Dataset:
     """`tf.data.experimental.map_and_batch`: batches of what a function makes of each element."""
     if parallel is None:
@@ -152,17 +152,17 @@ def map_and_batched(
     )
 
 
-def filtered(dataset: Dataset, predicate: Any, name: str | None = None) -> Dataset:
+def filtered(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
     """The elements for which a function is true.  Raises ValueError where it gives no truth value."""
     return _kept(dataset, "FilterDataset", "Dataset_filter", predicate, name)
 
 
-def taken_while(dataset: Dataset, predicate: Any, name: str | None = None) -> Dataset:
+def taken_while(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
     """The elements before the first for which a function is false.  Raises ValueError where it gives no truth value."""
     return _kept(dataset, "TakeWhileDataset", "Dataset_take_while", predicate, name)
 
 
-def _kept(dataset: Dataset, op: str, caller: str, predicate: Any, name: str | None) -> Dataset:
+def _kept(dataset: Dataset, op: str, caller: str, predicate: object, name: str | None) -> Dataset:
     found = element_function(predicate, caller, dataset)
     if not TensorSpec([], dtypes.bool_).is_compatible_with(found.output_spec):
         raise ValueError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any, ClassVar, NamedTuple
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 
 class AutoShardPolicy(enum.IntEnum):
     """How a dataset is divided among workers."""
@@ -60,7 +62,7 @@ class _Group:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return held[key]
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: TensorLike) -> None:
         key = self.ALIASES.get(name, name)
         field = self.FIELDS.get(key)
         if field is None:

@@ -14,14 +14,14 @@ from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.types.type_specs import TensorSpec
 
 
-def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
+def from_tensors(tensors: object, name: str | None = None) -> Dataset:
     """One element."""
     element = structures.normalize(tensors)
     spec = structures.spec_of(element)
     return make("TensorDataset", structures.to_tensors(element), spec=spec, name=name)
 
 
-def from_tensor_slices(tensors: Any, name: str | None = None, is_files: bool = False) -> Dataset:
+def from_tensor_slices(tensors: object, name: str | None = None, is_files: bool = False) -> Dataset:
     """The slices of tensors along their first axis.  Raises ValueError for scalars and for other lengths."""
     element = structures.normalize(tensors)
     batched = structures.spec_of(element)
@@ -36,7 +36,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None, is_files: bool = F
     return make("TensorSliceDataset", parts, spec=spec, name=name, is_files=is_files)
 
 
-def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
+def from_sparse_tensor_slices(sparse_tensor: object) -> Dataset:
     """The rows of a sparse tensor, as indices, values and dense shape.  Raises TypeError for anything else."""
     if not isinstance(sparse_tensor, SparseTensor):
         raise TypeError(
@@ -63,13 +63,13 @@ def number_range(*args: Any, output_type: Any = dtypes.int64, name: str | None =
     return make("RangeDataset", *limits, spec=TensorSpec([], output_type), name=name)
 
 
-def random_numbers(seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Dataset:
+def random_numbers(seed: Any = None, rerandomize_each_iteration: object = None, name: str | None = None) -> Dataset:
     """Random numbers of 64 bits without end."""
     seeds = seed_tensors(seed)
     return make("RandomDataset", *seeds, spec=TensorSpec([], dtypes.int64), name=name)
 
 
-def zipped(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+def zipped(*args: object, datasets: object = None, name: str | None = None) -> Dataset:
     """Elements of several datasets together.  Raises TypeError for what is no dataset."""
     if not args and datasets is None:
         raise TypeError("Must pass at least one dataset to `zip`.")

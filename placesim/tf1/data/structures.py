@@ -11,6 +11,7 @@ from typing import Any
 from placesim.tf1.data.datasets import Dataset, VariantDataset
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
@@ -21,12 +22,12 @@ from placesim.tf1.types.type_specs import NoneTensorSpec, SparseTensorSpec, Tens
 # --- nests ----------------------------------------------------------------------------------------------------------
 
 
-def is_nested(value: Any) -> bool:
+def is_nested(value: TensorLike) -> bool:
     """Whether a value is a structure: a tuple or a dictionary, but no list."""
     return isinstance(value, tuple | Mapping) and not isinstance(value, SparseTensorValue)
 
 
-def flatten(structure: Any) -> list[Any]:
+def flatten(structure: object) -> list[Any]:
     """The leaves; of a dictionary in the order of its sorted keys."""
     return list(_leaves(structure))
 
@@ -45,7 +46,7 @@ def _parts(structure: Any) -> Sequence[Any]:
     return structure  # type: ignore[no-any-return]
 
 
-def pack(structure: Any, leaves: Sequence[Any]) -> Any:
+def pack(structure: object, leaves: Sequence[Any]) -> Any:
     """The structure with other leaves."""
     return _packed(structure, iter(leaves))
 
@@ -60,12 +61,12 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
     return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
 
 
-def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
+def map_structure(function: Callable[..., Any], *structures: object) -> Any:
     """The first structure, whose leaves are what the function makes of all of theirs."""
     return pack(structures[0], [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)])
 
 
-def pack_parts(structure: Any, parts: Sequence[Any]) -> Any:
+def pack_parts(structure: object, parts: Sequence[Any]) -> Any:
     """The structure with other parts at its outermost level."""
     if isinstance(structure, Mapping):
         found = dict(zip(sorted(structure), parts, strict=True))
@@ -123,7 +124,7 @@ _TOLD_BY_SPEC = (DatasetSpec, NoneTensorSpec)
 """Specs that stand for themselves where types, shapes or classes are told."""
 
 
-def spec_from_types(output_types: Any, output_shapes: Any = None, output_classes: Any = None) -> Any:
+def spec_from_types(output_types: object, output_shapes: object = None, output_classes: object = None) -> Any:
     """The spec of an element of these types, shapes (unknown unless given) and classes (tensors unless given)."""
     if output_shapes is None:
         output_shapes = map_structure(lambda _: TensorShape(None), output_types)
@@ -146,17 +147,17 @@ def without_shapes(types: Any, shapes: Any) -> Any:
     return tuple(without_shapes(one, shape) for one, shape in zip(types, shapes, strict=True))
 
 
-def types_of(spec: Any) -> Any:
+def types_of(spec: object) -> Any:
     """The element types of a spec, in its structure; what is a dataset or None stands for itself."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.dtype, spec)
 
 
-def shapes_of(spec: Any) -> Any:
+def shapes_of(spec: object) -> Any:
     """The shapes of a spec, in its structure; what is a dataset or None stands for itself."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.shape, spec)
 
 
-def classes_of(spec: Any) -> Any:
+def classes_of(spec: object) -> Any:
     """The classes of a spec's values, in its structure; what is a dataset or None stands for itself."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.value_type, spec)
 
@@ -164,22 +165,22 @@ def classes_of(spec: Any) -> Any:
 # --- components: what the runtime holds -----------------------------------------------------------------------------
 
 
-def component_types(spec: Any) -> list[dtypes.DType]:
+def component_types(spec: object) -> list[dtypes.DType]:
     """The types of an element's tensors: sparse ones and datasets are variants."""
     return [one.dtype if isinstance(one, TensorSpec) else dtypes.variant for one in _held(spec)]
 
 
-def component_shapes(spec: Any) -> list[TensorShape]:
+def component_shapes(spec: object) -> list[TensorShape]:
     """The shapes of an element's tensors: unknown of a sparse one, a dataset's own."""
     return [TensorShape(None) if isinstance(one, SparseTensorSpec) else one.shape for one in _held(spec)]
 
 
-def _held(spec: Any) -> list[Any]:
+def _held(spec: object) -> list[Any]:
     """The specs of what the runtime holds a tensor for: None needs none."""
     return [one for one in flatten(spec) if not isinstance(one, NoneTensorSpec)]
 
 
-def normalize(element: Any, spec: Any = None) -> Any:
+def normalize(element: object, spec: object = None) -> Any:
     """The element with tensors, sparse tensors and datasets for its leaves."""
     leaves = flatten(element)
     specs = [None] * len(leaves) if spec is None else flatten(spec)
@@ -196,12 +197,12 @@ def normalize(element: Any, spec: Any = None) -> Any:
     return pack(element, found)
 
 
-def spec_of(element: Any) -> Any:
+def spec_of(element: object) -> Any:
     """The spec of an element whose leaves are tensors and what stands for them."""
     return map_structure(lambda leaf: NoneTensorSpec() if leaf is None else type_spec_of(leaf), element)
 
 
-def to_tensors(element: Any) -> list[Tensor]:
+def to_tensors(element: object) -> list[Tensor]:
     """The tensors of an element."""
     found: list[Tensor] = []
     for leaf in flatten(element):
@@ -214,7 +215,7 @@ def to_tensors(element: Any) -> list[Tensor]:
     return found
 
 
-def to_batched_tensors(element: Any) -> list[Tensor]:
+def to_batched_tensors(element: object) -> list[Tensor]:
     """The tensors of an element that is several ones, along its first axis.  Raises ValueError for a scalar."""
     found: list[Tensor] = []
     for leaf in flatten(element):
@@ -229,13 +230,13 @@ def to_batched_tensors(element: Any) -> list[Tensor]:
     return found
 
 
-def from_tensors(spec: Any, tensors: Sequence[Tensor]) -> Any:
+def from_tensors(spec: object, tensors: Sequence[Tensor]) -> Any:
     """The element that a runtime's tensors are."""
     left = iter(tensors)
     return map_structure(lambda one: None if isinstance(one, NoneTensorSpec) else _from_tensor(one, next(left)), spec)
 
 
-def _from_tensor(spec: Any, tensor: Tensor) -> Any:
+def _from_tensor(spec: object, tensor: Tensor) -> Any:
     if isinstance(spec, DatasetSpec):
         return VariantDataset(tensor, spec.element_spec)
     if isinstance(spec, SparseTensorSpec):
@@ -265,7 +266,7 @@ def _deserialized(spec: SparseTensorSpec, tensor: Tensor) -> SparseTensor:
 # --- changes of specs -----------------------------------------------------------------------------------------------
 
 
-def batched(spec: Any, size: int | None) -> Any:
+def batched(spec: object, size: int | None) -> Any:
     """The spec of a batch of elements."""
 
     def one(leaf: Any) -> Any:
@@ -278,7 +279,7 @@ def batched(spec: Any, size: int | None) -> Any:
     return map_structure(one, spec)
 
 
-def unbatched(spec: Any) -> Any:
+def unbatched(spec: object) -> Any:
     """The spec of the elements of a batch.  Raises ValueError for scalars."""
 
     def one(leaf: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +106,7 @@ def read_data_sets(
     train_dir: str,
     fake_data: bool = False,
     one_hot: bool = False,
-    dtype: Any = tf.float32,
+    dtype: DTypeLike = tf.float32,
     reshape: bool = True,
     validation_size: int = 5000,
     seed: int | None = None,
@@ -141,12 +142,12 @@ def dense_to_one_hot(labels_dense: np.ndarray, num_classes: int) -> np.ndarray:
     return rows
 
 
-def extract_images(f: Any) -> np.ndarray:
+def extract_images(f: object) -> np.ndarray:
     """The images of an open, compressed file, as uint8 [count, 28, 28, 1].  Raises ValueError."""
     return _idx(f, _IMAGES_MAGIC)[..., None]
 
 
-def extract_labels(f: Any, one_hot: bool = False, num_classes: int = _CLASSES) -> np.ndarray:
+def extract_labels(f: object, one_hot: bool = False, num_classes: int = _CLASSES) -> np.ndarray:
     """The class numbers of an open, compressed file, or rows with a one.  Raises ValueError."""
     labels = _idx(f, _LABELS_MAGIC)
     return dense_to_one_hot(labels, num_classes) if one_hot else labels

@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 NUM_CLASSES = 10
 IMAGE_SIZE = 28
 IMAGE_PIXELS = IMAGE_SIZE * IMAGE_SIZE
 
 
-def _layer(scope: str, inputs: Any, size: int, units: int) -> Any:
+def _layer(scope: str, inputs: TensorLike, size: int, units: int) -> Any:
     with tf.name_scope(scope):
         spread = 1.0 / math.sqrt(float(size))
         weights = tf.Variable(tf.truncated_normal([size, units], stddev=spread), name="weights")
@@ -21,19 +22,19 @@ def _layer(scope: str, inputs: Any, size: int, units: int) -> Any:
         return outputs if scope == "softmax_linear" else tf.nn.relu(outputs)
 
 
-def inference(images: Any, hidden1_units: int, hidden2_units: int) -> Any:
+def inference(images: TensorLike, hidden1_units: int, hidden2_units: int) -> Any:
     """The logits of images of 784 pixels each."""
     hidden = _layer("hidden1", images, IMAGE_PIXELS, hidden1_units)
     hidden = _layer("hidden2", hidden, hidden1_units, hidden2_units)
     return _layer("softmax_linear", hidden, hidden2_units, NUM_CLASSES)
 
 
-def loss(logits: Any, labels: Any) -> Any:
+def loss(logits: TensorLike, labels: TensorLike) -> Any:
     """The mean cross entropy."""
     return tf.losses.sparse_softmax_cross_entropy(labels=tf.to_int64(labels), logits=logits)
 
 
-def training(loss: Any, learning_rate: Any) -> Any:
+def training(loss: TensorLike, learning_rate: TensorLike) -> Any:
     """A step of gradient descent, and a summary of the loss."""
     tf.summary.scalar("loss", loss)
     optimizer = tf.train.GradientDescentOptimizer(learning_rate)
@@ -41,6 +42,6 @@ def training(loss: Any, learning_rate: Any) -> Any:
     return optimizer.minimize(loss, global_step=global_step)
 
 
-def evaluation(logits: Any, labels: Any) -> Any:
+def evaluation(logits: TensorLike, labels: TensorLike) -> Any:
     """How many of a batch are right."""
     return tf.reduce_sum(tf.cast(tf.nn.in_top_k(logits, labels, 1), tf.int32))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 VERSION = "brain.Event:2"
 _WRITER = "tensorflow.core.util.events_writer"
@@ -38,7 +39,7 @@ class FileWriter:
         flush_secs: float = 120,
         graph_def: Any = None,
         filename_suffix: str | None = None,
-        session: Any = None,
+        session: object = None,
     ) -> None:
         if session is not None:
             raise NotImplementedError(
@@ -79,7 +80,7 @@ class FileWriter:
         """The directory."""
         return str(self._logdir)
 
-    def add_summary(self, summary: Any, global_step: Any = None) -> None:
+    def add_summary(self, summary: Any, global_step: TensorLike | None = None) -> None:
         """Writes a Summary, as a message or serialized."""
         kind = message_class("Summary")
         given = summary if not isinstance(summary, bytes) else kind.FromString(summary)
@@ -96,11 +97,11 @@ class FileWriter:
             given = written
         self._add(message_class("Event")(summary=given), global_step)
 
-    def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
+    def add_session_log(self, session_log: object, global_step: TensorLike | None = None) -> None:
         """Writes a SessionLog."""
         self._add(message_class("Event")(session_log=session_log), global_step)
 
-    def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
+    def add_graph(self, graph: Any, global_step: TensorLike | None = None, graph_def: Any = None) -> None:
         """Writes a graph.  Raises ValueError for two of them or none, TypeError for what is no graph."""
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
@@ -112,14 +113,14 @@ class FileWriter:
             raise TypeError("The passed graph must be an instance of `Graph` or the deprecated `GraphDef`")
         self._add(message_class("Event")(graph_def=written.SerializeToString()), global_step)
 
-    def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
+    def add_meta_graph(self, meta_graph_def: object, global_step: TensorLike | None = None) -> None:
         """Writes a MetaGraphDef.  Raises TypeError for what is none."""
         kind = message_class("MetaGraphDef")
         if not isinstance(meta_graph_def, kind):
             raise TypeError(f"meta_graph_def must be type MetaGraphDef, saw type: {type(meta_graph_def)}")
         self._add(message_class("Event")(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
-    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
+    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: TensorLike | None = None) -> None:
         """Writes what a step told of itself.  Raises ValueError for a tag that was used before."""
         if tag in self._seen_run_tags:
             raise ValueError("The provided tag was already used for this event type")

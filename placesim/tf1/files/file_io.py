@@ -20,6 +20,7 @@ from placesim.tf1.files.gfile import (
     Stat,
     Walk,
 )
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 FileIO = GFile
 file_exists = Exists
@@ -42,13 +43,13 @@ def read_file_to_string(filename: str, binary_mode: bool = False) -> Any:
         return file.read()
 
 
-def write_string_to_file(filename: str, file_content: Any) -> None:
+def write_string_to_file(filename: str, file_content: object) -> None:
     """Makes a file of a text."""
     with GFile(filename, "w") as file:
         file.write(file_content)
 
 
-def atomic_write_string_to_file(filename: str, contents: Any, overwrite: bool = True) -> None:
+def atomic_write_string_to_file(filename: str, contents: TensorLike, overwrite: bool = True) -> None:
     """Makes a file of a text, whole or not at all."""
     part = f"{filename}.{os.getpid()}.part"
     write_string_to_file(part, contents)

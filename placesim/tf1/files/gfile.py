@@ -71,7 +71,7 @@ class GFile:
     def __next__(self) -> Any:
         return next(self._file())
 
-    def write(self, file_content: Any) -> None:
+    def write(self, file_content: object) -> None:
         """Adds to the file."""
         if isinstance(file_content, bytes) and "b" not in self._mode:
             file_content = file_content.decode(self._encoding)
@@ -185,12 +185,12 @@ def DeleteRecursively(dirname: Any) -> None:  # noqa: N802
             os.remove(path)
 
 
-def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:  # noqa: N802
+def Rename(oldname: object, newname: object, overwrite: bool = False) -> None:  # noqa: N802
     """Gives a file another name.  Raises `tf.errors.AlreadyExistsError` for one that is taken."""
     _onto(oldname, newname, overwrite, os.replace)
 
 
-def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:  # noqa: N802
+def Copy(oldpath: object, newpath: object, overwrite: bool = False) -> None:  # noqa: N802
     """Copies a file.  Raises `tf.errors.AlreadyExistsError` for a name that is taken."""
     _onto(oldpath, newpath, overwrite, shutil.copyfile)
 

@@ -35,16 +35,16 @@ class TFRecordOptions:
         output_buffer_size: Any = None,
         window_bits: int | None = None,
         compression_level: int | None = None,
-        compression_method: Any = None,
-        mem_level: Any = None,
-        compression_strategy: Any = None,
+        compression_method: object = None,
+        mem_level: object = None,
+        compression_strategy: object = None,
     ) -> None:
         self.get_compression_type_string(compression_type)  # raises for a wrong one
         self.compression_type = compression_type
         self.window_bits, self.compression_level = window_bits, compression_level
 
     @classmethod
-    def get_compression_type_string(cls, options: Any) -> str:
+    def get_compression_type_string(cls, options: object) -> str:
         """The name of a compression, of options or of a type.  Raises ValueError for another one."""
         if not options:
             return ""
@@ -57,7 +57,7 @@ class TFRecordOptions:
         raise ValueError(f'Not a valid compression_type: "{options}"')
 
 
-def compression_of(options: Any) -> str:
+def compression_of(options: object) -> str:
     """The name of a compression."""
     return TFRecordOptions.get_compression_type_string(options)
 
@@ -108,7 +108,7 @@ class TFRecordWriter:
             self.close()
 
 
-def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
+def tf_record_iterator(path: Any, options: object = None) -> Iterator[bytes]:
     """The records of a file.  Raises NotFoundError where there is none, DataLossError for a broken one."""
     from placesim.core.errors import PlacesimError
     from placesim.ops.kernels.resources.file_access import decompress, tf_records

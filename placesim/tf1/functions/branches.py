@@ -15,6 +15,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -22,7 +23,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types import dtypes, nest
 
 
-def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:
+def cond(pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:
     """`tf.cond` of version 2.  Raises TypeError and ValueError in TensorFlow's words."""
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool", pred)
@@ -99,7 +100,7 @@ def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
             body.structured_outputs = nest.pack_sequence_as(body.structured_outputs, own)
 
 
-def as_predicate(value: Any) -> Tensor:
+def as_predicate(value: TensorLike) -> Tensor:
     """The tensor of a condition: a scalar."""
     found = convert_to_tensor(value)
     return found if found.shape.rank == 0 else gen("Squeeze")(found)

@@ -10,6 +10,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.ordering import order_effects
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor, uid
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
@@ -60,7 +61,7 @@ def _returned(value: Any) -> Any:
     return None if value is None else gen("Identity")(value)
 
 
-def _as_output(value: Any, after_op: Tensor | None) -> Any:
+def _as_output(value: TensorLike, after_op: Tensor | None) -> Any:
     """A leaf of what a function gives as what can leave its body."""
     if value is None or isinstance(value, IndexedSlices | SparseTensor) or hasattr(value, "flow"):
         return value

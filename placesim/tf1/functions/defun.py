@@ -173,7 +173,7 @@ class _OverloadedFunction:
             self._by_types[types] = self._define_for(types)
         return self._by_types[types]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         """The outputs of a call, as a DefinedFunction's."""
         tensors = [convert_to_tensor(arg) for arg in args]
         return self.instantiate([tensor.dtype for tensor in tensors])(*tensors, **kwargs)

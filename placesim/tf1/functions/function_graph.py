@@ -76,7 +76,7 @@ class FunctionGraph(Graph):
         return getattr(self.outer_graph, "variable_scopes", None)
 
     @variable_scopes.setter
-    def variable_scopes(self, scopes: Any) -> None:
+    def variable_scopes(self, scopes: object) -> None:
         self.outer_graph.variable_scopes = scopes  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class FunctionGraph(Graph):
     # --- what is made inside ----------------------------------------------------------------------------------------
 
     def make(
-        self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: Any = ()
+        self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: object = ()
     ) -> Operation:
         """As a graph's; an input from outside is captured in the scope of the op that reads it."""
         tensors = list(inputs)
@@ -167,7 +167,7 @@ class FunctionGraph(Graph):
             )
 
     @contextmanager
-    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+    def control_dependencies(self, control_inputs: object) -> Iterator[None]:
         """As a graph's; what is waited for outside is left to the function's calls."""
         own: Any = None if control_inputs is None else self._own_controls(control_inputs)
         with super().control_dependencies(own):
@@ -184,7 +184,7 @@ class FunctionGraph(Graph):
         return own
 
     @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
         """As a graph's; an op outside gives its label alone."""
         target = None if op is None else self._colocation_op(op)
         with ExitStack() as stack:

@@ -15,6 +15,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
@@ -35,8 +36,8 @@ COUNTERS = 2
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any,
+    loop_vars: object,
+    shape_invariants: object,
     parallel_iterations: int,
     maximum_iterations: Any,
     name: str | None,
@@ -140,7 +141,7 @@ def loop_op(
 # --- loop variables -------------------------------------------------------------------------------------------------
 
 
-def _as_variable(value: Any) -> Any:
+def _as_variable(value: TensorLike) -> Any:
     if value is None or isinstance(value, TensorArray | IndexedSlices | SparseTensor):
         return value
     return convert_to_tensor(value)
@@ -151,7 +152,7 @@ def _flat(structure: Any) -> list[Tensor]:
     return [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in leaves if leaf is not None]
 
 
-def _packed(structure: Any, tensors: Sequence[Tensor]) -> Any:
+def _packed(structure: object, tensors: Sequence[Tensor]) -> Any:
     """Tensors in the structure of the loop variables."""
     leaves = nest.flatten(structure, expand_composites=True)
     found = [
@@ -161,7 +162,7 @@ def _packed(structure: Any, tensors: Sequence[Tensor]) -> Any:
     return nest.pack_sequence_as(structure, found, expand_composites=True)
 
 
-def _invariants(loop_vars: Any, given: Any) -> list[tuple[int, ...] | None]:
+def _invariants(loop_vars: object, given: object) -> list[tuple[int, ...] | None]:
     """The shape that each loop variable has in every iteration; of sparse values, of each of their tensors."""
     leaves = nest.flatten(loop_vars)
     if given is None:

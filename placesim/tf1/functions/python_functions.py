@@ -6,16 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.generated_functions import gen
 
 
-def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+def py_func(func: Callable[..., Any], inp: object, Tout: object, stateful: bool = True, name: str | None = None) -> Any:
     """The function's results: a list if `Tout` is one.  Raises ValueError for what can't be called."""
     return _called("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
 
 
-def _called(op: str, func: Callable[..., Any], inp: Any, Tout: Any, name: str | None, **attrs: Any) -> Any:
+def _called(op: str, func: Callable[..., Any], inp: object, Tout: Any, name: str | None, **attrs: object) -> Any:
     if not callable(func):
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     from placesim.ops.kernels.resources.python_functions import register
@@ -31,8 +32,8 @@ def _called(op: str, func: Callable[..., Any], inp: Any, Tout: Any, name: str | 
 
 def numpy_function(
     func: Callable[..., Any] | None = None,
-    inp: Any = None,
-    Tout: Any = None,
+    inp: object = None,
+    Tout: object = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
@@ -42,12 +43,12 @@ def numpy_function(
     return py_func(func, inp, Tout, stateful, name)
 
 
-def eager_py_func(func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None) -> Any:
+def eager_py_func(func: Callable[..., Any], inp: object, Tout: object, name: str | None = None) -> Any:
     """The op that calls a function of eager tensors, with a function of arrays."""
     return _called("EagerPyFunc", func, inp, Tout, name, is_async=False)
 
 
-def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+def py_function(func: object = None, inp: object = None, Tout: object = None, name: str | None = None) -> Any:
     """`tf.py_function`: its function takes arrays with `numpy()`, where TensorFlow's takes eager tensors.
 
     What calls TensorFlow's functions on them adds to the graph instead, and fails.
@@ -59,7 +60,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     return eager_py_func(lambda *arrays: func(*map(_as_eager, arrays)), inp, Tout, name)
 
 
-def _as_eager(value: Any) -> Any:
+def _as_eager(value: TensorLike) -> Any:
     """The array as a subclass that has `numpy()`."""
     import numpy as np
 

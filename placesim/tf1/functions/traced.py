@@ -21,6 +21,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.gradients.rules.calls import call_gradient
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
@@ -58,7 +59,7 @@ class ConcreteFunction:
     def structured_outputs(self) -> Any:
         return self.graph.structured_outputs
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Calls it with tensors; nested ones, and those given by name, in the order of its arguments."""
         given = nest.flatten([list(args), kwargs])
         count = len(self.graph.inputs) - len(self.graph.captures)
@@ -140,14 +141,14 @@ class Function:
             instance.__dict__[attribute] = bound
         return bound
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Calls the function that these arguments ask for."""
         bound = self._bound(args, kwargs)
         leaves = self._leaves(bound)
         concrete = self._concrete(bound, leaves)
         return concrete.result(concrete.operation([leaf for leaf in leaves if isinstance(leaf, Tensor)]))
 
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+    def get_concrete_function(self, *args: object, **kwargs: object) -> ConcreteFunction:
         """The function for arguments of these types: TensorSpecs, or values."""
         bound = self._bound(args, kwargs)
         return self._concrete(bound, self._leaves(bound))
@@ -192,7 +193,7 @@ class Function:
             found = self._traces[key] = self._traced(bound, specs)
         return found
 
-    def _specs(self, leaves: Sequence[Any], args: Any) -> list[Any]:
+    def _specs(self, leaves: Sequence[Any], args: object) -> list[Any]:
         if self.input_signature is None:
             return [TensorSpec(leaf.shape, leaf.dtype.base_dtype) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         wanted = iter(nest.flatten(list(self.input_signature)))
@@ -239,7 +240,7 @@ class _Arguments(dict[str, Any]):
     """Arguments by name, in the order of the Python function's own."""
 
 
-def _as_argument(value: Any) -> Any:
+def _as_argument(value: TensorLike) -> Any:
     """A leaf of the arguments: arrays become tensors, what is Python stays."""
     if isinstance(value, Tensor | TensorSpec) or _is_python(value):
         return value
@@ -248,11 +249,11 @@ def _as_argument(value: Any) -> Any:
     return value
 
 
-def _is_python(value: Any) -> bool:
+def _is_python(value: TensorLike) -> bool:
     return value is None or isinstance(value, bool | int | float | complex | str | bytes | TensorArray) or callable(value)
 
 
-def _key(spec: Any) -> Hashable:
+def _key(spec: object) -> Hashable:
     if isinstance(spec, TensorSpec):
         sizes = TensorShape(spec.shape).sizes
         return ("tensor", spec.dtype.name, sizes)
@@ -282,13 +283,13 @@ def _add_names(value: Any, name: str, found: list[str]) -> None:
 
 def function(
     func: Callable[..., Any] | None = None,
-    input_signature: Any = None,
+    input_signature: object = None,
     autograph: bool = True,
     jit_compile: bool | None = None,
     reduce_retracing: bool = False,
     experimental_implements: str | None = None,
-    experimental_autograph_options: Any = None,
-    experimental_attributes: Any = None,
+    experimental_autograph_options: object = None,
+    experimental_attributes: object = None,
     experimental_relax_shapes: bool | None = None,
     experimental_compile: bool | None = None,
     experimental_follow_type_hints: bool | None = None,

@@ -50,7 +50,7 @@ class _KeyError(KeyError):
 _KeyError.__name__ = _KeyError.__qualname__ = "KeyError"
 
 
-def call_user_code(function: Callable[..., Any], *args: Any) -> Any:
+def call_user_code(function: Callable[..., Any], *args: object) -> Any:
     """The function's result; its exceptions as those of rewritten code."""
     try:
         return function(*args)

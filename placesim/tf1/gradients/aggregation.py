@@ -12,7 +12,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class AggregationMethod:

@@ -16,13 +16,14 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.grouping import gated
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class UnconnectedGradients:
@@ -31,7 +32,7 @@ class UnconnectedGradients:
     NONE = "none"
     ZERO = "zero"
 
-    def __new__(cls, value: Any) -> Any:
+    def __new__(cls, value: TensorLike) -> Any:
         """The member of this value.  Raises ValueError for what is none."""
         if value not in (cls.NONE, cls.ZERO):
             raise ValueError(f"{value!r} is not a valid UnconnectedGradients")
@@ -47,7 +48,7 @@ def gradients(
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
     stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
+    unconnected_gradients: object = UnconnectedGradients.NONE,
     source: Graph | None = None,
 ) -> list[Any]:
     """The sum of the derivatives of the ys with regard to each x: tensors, IndexedSlices, or None where there is none.
@@ -77,7 +78,7 @@ def _differentiated(value: Any) -> Any:
     return value.handle if getattr(value, "handle", None) is not None and not isinstance(value, Tensor) else value
 
 
-def _convert(value: Any, name: str, as_ref: bool = False) -> Any:
+def _convert(value: TensorLike, name: str, as_ref: bool = False) -> Any:
     return value if isinstance(value, IndexedSlices) else convert_to_tensor(value, name=name, as_ref=as_ref)
 
 
@@ -326,7 +327,7 @@ class _Walk:
 
     # --- what was received ---------------------------------------------------------------------------------------------------
 
-    def _receive(self, tensor: Tensor, grad: Any) -> None:
+    def _receive(self, tensor: Tensor, grad: Tensor) -> None:
         op = tensor.op
         lists = self.received.get(op)
         if lists is None:

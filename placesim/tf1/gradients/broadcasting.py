@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class GradientReduction(NamedTuple):
@@ -21,7 +23,7 @@ class GradientReduction(NamedTuple):
     """What is summed: a list where the static shapes tell, else a tensor."""
     needed: bool
 
-    def of(self, grad: Any) -> Any:
+    def of(self, grad: Tensor) -> Any:
         """The gradient of the input."""
         if not self.needed or grad is None:
             return grad
@@ -36,7 +38,7 @@ def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
     return all(shape.is_fully_defined() for shape in shapes) and shapes[0] == shapes[1] == shapes[2]
 
 
-def reductions(x: Any, y: Any) -> tuple[GradientReduction, GradientReduction]:
+def reductions(x: TensorLike, y: TensorLike) -> tuple[GradientReduction, GradientReduction]:
     """How the gradients of a broadcast operation's two inputs are reduced; its nodes are made at once, the sums by `of`."""
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
@@ -47,7 +49,7 @@ def reductions(x: Any, y: Any) -> tuple[GradientReduction, GradientReduction]:
     return GradientReduction(x_shape, x_static, x_needed), GradientReduction(y_shape, y_static, y_needed)
 
 
-def reduced(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:
+def reduced(x: TensorLike, y: TensorLike, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
     """The two gradients, each reduced to its input's shape."""
     x_reduction, y_reduction = reductions(x, y)
     return [x_reduction.of(x_grad), y_reduction.of(y_grad)]

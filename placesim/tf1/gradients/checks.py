@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 _TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"
 _TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
 
@@ -33,7 +31,7 @@ NO_GRADIENT = (
 )
 
 
-def check_seed(y: Tensor, grad: Any) -> None:
+def check_seed(y: Tensor, grad: Tensor) -> None:
     """TypeError where the type of a given gradient cannot be that of its y."""
     of_y, given = y.dtype, grad.dtype
     if of_y.is_floating or of_y.is_integer:
@@ -56,7 +54,7 @@ def check_seed(y: Tensor, grad: Any) -> None:
         raise TypeError(f"Tensor {y} with type {of_y.name} must be numeric to obtain a default gradient")
 
 
-def check_shape(op: Operation, index: int, tensor: Tensor, grad: Any) -> None:
+def check_shape(op: Operation, index: int, tensor: Tensor, grad: Tensor) -> None:
     """Tells a gradient the static shape of its tensor.  Raises ValueError where both can't be."""
     if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
         return

@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor import Operation
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def zeros_like_output(op: Operation, index: int) -> Any:

@@ -8,12 +8,13 @@ from typing import Any
 
 from placesim.tf1.gradients import registry
 from placesim.tf1.graphs.graph import get_default_graph
-from placesim.tf1.graphs.tensor import uid
+from placesim.tf1.graphs.tensor import Operation, uid
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class RegisterGradient:
@@ -36,7 +37,7 @@ def NotDifferentiable(op_type: str) -> None:  # noqa: N802 (TensorFlow's name)
     registry.register(op_type, None)
 
 
-def _flatten(value: Any) -> list[Any]:
+def _flatten(value: TensorLike) -> list[Any]:
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in _flatten(item)]
     if isinstance(value, dict):
@@ -44,7 +45,7 @@ def _flatten(value: Any) -> list[Any]:
     return [value]
 
 
-def _packed(like: Any, leaves: list[Any]) -> Any:
+def _packed(like: object, leaves: list[Any]) -> Any:
     """The leaves in the structure of `like`; takes them off the list."""
     if isinstance(like, dict):
         return {key: _packed(like[key], leaves) for key in sorted(like)}
@@ -62,7 +63,7 @@ def custom_gradient(f: Any = None) -> Any:
         return custom_gradient
 
     @wraps(f)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
+    def decorated(*args: Any, **kwargs: object) -> Any:
         if kwargs:
             raise ValueError(
                 "The custom_gradient decorator currently supports keyword arguments only when eager execution is enabled."
@@ -81,7 +82,7 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     for tensor in results:
         tf.identity(tensor)
 
-    def gradient(op: Any, *grads: Any) -> list[Any]:
+    def gradient(op: Operation, *grads: object) -> list[Any]:
         of_arguments = grad_fn(*grads[: len(results)])
         found = _flatten(of_arguments)
         if len(found) != len(inputs):
@@ -100,8 +101,8 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f`, whose gradient is taken to be 1."""
 
     @custom_gradient
-    def through(*args: Any) -> Any:
-        def grad(*upstream: Any) -> Any:
+    def through(*args: object) -> Any:
+        def grad(*upstream: object) -> Any:
             return upstream[0] if len(upstream) == 1 else upstream
 
         return f(*args), grad
@@ -113,7 +114,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f`, whose nodes are made a second time for its gradient."""
 
     @custom_gradient
-    def inner(*args: Any) -> Any:
+    def inner(*args: object) -> Any:
         result = f(*args)
 
         def grad(*upstream: Any) -> Any:

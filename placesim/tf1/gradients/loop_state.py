@@ -18,13 +18,14 @@ from placesim.tf1.gradients.rules.variables import variable_shape
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, control_dependencies
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 @contextmanager
@@ -228,7 +229,7 @@ class GradLoopState:
 
     # --- what is summed up ----------------------------------------------------------------------------------------------------
 
-    def sum_up(self, op: Operation, grad: Any) -> Any:
+    def sum_up(self, op: Operation, grad: Tensor) -> Any:
         """The sum, over all iterations, of the gradients of what the loop does not change."""
         loop = self.backward_loop
         if isinstance(grad, IndexedSlices):
@@ -253,7 +254,7 @@ class GradLoopState:
         loop.leave_results([result])
         return result
 
-    def _zeros_outside(self, value: Tensor, dtype: Any) -> Tensor:
+    def _zeros_outside(self, value: Tensor, dtype: DTypeLike) -> Tensor:
         """Zeros of a shape that only the forward pass tells, made outside the gradient's loop."""
         outer = self.backward_loop.outer
         if isinstance(outer, WhileContext) and outer.grad_state is not None:

@@ -16,7 +16,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class LoopGradients:

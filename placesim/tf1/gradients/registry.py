@@ -7,6 +7,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from placesim.tf1.graphs.tensor import Operation
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 GradientFunction = Callable[..., Any]
 """`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
 
@@ -51,13 +54,13 @@ NOT_DIFFERENTIABLE = frozenset(_NOT_DIFFERENTIABLE.split())
 _registered: dict[str, GradientFunction | None] = {}
 
 
-def attrs_of(op: Any, names: Sequence[str]) -> dict[str, Any]:
+def attrs_of(op: Operation, names: Sequence[str]) -> dict[str, Any]:
     """Attrs that an op's gradient has as the op has them; those that the graph's release does not know are left out."""
     definition = op.graph.builder.registry.op(op.type)
     return {name: op.get_attr(name) for name in names if definition is None or name in definition.attrs}
 
 
-def text_of(value: Any) -> str:
+def text_of(value: TensorLike) -> str:
     """A text attr, which an op may have as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 

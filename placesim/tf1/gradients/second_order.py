@@ -8,7 +8,7 @@ from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def hessians(

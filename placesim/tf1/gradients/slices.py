@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import IndexedSlices
 
 
-def dense(grad: Any) -> Any:
+def dense(grad: Tensor) -> Any:
     """The gradient as one tensor: rows that were read are summed into the table that they were read from."""
     return convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
 

@@ -19,12 +19,12 @@ _MERGE = ("Merge", "RefMerge")
 
 
 def import_graph_def(
-    graph_def: Any,
-    input_map: Any = None,
-    return_elements: Any = None,
+    graph_def: object,
+    input_map: object = None,
+    return_elements: object = None,
     name: str | None = None,
-    op_dict: Any = None,
-    producer_op_list: Any = None,
+    op_dict: object = None,
+    producer_op_list: object = None,
 ) -> list[Any] | None:
     """Adds the nodes; the operations and tensors of `return_elements`, if that is given.
 
@@ -59,7 +59,7 @@ def import_graph_def(
         return None if wanted is None else [importing.element(each) for each in wanted]
 
 
-def _checked_map(input_map: Any) -> dict[str, Any]:
+def _checked_map(input_map: object) -> dict[str, Any]:
     if input_map is None:
         return {}
     if not isinstance(input_map, dict):

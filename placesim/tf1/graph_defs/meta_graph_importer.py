@@ -36,7 +36,7 @@ def read_meta_graph(meta_graph_or_file: Any) -> Any:
 
 
 def import_meta_graph(
-    meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any
+    meta_graph_or_file: object, clear_devices: bool = False, import_scope: str | None = None, **kwargs: object
 ) -> Any:
     """Adds a MetaGraphDef's graph and collections to the default graph; its Saver, or one of all variables, or None."""
     from placesim.tf1.graph_defs.importer import import_graph_def

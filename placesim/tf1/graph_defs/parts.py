@@ -20,7 +20,7 @@ def _source(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 
 
-def extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
+def extract_sub_graph(graph_def: object, dest_nodes: Any) -> Any:
     """The nodes that some nodes need, in the GraphDef's order.  Raises TypeError, or AssertionError for what is no node."""
     if not isinstance(graph_def, message_class("GraphDef")):
         raise TypeError("graph_def must be a graph_pb2.GraphDef proto, but got type " + str(type(graph_def)) + ".")
@@ -104,7 +104,7 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | Non
 
 
 def convert_variables_to_constants(
-    sess: Any,
+    sess: object,
     input_graph_def: Any,
     output_node_names: Sequence[str],
     variable_names_whitelist: Sequence[str] | None = None,

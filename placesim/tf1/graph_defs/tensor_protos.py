@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+
 
 def make_tensor_proto(
-    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
+    values: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    verify_shape: bool = False,
+    allow_broadcast: bool = False,
 ) -> Any:
     """A TensorProto of a value.  Raises TypeError or ValueError in TensorFlow's words."""
     from placesim.formats.tensorflow.messages import message_class
@@ -31,7 +37,7 @@ def make_tensor_proto(
     return message
 
 
-def make_ndarray(tensor: Any) -> np.ndarray[Any, Any]:
+def make_ndarray(tensor: TensorLike) -> np.ndarray[Any, Any]:
     """The array of a TensorProto, which may be written to."""
     from placesim.formats.tensorflow.tensor_proto import read_tensor
 

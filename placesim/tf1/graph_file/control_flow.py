@@ -17,6 +17,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph_file.graph import BodyView, FileGraph, file_graph
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor, numbers_after
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.variable import Variable
@@ -54,7 +55,7 @@ class FileFunctions:
     def _graph(self) -> FileGraph | FunctionGraph:
         return file_graph(self.builder) if self._body is None else self._body
 
-    def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
+    def cond(self, pred: TensorLike, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
         """`tf.cond`: the results.  Raises GraphBuildError in TensorFlow's words, under the name of its error."""
         with self._building(position):
             made: list[list[Any]] = []
@@ -141,7 +142,7 @@ class FileFunctions:
     def _tensor(self, ref: TensorRef) -> Tensor:
         return self._graph.operation(ref.node).outputs[ref.slot]
 
-    def _value(self, item: Any) -> Any:
+    def _value(self, item: object) -> Any:
         if isinstance(item, TensorRef):
             return self._graph.operation(item.node) if item.slot < 0 else self._tensor(item)
         if isinstance(item, OuterTensor):

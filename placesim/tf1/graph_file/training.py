@@ -16,6 +16,7 @@ from placesim.tf1.gradients.aggregation import sum_slices
 from placesim.tf1.graph_file.control_flow import FileFunctions
 from placesim.tf1.graph_file.graph import BodyView, FileGraph, file_graph
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.sparse.values import IndexedSlices
 
 
@@ -90,7 +91,9 @@ class FileTraining:
             if item.name != "self"
         }
 
-    def minimize(self, loss: Any, optimizer: tuple[str, Mapping[str, Any]], options: Mapping[str, Any], position: int) -> int:
+    def minimize(
+        self, loss: TensorLike, optimizer: tuple[str, Mapping[str, Any]], options: Mapping[str, Any], position: int
+    ) -> int:
         """The node that makes one step down a loss: `tf.train.Optimizer.minimize`."""
         with self._graph.building(position):
             given = {key: self._value(value) for key, value in options.items()}
@@ -125,7 +128,7 @@ class FileTraining:
 
     # --- what entries name ----------------------------------------------------------------------------------------------
 
-    def _value(self, item: Any) -> Any:
+    def _value(self, item: object) -> Any:
         if isinstance(item, OuterVariable):
             return cast("FileFunctions", item.functions).variable(item.variable)
         if isinstance(item, OuterTensor):
@@ -136,7 +139,7 @@ class FileTraining:
             return self._graph.tensor(item)
         return [self._value(part) for part in item] if isinstance(item, list) else item
 
-    def _target(self, item: Any) -> Any:
+    def _target(self, item: object) -> Any:
         """What is derived by: of a variable its reference or handle, as optimizers do it."""
         found = self._value(item)
         return found._tensor if isinstance(item, argument_binding.VariableNodes | OuterVariable) else found

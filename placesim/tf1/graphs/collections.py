@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 
 class Collections:
     """The methods of a Graph that put values into its collections and get them."""
@@ -12,21 +14,21 @@ class Collections:
     _collections: dict[str, list[Any]]
     _check_not_finalized: Callable[[], None]
 
-    def add_to_collection(self, name: Any, value: Any) -> None:
+    def add_to_collection(self, name: str, value: Any) -> None:
         """Adds a value to a collection."""
         self._check_not_finalized()
         self._collections.setdefault(name, []).append(value)
 
-    def add_to_collections(self, names: Any, value: Any) -> None:
+    def add_to_collections(self, names: Any, value: TensorLike) -> None:
         """Adds a value to each of some collections."""
         for name in (names,) if isinstance(names, str) else sorted(set(names)):
             self.add_to_collection(name, value)
 
-    def get_collection_ref(self, name: Any) -> list[Any]:
+    def get_collection_ref(self, name: str) -> list[Any]:
         """The collection itself, made if there is none."""
         return self._collections.setdefault(name, [])
 
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
         """A copy of a collection; with `scope` those whose names the pattern matches from the start."""
         found = self._collections.get(name, [])
         if scope is None:
@@ -44,7 +46,7 @@ class Collections:
     def collections(self) -> list[Any]:
         return list(self._collections)
 
-    def clear_collection(self, name: Any) -> None:
+    def clear_collection(self, name: str) -> None:
         """Takes a collection away."""
         self._check_not_finalized()
         self._collections.pop(name, None)

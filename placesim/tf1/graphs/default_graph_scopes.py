@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.op_arguments import graph_of
 
 
@@ -56,17 +57,17 @@ class op_scope(name_scope_v1):  # noqa: N801
         super().__init__(name, default_name, values)
 
 
-def device(device_name_or_function: Any) -> AbstractContextManager[None]:
+def device(device_name_or_function: object) -> AbstractContextManager[None]:
     """`tf.device`."""
     return get_default_graph().device(device_name_or_function)
 
 
-def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
+def colocate_with(op: object, ignore_existing: bool = False) -> AbstractContextManager[None]:
     """`tf.colocate_with`."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
-def control_dependencies(control_inputs: Any) -> AbstractContextManager[None]:
+def control_dependencies(control_inputs: object) -> AbstractContextManager[None]:
     """`tf.control_dependencies`."""
     return get_default_graph().control_dependencies(control_inputs)
 
@@ -81,12 +82,12 @@ def container(container_name: str) -> AbstractContextManager[str]:
     return get_default_graph().container(container_name)
 
 
-def add_to_collection(name: Any, value: Any) -> None:
+def add_to_collection(name: str, value: Any) -> None:
     """`tf.add_to_collection`."""
     get_default_graph().add_to_collection(name, value)
 
 
-def add_to_collections(names: Any, value: Any) -> None:
+def add_to_collections(names: object, value: TensorLike) -> None:
     """`tf.add_to_collections`."""
     get_default_graph().add_to_collections(names, value)
 

@@ -30,7 +30,7 @@ class Elements:
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]
 
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+    def as_graph_element(self, obj: object, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
         return find_element(cast("OwningGraph", self), obj, allow_tensor, allow_operation)
 
@@ -42,7 +42,7 @@ class Elements:
     _get_operation_by_name_unsafe = _get_operation_by_name
 
 
-def find_element(graph: OwningGraph, obj: Any, allow_tensor: bool, allow_operation: bool) -> Any:
+def find_element(graph: OwningGraph, obj: object, allow_tensor: bool, allow_operation: bool) -> Any:
     """The tensor or operation that a name or object means.  Raises KeyError, ValueError or TypeError."""
     if allow_tensor and allow_operation:
         kinds = "Tensor or Operation"

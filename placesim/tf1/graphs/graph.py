@@ -135,11 +135,11 @@ class Graph(Scopes, Collections, Elements):
         self,
         op_type: str,
         inputs: Iterable[Tensor],
-        dtypes: Any = None,
-        input_types: Any = None,
+        dtypes: object = None,
+        input_types: object = None,
         name: str | None = None,
         attrs: Any = None,
-        op_def: Any = None,
+        op_def: object = None,
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
@@ -268,7 +268,7 @@ class Graph(Scopes, Collections, Elements):
         """The operation can't be fetched."""
         self._unfetchable.add(op)
 
-    def is_fetchable(self, tensor_or_op: Any) -> bool:
+    def is_fetchable(self, tensor_or_op: object) -> bool:
         """Whether the tensor or operation can be fetched."""
         return (tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op) not in self._unfetchable
 
@@ -278,7 +278,7 @@ class Graph(Scopes, Collections, Elements):
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
 
-    def _set_control_flow_context(self, context: Any) -> None:
+    def _set_control_flow_context(self, context: object) -> None:
         self._control_flow_context = context
 
 

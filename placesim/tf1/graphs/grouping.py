@@ -88,7 +88,7 @@ def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return found
 
 
-def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Any:
+def with_dependencies(dependencies: object, output_tensor: object, name: str | None = None) -> Any:
     """An Identity of a tensor, colocated with it, after some operations."""
     graph = get_default_graph()
     with (

@@ -8,6 +8,7 @@ import numpy as np
 
 from placesim.ops.attributes import UNKNOWN_RANK
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_values import constant_value_as_shape
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
@@ -15,17 +16,17 @@ from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types.shapes import TensorShape
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None) -> Tensor:
     """`tf.placeholder`."""
     return gen("Placeholder")(dtype=dtype, shape=UNKNOWN_RANK if shape is None else shape, name=name)  # type: ignore[no-any-return]
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def placeholder_with_default(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """`tf.placeholder_with_default`."""
     return gen("PlaceholderWithDefault")(input, UNKNOWN_RANK if shape is None else shape, name=name)  # type: ignore[no-any-return]
 
 
-def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_placeholder(dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None) -> SparseTensor:
     """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
     from placesim.tf1.types import dtypes
 

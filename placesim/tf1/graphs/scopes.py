@@ -11,6 +11,7 @@ from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Node
 from placesim.machine.device_names import DeviceName as ParsedDevice
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.types import device_spec
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
@@ -63,7 +64,7 @@ class Scopes:
         return self.builder.prefix.rstrip("/")
 
     @contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
+    def device(self, device_name_or_function: object) -> Iterator[None]:
         """`tf.device` on this graph.  Raises ValueError for what is no device."""
         with self.builder.device(self._device_scope(device_name_or_function)):
             yield
@@ -88,7 +89,7 @@ class Scopes:
         return found
 
     @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
         """`tf.colocate_with` on this graph."""
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
@@ -183,7 +184,7 @@ class Scopes:
             self._extra_attrs, self._container = saved
 
 
-def _always(value: Any) -> Callable[[Node], Any]:
+def _always(value: TensorLike) -> Callable[[Node], Any]:
     return lambda node: value
 
 
@@ -192,7 +193,7 @@ def python_error(error: GraphBuildError) -> Exception:
     return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
 
 
-def as_text(value: Any) -> str:
+def as_text(value: TensorLike) -> str:
     """A text of what must be one.  Raises TypeError."""
     if isinstance(value, bytes):
         return value.decode()
@@ -220,6 +221,6 @@ def _device_text(found: Any) -> str:
     return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
 
 
-def _operation_of(value: Any) -> Operation | None:
+def _operation_of(value: TensorLike) -> Operation | None:
     found = getattr(value, "op", None)
     return found if isinstance(found, Operation) else None

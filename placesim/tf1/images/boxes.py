@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -12,9 +13,9 @@ from placesim.tf1.types import dtypes
 
 
 def non_max_suppression(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: object,
     iou_threshold: Any = 0.5,
     score_threshold: Any = float("-inf"),
     name: str | None = None,
@@ -27,9 +28,9 @@ def non_max_suppression(
 
 
 def non_max_suppression_with_scores(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: object,
     iou_threshold: Any = 0.5,
     score_threshold: Any = float("-inf"),
     soft_nms_sigma: Any = 0.0,
@@ -45,11 +46,11 @@ def non_max_suppression_with_scores(
 
 
 def non_max_suppression_with_overlaps(
-    overlaps: Any,
-    scores: Any,
-    max_output_size: Any,
+    overlaps: object,
+    scores: TensorLike,
+    max_output_size: object,
     overlap_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    score_threshold: object = float("-inf"),
     name: str | None = None,
 ) -> Any:
     """`tf.image.non_max_suppression_overlaps`: by a matrix of how much boxes overlap."""
@@ -59,9 +60,9 @@ def non_max_suppression_with_overlaps(
 
 
 def combined_non_max_suppression(
-    boxes: Any,
-    scores: Any,
-    max_output_size_per_class: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size_per_class: object,
     max_total_size: Any,
     iou_threshold: Any = 0.5,
     score_threshold: Any = float("-inf"),
@@ -80,21 +81,21 @@ def combined_non_max_suppression(
 
 
 def crop_and_resize(
-    image: Any,
-    boxes: Any,
-    box_ind: Any = None,
-    crop_size: Any = None,
+    image: TensorLike,
+    boxes: TensorLike,
+    box_ind: object = None,
+    crop_size: object = None,
     method: str = "bilinear",
     extrapolation_value: float = 0,
     name: str | None = None,
-    box_indices: Any = None,
+    box_indices: object = None,
 ) -> Any:
     """`tf.image.crop_and_resize`."""
     box_ind = renamed("box_indices", box_indices, "box_ind", box_ind)
     return gen("CropAndResize")(image, boxes, box_ind, crop_size, method, extrapolation_value, name=name)
 
 
-def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Any:
+def draw_bounding_boxes(images: TensorLike, boxes: TensorLike, name: str | None = None, colors: object = None) -> Any:
     """`tf.image.draw_bounding_boxes`."""
     if colors is None:
         return gen("DrawBoundingBoxes")(images, boxes, name=name)
@@ -102,9 +103,9 @@ def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors
 
 
 def extract_glimpse(
-    input: Any,
-    size: Any,
-    offsets: Any,
+    input: TensorLike,
+    size: TensorLike,
+    offsets: object,
     centered: bool = True,
     normalized: bool = True,
     uniform_noise: bool = True,
@@ -116,19 +117,21 @@ def extract_glimpse(
     )
 
 
-def extract_image_patches_v2(images: Any, sizes: Any, strides: Any, rates: Any, padding: Any, name: str | None = None) -> Any:
+def extract_image_patches_v2(
+    images: TensorLike, sizes: TensorLike, strides: object, rates: object, padding: object, name: str | None = None
+) -> Any:
     """`tf.image.extract_patches`."""
     return gen("ExtractImagePatches")(images, sizes, strides, rates, padding, name=name)
 
 
 def generate_bounding_box_proposals(
-    scores: Any,
-    bbox_deltas: Any,
-    image_info: Any,
-    anchors: Any,
-    nms_threshold: Any = 0.7,
-    pre_nms_topn: Any = 6000,
-    min_size: Any = 16,
+    scores: TensorLike,
+    bbox_deltas: object,
+    image_info: object,
+    anchors: object,
+    nms_threshold: object = 0.7,
+    pre_nms_topn: object = 6000,
+    min_size: object = 16,
     post_nms_topn: int = 300,
     name: str | None = None,
 ) -> Any:
@@ -147,15 +150,15 @@ def generate_bounding_box_proposals(
 
 
 def sample_distorted_bounding_box(
-    image_size: Any,
-    bounding_boxes: Any,
-    seed: Any = None,
-    seed2: Any = None,
-    min_object_covered: Any = 0.1,
-    aspect_ratio_range: Any = None,
-    area_range: Any = None,
-    max_attempts: Any = None,
-    use_image_if_no_bounding_boxes: Any = None,
+    image_size: object,
+    bounding_boxes: object,
+    seed: int | None = None,
+    seed2: object = None,
+    min_object_covered: object = 0.1,
+    aspect_ratio_range: object = None,
+    area_range: object = None,
+    max_attempts: object = None,
+    use_image_if_no_bounding_boxes: object = None,
     name: str | None = None,
 ) -> Any:
     """`tf.image.sample_distorted_bounding_box`: the begin and the size of a crop, and the box to draw."""

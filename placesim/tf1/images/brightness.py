@@ -7,6 +7,7 @@ from typing import Any
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.images.inputs import checked
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_mean, reduce_prod, reduce_std
@@ -59,7 +60,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
         return convert_image_dtype(found, original, saturate=True)
 
 
-def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any:
+def random_contrast(image: TensorLike, lower: Any, upper: Any, seed: int | None = None) -> Any:
     """`tf.image.random_contrast`."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
@@ -68,7 +69,7 @@ def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any
     return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
 
 
-def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Any:
+def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Any:
     """`tf.image.convert_image_dtype`: the range of the type is kept."""
     from placesim.tf1.math.casting import saturate_cast
 

@@ -8,6 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -15,7 +16,7 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.drawing import random_uniform
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _FLOATS = (dtypes.float16, dtypes.float32)
 
@@ -32,14 +33,14 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
         plain = _as_floats(image)
         told = "Gamma should be a non-negative real number."
         if isinstance(gamma, Tensor):
-            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)  # type: ignore[operator]
+            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)
         elif gamma < 0:
             raise ValueError(told)
         return convert_image_dtype(gain * plain**gamma, original, saturate=True)
 
 
 def _adjusted(word: str, op: str) -> Any:
-    def adjust(image: Any, factor: Any, name: str | None = None) -> Any:
+    def adjust(image: Any, factor: object, name: str | None = None) -> Any:
         with name_scope(name, word, [image]):
             image = convert_to_tensor(image, name="image")
             return convert_image_dtype(gen(op)(_as_floats(image), factor), image.dtype)
@@ -50,17 +51,17 @@ def _adjusted(word: str, op: str) -> Any:
 _hue, _saturation = _adjusted("adjust_hue", "AdjustHue"), _adjusted("adjust_saturation", "AdjustSaturation")
 
 
-def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
+def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Any:
     """`tf.image.adjust_hue`."""
     return _hue(image, delta, name)
 
 
-def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Any:
+def adjust_saturation(image: TensorLike, saturation_factor: object, name: str | None = None) -> Any:
     """`tf.image.adjust_saturation`."""
     return _saturation(image, saturation_factor, name)
 
 
-def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
+def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Any:
     """`tf.image.random_hue`.  Raises ValueError for more than a half turn."""
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
@@ -69,7 +70,7 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
-def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
+def random_saturation(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Any:
     """`tf.image.random_saturation`."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
@@ -94,7 +95,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
         return convert_image_dtype(gen("DecodeJpeg")(found, channels=channels, dct_method=dct_method), original, saturate=True)
 
 
-def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any = None) -> Any:
+def random_jpeg_quality(image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Any:
     """`tf.image.random_jpeg_quality`."""
     if min_jpeg_quality < 0 or max_jpeg_quality < 0 or min_jpeg_quality > 100 or max_jpeg_quality > 100:
         raise ValueError("jpeg encoding range must be between 0 and 100.")

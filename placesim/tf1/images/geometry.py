@@ -17,7 +17,7 @@ from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def central_crop(image: Any, central_fraction: Any) -> Any:
@@ -77,7 +77,7 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Any:
         return _turned(image, turns, scope, rank - 3)
 
 
-def _turned(image: Any, turns: Any, scope: str, first: int) -> Any:
+def _turned(image: Any, turns: object, scope: str, first: int) -> Any:
     across = [first + 1]
     order = [*range(first), first + 1, first, first + 2]
     found = tf.case(

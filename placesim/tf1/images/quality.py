@@ -6,12 +6,13 @@ from math import log
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def total_variation(images: Any, name: str | None = None) -> Any:
@@ -116,7 +117,7 @@ def ssim_multiscale(
         return tf.reduce_mean(tf.reduce_prod(tf.pow(factors, power_factors), [-1]), [-1])
 
 
-def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: Any) -> tuple[list[Any], list[Any]]:
+def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: object) -> tuple[list[Any], list[Any]]:
     """Images of half the size, after their last row and column are doubled where the size is odd; and their inner shapes."""
     flat = [tf.reshape(image, tf.concat([[-1], shape], 0)) for image, shape in zip(images, inner, strict=True)]
     rest = inner[0] % halves
@@ -134,7 +135,7 @@ def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: Any) 
 
 
 def _similarity(
-    one: Any, two: Any, peak: Any, filter_size: int, filter_sigma: float, k1: float, k2: float, keeps_places: bool
+    one: Any, two: object, peak: object, filter_size: int, filter_sigma: float, k1: float, k2: float, keeps_places: bool
 ) -> tuple[Any, Any]:
     """The similarity of each channel, and its part that comes from contrast and structure."""
     size = tf.constant(filter_size, dtypes.int32)
@@ -145,7 +146,7 @@ def _similarity(
         one = tf.identity(one)
     kernel = tf.tile(_bell(size, sigma), multiples=[1, 1, shapes[0][-1], 1])
 
-    def blurred(image: Any) -> Any:
+    def blurred(image: TensorLike) -> Any:
         shape = tf.shape(image)
         flat = tf.reshape(image, tf.concat([[-1], shape[-3:]], 0))
         found = tf.nn.depthwise_conv2d(flat, kernel, strides=[1, 1, 1, 1], padding="VALID")

@@ -9,6 +9,7 @@ from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.images.inputs import as_batch, checked, sizes_of
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -28,7 +29,7 @@ def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
         if known not in (None, 3):
             raise NotImplementedError(f"tf.image.{word} of a batch is not there; flip its images one at a time")
         drawn = random_uniform([], 0, 1.0, seed=seed)
-        is_flipped = drawn < 0.5  # type: ignore[operator]
+        is_flipped = drawn < 0.5
         found = cond(is_flipped, lambda: gen("ReverseV2")(image, [axis]), lambda: image, name=scope)
         return _keep_shape(image, found)
 
@@ -61,12 +62,12 @@ def _flip(image: Any, axis: int, word: str) -> Any:
         return gen("ReverseV2")(image, [axis + 1])
 
 
-def flip_left_right(image: Any) -> Any:
+def flip_left_right(image: TensorLike) -> Any:
     """`tf.image.flip_left_right`."""
     return _flip(image, 1, "flip_left_right")
 
 
-def flip_up_down(image: Any) -> Any:
+def flip_up_down(image: TensorLike) -> Any:
     """`tf.image.flip_up_down`."""
     return _flip(image, 0, "flip_up_down")
 
@@ -117,7 +118,7 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
         return found if is_batch else squeeze(found, [0])
 
 
-def _require(checks: list[Any], condition: Any, message: str) -> None:
+def _require(checks: list[Any], condition: TensorLike, message: str) -> None:
     if isinstance(condition, Tensor):
         from placesim.tf1.control_flow.conditionals import Assert
 
@@ -173,7 +174,7 @@ _RESIZERS |= {
 def resize_images(
     images: Any,
     size: Any,
-    method: Any = 0,
+    method: object = 0,
     align_corners: bool = False,
     preserve_aspect_ratio: bool = False,
     name: str | None = None,
@@ -211,7 +212,11 @@ def resize_images(
 
 def _resizer(op: str) -> Any:
     def call(
-        images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+        images: TensorLike,
+        size: TensorLike,
+        align_corners: bool = False,
+        name: str | None = None,
+        half_pixel_centers: bool = False,
     ) -> Any:
         return gen(op)(images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers, name=name)
 
@@ -222,7 +227,7 @@ resize_bilinear, resize_nearest_neighbor = _resizer("ResizeBilinear"), _resizer(
 resize_bicubic = _resizer("ResizeBicubic")
 
 
-def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Any:
+def encode_png(image: TensorLike, compression: int = -1, name: str | None = None) -> Any:
     """`tf.image.encode_png`."""
     return gen("EncodePng")(convert_to_tensor(image), compression, name)
 

@@ -81,10 +81,10 @@ class _InternalModule(ModuleType):
         self.__dict__["__path__"] = []
         self._path = path
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise _absent(self._path)
 
-    def __mro_entries__(self, bases: Any) -> NoReturn:
+    def __mro_entries__(self, bases: object) -> NoReturn:
         raise _absent(self._path)
 
     def __getattr__(self, name: str) -> Any:

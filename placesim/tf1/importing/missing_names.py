@@ -55,7 +55,7 @@ class _MissingSymbol:
 
     public_name = ""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise not_there(cls.public_name, "see `placesim manual tf1-functions` for what is")
 
 

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 elu, exponential, selu, sigmoid = tf.nn.elu, tf.exp, tf.nn.selu, tf.sigmoid
 softplus, softsign, swish, tanh = tf.nn.softplus, tf.nn.softsign, tf.nn.swish, tf.tanh
 
 
-def linear(x: Any) -> Any:
+def linear(x: TensorLike) -> Any:
     """The input as it is."""
     return x
 
 
-def relu(x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
+def relu(x: TensorLike, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
     """The positive part; with `alpha` a share of the rest, up to a largest value.  Raises NotImplementedError."""
     if threshold != 0.0:
         from placesim.tf1.importing.missing_names import not_there

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
-def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> Any:
+
+def to_categorical(y: TensorLike, num_classes: int | None = None, dtype: Any = "float32") -> Any:
     """Class numbers as rows with a one, in an array."""
     import numpy as np
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.keras.activations import relu, softmax
 
 __all__ = ["relu", "softmax"]
@@ -23,7 +24,7 @@ def learning_phase() -> Any:
     return found
 
 
-def set_learning_phase(value: Any) -> None:
+def set_learning_phase(value: TensorLike) -> None:
     """From now on layers of this graph train, or don't.  Raises ValueError."""
     if value not in (0, 1):
         raise ValueError("Expected learning phase to be 0 or 1.")
@@ -60,7 +61,13 @@ def dtype(x: Any) -> str:
     return str(x.dtype.base_dtype.name)
 
 
-def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, sparse: bool = False, name: Any = None) -> Any:
+def placeholder(
+    shape: ShapeLike | None = None,
+    ndim: int | None = None,
+    dtype: DTypeLike | None = None,
+    sparse: bool = False,
+    name: str | None = None,
+) -> Any:
     """A placeholder.  Raises NotImplementedError for a sparse one."""
     if sparse:
         from placesim.tf1.importing.missing_names import not_there
@@ -71,7 +78,7 @@ def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, s
 
 
 def _reduction(name: str) -> Any:
-    def reduction(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduction(x: Any, axis: TensorLike | None = None, keepdims: bool = False) -> Any:
         x = tf.cast(x, floatx()) if name in ("mean",) and x.dtype.base_dtype == tf.bool else x
         return getattr(tf, f"reduce_{name}")(x, axis, keepdims)
 
@@ -94,12 +101,12 @@ shape, cast, name_scope = tf.shape, tf.cast, tf.name_scope
 update, update_add, update_sub = tf.assign, tf.assign_add, tf.assign_sub
 
 
-def pow(x: Any, a: Any) -> Any:
+def pow(x: TensorLike, a: TensorLike) -> Any:
     """A power of each element."""
     return tf.pow(x, a)
 
 
-def clip(x: Any, min_value: Any, max_value: Any) -> Any:
+def clip(x: TensorLike, min_value: object, max_value: object) -> Any:
     """Each element, brought between two values."""
     return tf.clip_by_value(x, min_value, max_value)
 
@@ -118,27 +125,27 @@ def concatenate(tensors: Any, axis: int = -1) -> Any:
     return tf.concat(tensors, axis % tensors[0].shape.rank if axis < 0 and tensors[0].shape.rank else axis)
 
 
-def expand_dims(x: Any, axis: int = -1) -> Any:
+def expand_dims(x: TensorLike, axis: int = -1) -> Any:
     """A further dimension of size 1."""
     return tf.expand_dims(x, axis)
 
 
-def flatten(x: Any) -> Any:
+def flatten(x: TensorLike) -> Any:
     """All elements in a row."""
     return tf.reshape(x, [-1])
 
 
-def argmax(x: Any, axis: int = -1) -> Any:
+def argmax(x: TensorLike, axis: int = -1) -> Any:
     """Where the largest is along an axis."""
     return tf.argmax(x, axis)
 
 
-def argmin(x: Any, axis: int = -1) -> Any:
+def argmin(x: TensorLike, axis: int = -1) -> Any:
     """Where the smallest is along an axis."""
     return tf.argmin(x, axis)
 
 
-def stack(x: Any, axis: int = 0) -> Any:
+def stack(x: TensorLike, axis: int = 0) -> Any:
     """Tensors as one of a higher rank."""
     return tf.stack(x, axis=axis)
 
@@ -154,7 +161,7 @@ def get_session() -> Any:
     return found
 
 
-def set_session(session: Any) -> None:
+def set_session(session: object) -> None:
     """The session that `get_session` gives from now on."""
     tf.get_default_graph().keras_session = session
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras import activations, backend, regularizers
 from placesim.tf1.layers import convolutional, core, layer, normalization, pooling
@@ -26,7 +27,7 @@ class Layer(layer.Layer):
         super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
 
-    def _enter_first(self, scope: Any = None) -> None:
+    def _enter_first(self, scope: object = None) -> None:
         """There is no variable scope to take."""
 
     @contextmanager
@@ -37,13 +38,13 @@ class Layer(layer.Layer):
     def add_weight(  # type: ignore[override]
         self,
         name: str | None = None,
-        shape: Any = None,
+        shape: ShapeLike | None = None,
         dtype: Any = None,
         initializer: Any = None,
         regularizer: Any = None,
         trainable: bool | None = None,
-        constraint: Any = None,
-        **_: Any,
+        constraint: object = None,
+        **_: object,
     ) -> Any:
         """A variable of the layer."""
         dtype = tf.as_dtype(dtype or self._given_dtype or tf.float32)
@@ -65,11 +66,11 @@ class Layer(layer.Layer):
             self._regularized.append((variable, regularizers.get(regularizer)))
         return variable
 
-    def add_loss(self, losses: Any, inputs: Any = None, **_: Any) -> None:
+    def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None, **_: object) -> None:
         """Puts losses into the layer's own."""
         self._losses += losses if isinstance(losses, (list, tuple)) else [losses]
 
-    def add_update(self, updates: Any, inputs: Any = None) -> None:
+    def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
         """Puts updates into the layer's own."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             self._updates.append(getattr(update, "op", update))
@@ -98,7 +99,7 @@ def _unique_name(kind: str) -> str:
 _READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
 
 
-def _of(kind: Any, **defaults: Any) -> Any:
+def _of(kind: Any, **defaults: object) -> Any:
     """A layer of `tf.layers` as Keras'; its activation, regularizers and initializers may be told by name."""
     arguments = [
         name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
@@ -121,17 +122,17 @@ def _of(kind: Any, **defaults: Any) -> Any:
     return type(kind.__name__, (kind, Layer), {"__init__": __init__, "__doc__": kind.__doc__, "__module__": __name__})
 
 
-def _phase(training: Any) -> Any:
+def _phase(training: object) -> Any:
     return backend.learning_phase() if training is None else training
 
 
 class _DropoutCall(core.Dropout):
-    def call(self, inputs: Any, training: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, training: object = None, *args: object, **kwargs: object) -> Any:
         return super().call(inputs, _phase(training))
 
 
 class _BatchNormalizationCall(normalization.BatchNormalization):
-    def call(self, inputs: Any, training: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, training: object = None, *args: object, **kwargs: object) -> Any:
         return super().call(inputs, _phase(training) if self.trainable else False)
 
 
@@ -165,19 +166,19 @@ def _function_layer(name: str, make: Callable[..., Callable[[Any], Any]]) -> Any
         Layer.__init__(self, **own)
         self._function = make(*args, **kwargs)
 
-    def call(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, inputs: Any, *args: object, **kwargs: object) -> Any:
         return self._function(inputs)
 
     described = f"Keras' layer `{name}`."
     return type(name, (Layer,), {"__init__": __init__, "call": call, "__doc__": described, "__module__": __name__})
 
 
-def _activation(activation: Any) -> Callable[[Any], Any]:
+def _activation(activation: object) -> Callable[[Any], Any]:
     return activations.get(activation)
 
 
 def _lambda(
-    function: Callable[..., Any], output_shape: Any = None, mask: Any = None, arguments: Any = None
+    function: Callable[..., Any], output_shape: ShapeLike | None = None, mask: object = None, arguments: Any = None
 ) -> Callable[[Any], Any]:
     return lambda inputs: function(inputs, **(arguments or {}))
 
@@ -296,23 +297,23 @@ class Embedding(Layer):
         self._start, self._regularizer = embeddings_initializer, embeddings_regularizer
         self._given_dtype = tf.float32
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         shape = (self.input_dim, self.output_dim)
         self.embeddings = self.add_weight("embeddings", shape, initializer=self._start, regularizer=self._regularizer)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         if inputs.dtype.base_dtype not in (tf.int32, tf.int64):
             inputs = tf.cast(inputs, tf.int32)
         return tf.nn.embedding_lookup(self.embeddings, inputs)
 
 
 def Input(  # noqa: N802
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     batch_size: int | None = None,
     name: str | None = None,
-    dtype: Any = None,
-    batch_shape: Any = None,
-    **_: Any,
+    dtype: DTypeLike | None = None,
+    batch_shape: ShapeLike | None = None,
+    **_: object,
 ) -> Any:
     """A placeholder for a model's inputs.  Raises ValueError without a shape."""
     if shape is None and batch_shape is None:
@@ -332,13 +333,13 @@ class Sequential(Layer):
         for one in layers or ():
             self.add(one)
 
-    def add(self, layer: Any) -> None:
+    def add(self, layer: object) -> None:
         """A further layer."""
         if not isinstance(layer, Layer) or (not self.layers and layer.has_input_shape):
             raise not_there("keras.Sequential whose first layer has an input_shape", "without it it is called on tensors")
         self.layers.append(layer)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         for one in self.layers:
             takes = "training" in inspect.signature(one.call).parameters
             inputs = one(inputs, **({"training": kwargs["training"]} if takes and "training" in kwargs else {}))

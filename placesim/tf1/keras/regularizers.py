@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class Regularizer:
     """A function from a weight to its part of the loss."""
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: TensorLike) -> Any:
         return 0.0
 
 
@@ -20,7 +21,7 @@ class L1(Regularizer):
     def __init__(self, l1: float = 0.01, **_: Any) -> None:
         self.l1 = 0.01 if l1 is None else float(l1)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: TensorLike) -> Any:
         return self.l1 * tf.reduce_sum(tf.abs(x))
 
 
@@ -30,7 +31,7 @@ class L2(Regularizer):
     def __init__(self, l2: float = 0.01, **_: Any) -> None:
         self.l2 = 0.01 if l2 is None else float(l2)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: TensorLike) -> Any:
         # an op that halves the sum, so the factor is doubled
         return 2.0 * self.l2 * tf.nn.l2_loss(x)
 
@@ -58,7 +59,7 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
     return L1L2(l1, l2)
 
 
-def get(identifier: Any) -> Any:
+def get(identifier: object) -> Any:
     """A regularizer by its name, or the function that is given.  Raises ValueError."""
     if identifier is None or callable(identifier):
         return identifier

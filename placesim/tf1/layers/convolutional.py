@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -56,7 +57,7 @@ class _Convolution(Layer):
     def _kernel_shapes(self, channels: int) -> list[list[int]]:
         return [[*self.kernel_size, channels, self.filters]]
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         channels = self._channels(TensorShape(input_shape))
         for name, shape in zip(self.kernels, self._kernel_shapes(channels), strict=True):
             setattr(self, name, self.add_weight(name, shape, trainable=True, **self._weight_options(name)))
@@ -64,7 +65,7 @@ class _Convolution(Layer):
             self.bias = self.add_weight("bias", [self.filters], trainable=True, **self._weight_options("bias"))
         self.input_spec = InputSpec(min_ndim=self.rank + 2, axes={self._channel_axis: channels})
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         outputs = self._convolve(inputs)
         if self.use_bias:
             outputs = self._biased(outputs)
@@ -74,7 +75,7 @@ class _Convolution(Layer):
     def _layout(self) -> str:
         return _FORMATS[self.rank][self.data_format == "channels_last"]
 
-    def _convolve(self, inputs: Any) -> Any:
+    def _convolve(self, inputs: TensorLike) -> Any:
         return tf.nn.convolution(
             inputs,
             self.kernel,  # type: ignore[attr-defined]
@@ -85,7 +86,7 @@ class _Convolution(Layer):
             name=self.op_name,
         )
 
-    def _biased(self, outputs: Any) -> Any:
+    def _biased(self, outputs: object) -> Any:
         if self.data_format == "channels_last":
             return tf.nn.bias_add(outputs, self.bias, data_format="NHWC")
         if self.rank == 1:
@@ -93,7 +94,7 @@ class _Convolution(Layer):
         return tf.nn.bias_add(outputs, self.bias, data_format="NCHW")
 
 
-def _layer(rank: int, name: str, op_name: str, default: Any) -> type[_Convolution]:
+def _layer(rank: int, name: str, op_name: str, default: object) -> type[_Convolution]:
     one = default
 
     def __init__(  # noqa: N807
@@ -103,19 +104,19 @@ def _layer(rank: int, name: str, op_name: str, default: Any) -> type[_Convolutio
         strides: Any = one,
         padding: str = "valid",
         data_format: str = "channels_last",
-        dilation_rate: Any = one,
-        activation: Any = None,
+        dilation_rate: object = one,
+        activation: object = None,
         use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: object = None,
+        bias_initializer: object = None,
+        kernel_regularizer: object = None,
+        bias_regularizer: object = None,
+        activity_regularizer: object = None,
+        kernel_constraint: object = None,
+        bias_constraint: object = None,
         trainable: bool = True,
         name: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         options = {key: value for key, value in locals().items() if key not in ("self", "filters", "kernel_size", "one")}
         options["bias_initializer"] = tf.zeros_initializer() if bias_initializer is None else bias_initializer
@@ -161,7 +162,7 @@ class _TransposedConvolution(_Convolution):
         length = size * stride
         return length + max(kernel - stride, 0) if self.padding == "valid" else length
 
-    def _deconvolve(self, inputs: Any, whole: Any) -> Any:
+    def _deconvolve(self, inputs: TensorLike, whole: Any) -> Any:
         kernel = self.kernel  # type: ignore[attr-defined]
         options = {"padding": self.padding.upper(), "data_format": self._layout}
         if self.rank == 3:
@@ -180,18 +181,18 @@ class _TransposedConvolutionInit(_TransposedConvolution):
         strides: Any = 1,
         padding: str = "valid",
         data_format: str = "channels_last",
-        activation: Any = None,
+        activation: object = None,
         use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: object = None,
+        bias_initializer: object = None,
+        kernel_regularizer: object = None,
+        bias_regularizer: object = None,
+        activity_regularizer: object = None,
+        kernel_constraint: object = None,
+        bias_constraint: object = None,
         trainable: bool = True,
         name: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         skipped = ("self", "filters", "kernel_size", "__class__")
         options = {key: value for key, value in locals().items() if key not in skipped}
@@ -221,23 +222,23 @@ class SeparableConv2D(_Convolution):
         strides: Any = (1, 1),
         padding: str = "valid",
         data_format: str = "channels_last",
-        dilation_rate: Any = (1, 1),
+        dilation_rate: object = (1, 1),
         depth_multiplier: int = 1,
-        activation: Any = None,
+        activation: object = None,
         use_bias: bool = True,
-        depthwise_initializer: Any = None,
-        pointwise_initializer: Any = None,
-        bias_initializer: Any = None,
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
+        depthwise_initializer: object = None,
+        pointwise_initializer: object = None,
+        bias_initializer: object = None,
+        depthwise_regularizer: object = None,
+        pointwise_regularizer: object = None,
+        bias_regularizer: object = None,
+        activity_regularizer: object = None,
+        depthwise_constraint: object = None,
+        pointwise_constraint: object = None,
+        bias_constraint: object = None,
         trainable: bool = True,
         name: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         skipped = ("self", "filters", "kernel_size", "depth_multiplier", "__class__")
         options = {key: value for key, value in locals().items() if key not in skipped}
@@ -249,7 +250,7 @@ class SeparableConv2D(_Convolution):
         depth = channels * self.depth_multiplier
         return [[*self.kernel_size, channels, self.depth_multiplier], [1, 1, depth, self.filters]]
 
-    def _convolve(self, inputs: Any) -> Any:
+    def _convolve(self, inputs: TensorLike) -> Any:
         last = self.data_format == "channels_last"
         return tf.nn.separable_conv2d(
             inputs,
@@ -263,7 +264,7 @@ class SeparableConv2D(_Convolution):
 
 
 def _function(kind: type[_Convolution], documentation: str) -> Any:
-    def layer(inputs: Any, *args: Any, reuse: Any = None, **kwargs: Any) -> Any:
+    def layer(inputs: TensorLike, *args: Any, reuse: Any = None, **kwargs: Any) -> Any:
         made = kind(*args, _scope=kwargs.get("name"), _reuse=reuse, **kwargs)  # type: ignore[call-arg]
         return made(inputs)
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, smart_cond
 from placesim.tf1.types.shapes import TensorShape
 
@@ -20,11 +21,11 @@ class Dense(Layer):
         use_bias: bool = True,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
+        kernel_regularizer: object = None,
+        bias_regularizer: object = None,
         activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_constraint: object = None,
+        bias_constraint: object = None,
         trainable: bool = True,
         name: str | None = None,
         **kwargs: Any,
@@ -42,7 +43,7 @@ class Dense(Layer):
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         dtype = self._given_dtype or tf.float32
         if not (dtype.is_floating or dtype.is_complex):
             wanted = "A Dense layer can only be built with a floating-point dtype."
@@ -57,7 +58,7 @@ class Dense(Layer):
         if self.use_bias:
             self.bias = self.add_weight("bias", [self.units], dtype, trainable=True, **self._bias)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         rank = inputs.shape.ndims
         if rank in (2, None):
             outputs = tf.matmul(inputs, self.kernel)
@@ -80,7 +81,7 @@ class Dropout(Layer):
             raise ValueError(f"Invalid value {rate} received for `rate`, expected a value between 0 and 1.")
         self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
 
-    def call(self, inputs: Any, training: Any = False, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, training: Any = False, *args: object, **kwargs: object) -> Any:
         return smart_cond(
             training,
             lambda: tf.nn.dropout(inputs, noise_shape=self.noise_shape, seed=self.seed, rate=self.rate),
@@ -96,7 +97,7 @@ class Flatten(Layer):
         self.data_format = data_format_of(data_format or "channels_last")
         self.input_spec = InputSpec(min_ndim=1)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         rank = inputs.shape.ndims
         if self.data_format == "channels_first" and rank is not None and rank > 1:
             inputs = tf.transpose(inputs, [0, *range(2, rank), 1])
@@ -114,20 +115,20 @@ class Flatten(Layer):
 
 
 def dense(
-    inputs: Any,
+    inputs: TensorLike,
     units: int,
-    activation: Any = None,
+    activation: object = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
+    kernel_initializer: object = None,
+    bias_initializer: object = None,
+    kernel_regularizer: object = None,
+    bias_regularizer: object = None,
+    activity_regularizer: object = None,
+    kernel_constraint: object = None,
+    bias_constraint: object = None,
     trainable: bool = True,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: object = None,
 ) -> Any:
     """A `Dense` layer applied."""
     layer = Dense(
@@ -150,17 +151,17 @@ def dense(
 
 
 def dropout(
-    inputs: Any,
-    rate: Any = 0.5,
-    noise_shape: Any = None,
+    inputs: TensorLike,
+    rate: TensorLike = 0.5,
+    noise_shape: object = None,
     seed: int | None = None,
-    training: Any = False,
+    training: object = False,
     name: str | None = None,
 ) -> Any:
     """A `Dropout` layer applied."""
     return Dropout(rate, noise_shape, seed, name)(inputs, training=training)
 
 
-def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
+def flatten(inputs: TensorLike, name: str | None = None, data_format: str = "channels_last") -> Any:
     """A `Flatten` layer applied."""
     return Flatten(data_format=data_format, name=name)(inputs)

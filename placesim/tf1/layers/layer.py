@@ -9,6 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.types.shapes import TensorShape
 
@@ -24,7 +25,7 @@ class InputSpec:
         max_ndim: int | None = None,
         min_ndim: int | None = None,
         axes: dict[int, int] | None = None,
-        **_: Any,
+        **_: object,
     ) -> None:
         self.dtype, self.shape, self.ndim, self.max_ndim, self.min_ndim = dtype, shape, ndim, max_ndim, min_ndim
         self.axes = axes or {}
@@ -75,11 +76,11 @@ class Layer:
 
     # --- what a layer gives ---
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Makes the variables for inputs of this shape."""
         self.built = True
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         """What the layer makes of its inputs."""
         return inputs
 
@@ -104,11 +105,11 @@ class Layer:
                 self._regularize_activity(outputs)
         return outputs
 
-    def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         """The layer called."""
         return self(inputs, *args, **kwargs)
 
-    def _enter_first(self, scope: Any = None) -> None:
+    def _enter_first(self, scope: object = None) -> None:
         """Takes the variable and name scope at the first call: the one named, else a unique one."""
         if self._scope is not None:
             return
@@ -132,17 +133,17 @@ class Layer:
     def add_weight(
         self,
         name: str,
-        shape: Any,
-        dtype: Any = None,
-        initializer: Any = None,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        initializer: object = None,
         regularizer: Callable[[Any], Any] | None = None,
         trainable: bool | None = None,
-        constraint: Any = None,
+        constraint: object = None,
         use_resource: bool | None = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
-        partitioner: Any = None,
-        **kwargs: Any,
+        synchronization: object = None,
+        aggregation: object = None,
+        partitioner: object = None,
+        **kwargs: object,
     ) -> Any:
         """A variable of the layer: `get_variable` in its scope."""
         self._enter_first()
@@ -175,19 +176,19 @@ class Layer:
 
     add_variable = add_weight
 
-    def _regularize_activity(self, outputs: Any) -> None:
+    def _regularize_activity(self, outputs: object) -> None:
         with tf.name_scope("ActivityRegularizer"):
             for output in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
                 loss = self._activity_regularizer(output)
                 self.add_loss(loss / tf.cast(tf.shape(output)[0], loss.dtype))
 
-    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+    def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None) -> None:
         """Puts losses into the layer's and into the collection of regularizers' losses."""
         for loss in losses if isinstance(losses, (list, tuple)) else [losses]:
             self._losses.append(loss)
             tf.add_to_collection("regularization_losses", loss)
 
-    def add_update(self, updates: Any, inputs: Any = None) -> None:
+    def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
         """Puts updates into the layer's and into the collection of updates to run with a training step."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             op = update.op if isinstance(update, Tensor) else getattr(update, "op", update)
@@ -261,7 +262,7 @@ def _unique_name(base: str) -> str:
     return f"{base}_{counts[base]}"
 
 
-def _converted(inputs: Any) -> Any:
+def _converted(inputs: TensorLike) -> Any:
     if isinstance(inputs, (list, tuple)):
         return inputs
     return inputs if isinstance(inputs, Tensor) or hasattr(inputs, "dense_shape") else tf.convert_to_tensor(inputs)
@@ -273,13 +274,13 @@ def _first(inputs: Any) -> Any:
     return inputs if hasattr(inputs, "shape") and hasattr(inputs, "dtype") else None
 
 
-def _shapes(inputs: Any) -> Any:
+def _shapes(inputs: TensorLike) -> Any:
     if isinstance(inputs, (list, tuple)):
         return [_shapes(item) for item in inputs]
     return TensorShape(inputs.shape) if hasattr(inputs, "shape") else None
 
 
-def smart_cond(condition: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+def smart_cond(condition: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """One of two functions' results, a `cond` where the condition is not known."""
     known = smart_constant(condition)
     if known is None:
@@ -287,7 +288,7 @@ def smart_cond(condition: Any, true_fn: Callable[[], Any], false_fn: Callable[[]
     return true_fn() if known else false_fn()
 
 
-def smart_constant(condition: Any) -> bool | None:
+def smart_constant(condition: TensorLike) -> bool | None:
     """Whether a condition holds; None where it takes running."""
     if isinstance(condition, Tensor):
         value = constant_value(condition)

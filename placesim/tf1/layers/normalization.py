@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
 from placesim.tf1.types.shapes import TensorShape
 
@@ -19,21 +20,21 @@ class BatchNormalization(Layer):
         epsilon: float = 1e-3,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = None,
-        gamma_initializer: Any = None,
-        moving_mean_initializer: Any = None,
-        moving_variance_initializer: Any = None,
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
+        beta_initializer: object = None,
+        gamma_initializer: object = None,
+        moving_mean_initializer: object = None,
+        moving_variance_initializer: object = None,
+        beta_regularizer: object = None,
+        gamma_regularizer: object = None,
+        beta_constraint: object = None,
+        gamma_constraint: object = None,
         renorm: bool = False,
-        renorm_clipping: Any = None,
+        renorm_clipping: object = None,
         renorm_momentum: float = 0.99,
         fused: bool | None = None,
         trainable: bool = True,
         virtual_batch_size: int | None = None,
-        adjustment: Any = None,
+        adjustment: object = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -52,7 +53,7 @@ class BatchNormalization(Layer):
         self.beta: Any = None
         self.gamma: Any = None
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         shape = TensorShape(input_shape)
         if shape.ndims is None:
             raise ValueError(f"Input has undefined rank. Received: input_shape={shape}")
@@ -82,7 +83,7 @@ class BatchNormalization(Layer):
         self.moving_mean = add("moving_mean", (self._moving[0], None, None), False)
         self.moving_variance = add("moving_variance", (self._moving[1], None, None), False)
 
-    def call(self, inputs: Any, training: Any = False, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, training: object = False, *args: object, **kwargs: object) -> Any:
         return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
 
     def _fused(self, inputs: Any, training: Any) -> Any:
@@ -160,30 +161,30 @@ def _moved(average: Any, value: Any, momentum: Any) -> Any:
 
 
 def batch_normalization(
-    inputs: Any,
-    axis: Any = -1,
+    inputs: TensorLike,
+    axis: TensorLike = -1,
     momentum: float = 0.99,
     epsilon: float = 1e-3,
     center: bool = True,
     scale: bool = True,
-    beta_initializer: Any = None,
-    gamma_initializer: Any = None,
-    moving_mean_initializer: Any = None,
-    moving_variance_initializer: Any = None,
-    beta_regularizer: Any = None,
-    gamma_regularizer: Any = None,
-    beta_constraint: Any = None,
-    gamma_constraint: Any = None,
-    training: Any = False,
+    beta_initializer: object = None,
+    gamma_initializer: object = None,
+    moving_mean_initializer: object = None,
+    moving_variance_initializer: object = None,
+    beta_regularizer: object = None,
+    gamma_regularizer: object = None,
+    beta_constraint: object = None,
+    gamma_constraint: object = None,
+    training: object = False,
     trainable: bool = True,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: object = None,
     renorm: bool = False,
-    renorm_clipping: Any = None,
+    renorm_clipping: object = None,
     renorm_momentum: float = 0.99,
     fused: bool | None = None,
     virtual_batch_size: int | None = None,
-    adjustment: Any = None,
+    adjustment: object = None,
 ) -> Any:
     """A `BatchNormalization` layer applied; its updates are in the collection `update_ops`."""
     layer = BatchNormalization(

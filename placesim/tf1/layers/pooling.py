@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
 
 
@@ -30,7 +31,7 @@ class _Pooling(Layer):
         self.data_format = data_format_of(data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         last = self.data_format == "channels_last"
         if self.rank == 1:
             axis = 2 if last else 3
@@ -38,7 +39,7 @@ class _Pooling(Layer):
             return tf.squeeze(self._pooled(tf.expand_dims(inputs, axis), windows, strides, last), axis)
         return self._pooled(inputs, self.pool_size, self.strides, last)
 
-    def _pooled(self, inputs: Any, windows: tuple[int, ...], strides: tuple[int, ...], last: bool) -> Any:
+    def _pooled(self, inputs: TensorLike, windows: tuple[int, ...], strides: tuple[int, ...], last: bool) -> Any:
         formats = ("NCDHW", "NDHWC") if self.rank == 3 else ("NCHW", "NHWC")
         return getattr(tf.nn, self.function)(
             inputs,
@@ -85,9 +86,9 @@ class AveragePooling3D(_Pooling):
 
 def _function(kind: type[_Pooling]) -> Any:
     def layer(
-        inputs: Any,
-        pool_size: Any,
-        strides: Any,
+        inputs: TensorLike,
+        pool_size: object,
+        strides: object,
         padding: str = "valid",
         data_format: str = "channels_last",
         name: str | None = None,

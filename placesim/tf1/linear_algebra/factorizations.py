@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Any:
@@ -33,18 +34,18 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
         return gen("MatrixTriangularSolve")(chol, y, adjoint=True, lower=True)
 
 
-def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Any, Any]:
+def self_adjoint_eig(tensor: TensorLike, name: str | None = None) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors of symmetric matrices."""
     values, vectors = gen("SelfAdjointEigV2")(tensor, compute_v=True, name=name)
     return values, vectors
 
 
-def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Any:
+def self_adjoint_eigvals(tensor: TensorLike, name: str | None = None) -> Any:
     """Eigenvalues of symmetric matrices."""
     return gen("SelfAdjointEigV2")(tensor, compute_v=False, name=name)[0]
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Singular values, and with `compute_uv` the vectors."""
     values, left, right = gen("Svd")(tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
     return (values, left, right) if compute_uv else values
@@ -75,7 +76,7 @@ def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool
         )
 
 
-def _factor(matrix: Any, l2_regularizer: Any, is_first: bool) -> Any:
+def _factor(matrix: Any, l2_regularizer: object, is_first: bool) -> Any:
     """The Cholesky factor of the matrix's product with itself, made regular."""
     product = tf.matmul(matrix, matrix, adjoint_a=is_first, adjoint_b=not is_first)
     if l2_regularizer != 0:
@@ -86,12 +87,12 @@ def _factor(matrix: Any, l2_regularizer: Any, is_first: bool) -> Any:
     return gen("Cholesky")(product)
 
 
-def _overdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
+def _overdetermined(matrix: TensorLike, rhs: TensorLike, l2_regularizer: object) -> Any:
     factor = _factor(matrix, l2_regularizer, True)
     return cholesky_solve(factor, tf.matmul(matrix, rhs, adjoint_a=True))
 
 
-def _underdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
+def _underdetermined(matrix: TensorLike, rhs: TensorLike, l2_regularizer: object) -> Any:
     factor = _factor(matrix, l2_regularizer, False)
     return tf.matmul(matrix, cholesky_solve(factor, rhs), adjoint_a=True)
 
@@ -99,7 +100,9 @@ def _underdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
 # --- by their factors -----------------------------------------------------------------------------------------------
 
 
-def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Any, Any]:
+def normalize(
+    tensor: Any, ord: object = "euclidean", axis: TensorLike | None = None, name: str | None = None
+) -> tuple[Any, Any]:
     """A tensor over its norm, and that."""
     with name_scope(name, "normalize", [tensor]):
         tensor = convert_to_tensor(tensor)
@@ -108,7 +111,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
         return tensor / length, length
 
 
-def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+def matrix_rank(a: TensorLike, tol: object = None, validate_args: bool = False, name: str | None = None) -> Any:
     """How many singular values are above the tolerance."""
     with name_scope(name or "matrix_rank"):
         a = convert_to_tensor(a, dtype_hint=tf.float32, name="a")
@@ -125,7 +128,7 @@ def _eps(a: Any) -> Any:
     return np.finfo(a.dtype.as_numpy_dtype).eps
 
 
-def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Any:
+def lu_reconstruct(lower_upper: Any, perm: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
     """The matrix of an LU factorisation."""
     with name_scope(name or "lu_reconstruct"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
@@ -135,7 +138,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
         return _reconstructed(lower_upper, perm)
 
 
-def _reconstructed(lower_upper: Any, perm: Any) -> Any:
+def _reconstructed(lower_upper: Any, perm: TensorLike) -> Any:
     shape = tf.shape(lower_upper)
     lower = tf.linalg.set_diag(
         tf.linalg.band_part(lower_upper, num_lower=-1, num_upper=0), tf.ones(shape[:-1], dtype=lower_upper.dtype)
@@ -184,7 +187,7 @@ def _three(diagonals: Any) -> list[Any]:
     return [above, middle, below]
 
 
-def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Any:
+def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None) -> Any:
     """A matrix of three diagonals times a matrix; the diagonals as rows of one tensor (`compact`) or as three tensors."""
     if diagonals_format == "compact":
         diagonals = convert_to_tensor(diagonals)
@@ -197,7 +200,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     return gen("TridiagonalMatMul")(above, middle, below, rhs, name=name)
 
 
-def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Any:
+def lu_solve(lower_upper: Any, perm: TensorLike, rhs: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
     """x of A x = rhs, by A's LU factorisation."""
     with name_scope(name or "lu_solve"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")

@@ -14,6 +14,7 @@ from placesim.tf1.array.shaping import rank as array_rank
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.casting import conj
 from placesim.tf1.math.elementwise import abs
 from placesim.tf1.math.products import matmul
@@ -32,7 +33,12 @@ def trace(x: Any, name: str | None = None) -> Any:
 
 
 def norm(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None, keep_dims: Any = None
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
 ) -> Any:
     """`tf.norm`: of vectors over one axis, of matrices over two."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
@@ -147,7 +153,7 @@ def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
     return *_rearranged(x, array_shape(x), free_tensor, axes_tensor, flipped), static
 
 
-def _as_matrix_when_run(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
+def _as_matrix_when_run(x: Tensor, axes: TensorLike, flipped: bool) -> tuple[Any, Any, Any]:
     """The same of a tensor whose rank, or whose axes, only the run knows."""
     measured, rank = array_shape(x), array_rank(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
@@ -156,7 +162,7 @@ def _as_matrix_when_run(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, 
     return *_rearranged(x, measured, free_tensor, axes_tensor, flipped), None
 
 
-def _rearranged(x: Tensor, measured: Any, free: Any, axes: Any, flipped: bool) -> tuple[Any, Any]:
+def _rearranged(x: Tensor, measured: object, free: Any, axes: Any, flipped: bool) -> tuple[Any, Any]:
     """The matrix, and the sizes of the free dimensions."""
     free_dims = gen("GatherV2")(measured, free, 0)
     axes_dims = gen("GatherV2")(measured, axes, 0)
@@ -168,7 +174,7 @@ def _rearranged(x: Tensor, measured: Any, free: Any, axes: Any, flipped: bool) -
     return reshape(transpose(x, all_axes), wanted_shape), free_dims
 
 
-def einsum(equation: Any, *inputs: Any, **kwargs: Any) -> Any:
+def einsum(equation: Any, *inputs: Any, **kwargs: object) -> Any:
     """`tf.einsum`: one Einsum for up to two operands."""
     name = kwargs.pop("name", None)
     kwargs.pop("optimize", None)
@@ -227,7 +233,7 @@ def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
     return gen("Slice")(joined, begin, size)
 
 
-def cast_always(x: Any, dtype: Any) -> Any:
+def cast_always(x: TensorLike, dtype: DTypeLike) -> Any:
     """A Cast, also to the type that the tensor has."""
     return gen("Cast")(x, dtype)
 

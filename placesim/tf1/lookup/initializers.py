@@ -38,11 +38,11 @@ class TableInitializerBase:
     def _shared_name(self) -> str:
         return f"hash_table_{uuid.uuid4()}"
 
-    def initialize(self, table: Any) -> Operation:
+    def initialize(self, table: object) -> Operation:
         """The op that fills a table."""
         raise NotImplementedError
 
-    def _check(self, table: Any) -> None:
+    def _check(self, table: object) -> None:
         for what in ("key", "value"):
             own, other = getattr(self, f"{what}_dtype"), getattr(table, f"{what}_dtype")
             if own is not other:

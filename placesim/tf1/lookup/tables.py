@@ -9,6 +9,7 @@ from placesim.ops.attributes import Shape
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
@@ -38,10 +39,10 @@ class _Table:
     def name(self) -> str:
         return self._name
 
-    def __getitem__(self, keys: Any) -> Any:
+    def __getitem__(self, keys: TensorLike) -> Any:
         return self.lookup(keys)
 
-    def lookup(self, keys: Any, name: str | None = None) -> Any:
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
         """The values of keys."""
         raise NotImplementedError
 
@@ -138,7 +139,7 @@ class StaticVocabularyTable:
     def value_dtype(self) -> dtypes.DType:
         return dtypes.int64
 
-    def __getitem__(self, keys: Any) -> Any:
+    def __getitem__(self, keys: TensorLike) -> Any:
         return self.lookup(keys)
 
     def size(self, name: str | None = None) -> Any:
@@ -177,7 +178,7 @@ class _MutableTable(_Table):
         with tf.name_scope(name, f"{self._name}_Size", [self._handle]), tf.colocate_with(self._handle):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 
-    def lookup(self, keys: Any, name: str | None = None, dynamic_default_values: Any = None) -> Any:
+    def lookup(self, keys: TensorLike, name: str | None = None, dynamic_default_values: object = None) -> Any:
         """The values of keys, the default where there is none."""
         default = self._default_value if dynamic_default_values is None else dynamic_default_values
         with tf.name_scope(name, f"{self._name}_lookup_table_find", (self._handle, keys, self._default_value)):
@@ -185,7 +186,7 @@ class _MutableTable(_Table):
             with tf.colocate_with(self._handle):
                 return gen("LookupTableFindV2")(self._handle, found, default)
 
-    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
         """Adds keys and values, or changes the values."""
         with tf.name_scope(name, f"{self._name}_lookup_table_insert", [self._handle, keys, values]):
             found = tf.convert_to_tensor(keys, self._key_dtype, name="keys")
@@ -193,7 +194,7 @@ class _MutableTable(_Table):
             with tf.colocate_with(self._handle):
                 return gen("LookupTableInsertV2")(self._handle, found, given)  # type: ignore[no-any-return]
 
-    def remove(self, keys: Any, name: str | None = None) -> Operation:
+    def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
         """Takes keys out.  Raises TypeError for those of another type."""
         found = tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:

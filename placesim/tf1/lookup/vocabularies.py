@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.lookup.initializers import KeyValueTensorInitializer, TextFileIndex, TextFileInitializer
 from placesim.tf1.lookup.tables import StaticHashTable, StaticVocabularyTable
 from placesim.tf1.types import dtypes
@@ -15,8 +16,8 @@ def index_table_from_file(
     num_oov_buckets: int = 0,
     vocab_size: int | None = None,
     default_value: int = -1,
-    hasher_spec: Any = None,
-    key_dtype: Any = dtypes.string,
+    hasher_spec: object = None,
+    key_dtype: object = dtypes.string,
     name: str | None = None,
     key_column_index: int = TextFileIndex.WHOLE_LINE,
     value_column_index: int = TextFileIndex.LINE_NUMBER,
@@ -40,11 +41,11 @@ def index_table_from_file(
 
 
 def index_table_from_tensor(
-    vocabulary_list: Any,
+    vocabulary_list: object,
     num_oov_buckets: int = 0,
     default_value: int = -1,
-    hasher_spec: Any = None,
-    dtype: Any = dtypes.string,
+    hasher_spec: object = None,
+    dtype: DTypeLike = dtypes.string,
     name: str | None = None,
 ) -> Any:
     """A table of the places of a list's elements.  Raises ValueError where none is given."""
@@ -57,7 +58,7 @@ def index_table_from_tensor(
         return _index_table(KeyValueTensorInitializer(keys, values, name="table_init"), num_oov_buckets, default_value)
 
 
-def _index_table(initializer: Any, buckets: int, default_value: int) -> Any:
+def _index_table(initializer: object, buckets: int, default_value: int) -> Any:
     if buckets:
         return StaticVocabularyTable(initializer, buckets, name="hash_table")
     return StaticHashTable(initializer, default_value, name="hash_table")
@@ -87,7 +88,7 @@ def index_to_string_table_from_file(
         return StaticHashTable(initializer, default_value)
 
 
-def index_to_string_table_from_tensor(vocabulary_list: Any, default_value: str = "UNK", name: str | None = None) -> Any:
+def index_to_string_table_from_tensor(vocabulary_list: object, default_value: str = "UNK", name: str | None = None) -> Any:
     """A table of a list's elements by their places."""
     with tf.name_scope(name, "index_to_string"):
         values = tf.convert_to_tensor(vocabulary_list, dtypes.string)

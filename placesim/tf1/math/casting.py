@@ -6,13 +6,14 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
 
 
-def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.cast`: the tensor itself where it has the type."""
     base = dtypes.as_dtype(dtype).base_dtype
     if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
@@ -36,7 +37,7 @@ to_bfloat16 = _caster(dtypes.bfloat16, "ToBFloat16")
 to_complex64, to_complex128 = _caster(dtypes.complex64, "ToComplex64"), _caster(dtypes.complex128, "ToComplex128")
 
 
-def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
+def saturate_cast(value: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.saturate_cast`: values beyond the type's limits become these."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")

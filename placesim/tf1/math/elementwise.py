@@ -9,6 +9,7 @@ from placesim.tf1.array.creation import ones_like, zeros_like
 from placesim.tf1.array.parts import where
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
@@ -17,7 +18,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types import dtypes
 
 
-def add(x: Any, y: Any, name: str | None = None) -> Any:
+def add(x: Any, y: TensorLike, name: str | None = None) -> Any:
     """`tf.add`."""
     if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
@@ -32,7 +33,7 @@ def _sum(x: Any, y: Any, name: str | None = None) -> Any:
     return gen("Add" if x.dtype.base_dtype is dtypes.string else "AddV2")(x, y, name=name)
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     x = convert_to_tensor(x, name="x")
     return x, convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
 
@@ -108,19 +109,19 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
         return gen("FloorDiv")(x, y, name=scope)
 
 
-def pow(x: Any, y: Any, name: str | None = None) -> Any:
+def pow(x: Any, y: TensorLike, name: str | None = None) -> Any:
     """`tf.pow`."""
     with name_scope(name, "Pow", [x]) as scope:
         return gen("Pow")(x, y, name=scope)
 
 
-def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
+def xdivy(x: Any, y: TensorLike, name: str | None = None) -> Any:
     """`tf.math.xdivy`."""
     with name_scope(name, "xdivy", [x]):
         return gen("Xdivy")(x, y)
 
 
-def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
+def xlog1py(x: Any, y: TensorLike, name: str | None = None) -> Any:
     """`tf.math.xlog1py`."""
     with name_scope(name, "xlog1py", [x]):
         return gen("Xlog1py")(x, y)
@@ -134,13 +135,13 @@ def _or(x: Any, y: Any, name: str | None = None) -> Any:
     return gen("LogicalOr" if x.dtype.base_dtype is dtypes.bool_ else "BitwiseOr")(x, y, name=name)
 
 
-def _xor(x: Any, y: Any, name: str | None = None) -> Any:
+def _xor(x: Any, y: TensorLike, name: str | None = None) -> Any:
     if x.dtype.base_dtype is dtypes.bool_:
         return logical_xor(x, y, "LogicalXor" if name is None else name)
     return gen("BitwiseXor")(x, y, name=name)
 
 
-def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Any:
+def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Any:
     """`tf.logical_xor`: either, but not both."""
     either = gen("LogicalOr")(x, y)
     return gen("LogicalAnd")(either, gen("LogicalNot")(gen("LogicalAnd")(x, y)), name=name)
@@ -158,7 +159,7 @@ def abs(x: Any, name: str | None = None) -> Any:
         return gen("Abs")(x, name=scope)
 
 
-def round(x: Any, name: str | None = None) -> Any:
+def round(x: TensorLike, name: str | None = None) -> Any:
     """`tf.round`: integers stay what they are."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else gen("Round")(x, name=name)
@@ -178,7 +179,7 @@ def log_sigmoid(x: Any, name: str | None = None) -> Any:
 
 
 def _ranked(op: str, word: str) -> Any:
-    def call(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    def call(x: Any, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
         with name_scope(name, word, [x]) as scope:
             return gen(op)(convert_to_tensor(x, name="x"), axis, exclusive, reverse, name=scope)
 
@@ -191,7 +192,11 @@ cumulative_logsumexp = _ranked("CumulativeLogsumexp", "CumulativeLogsumexp")
 
 def _arg(op: str) -> Any:
     def call(
-        input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = dtypes.int64
+        input: TensorLike,
+        axis: TensorLike | None = None,
+        name: str | None = None,
+        dimension: object = None,
+        output_type: object = dtypes.int64,
     ) -> Any:
         axis = renamed("axis", axis, "dimension", dimension)
         return gen(op)(input, 0 if axis is None else axis, output_type=output_type, name=name)
@@ -205,7 +210,7 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 # --- sums of tensors ------------------------------------------------------------------------------------------------
 
 
-def add_n(inputs: Any, name: str | None = None) -> Any:
+def add_n(inputs: TensorLike, name: str | None = None) -> Any:
     """`tf.add_n`: the sum; of one tensor that itself."""
     if not isinstance(inputs, list | tuple) or not inputs:
         raise ValueError("Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape.")
@@ -216,7 +221,9 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     return gen("AddN")([convert_to_tensor(value) for value in values], name=name)
 
 
-def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+def accumulate_n(
+    inputs: TensorLike, shape: ShapeLike | None = None, tensor_dtype: object = None, name: str | None = None
+) -> Any:
     """`tf.accumulate_n`."""
     if not inputs or not isinstance(inputs, list | tuple):
         raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")

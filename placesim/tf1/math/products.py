@@ -20,7 +20,7 @@ def matmul(
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    output_type: Any = None,
+    output_type: object = None,
     grad_a: bool = False,
     grad_b: bool = False,
     name: str | None = None,

@@ -10,6 +10,7 @@ from placesim.tf1.array.creation import range as make_range
 from placesim.tf1.array.creation import zeros
 from placesim.tf1.array.shaping import rank
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.casting import cast, conj, real
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -18,7 +19,7 @@ from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 
 
-def reduction_axes(x: Any, axis: Any) -> Any:
+def reduction_axes(x: TensorLike, axis: Any) -> Any:
     """The axes that are given, or all: a Const of a known rank above 0, else a range up to the rank."""
     if axis is not None:
         return axis
@@ -38,8 +39,8 @@ def _reduction(op: str) -> Any:
         axis: Any = None,
         keepdims: Any = None,
         name: str | None = None,
-        reduction_indices: Any = None,
-        keep_dims: Any = None,
+        reduction_indices: object = None,
+        keep_dims: bool | None = None,
     ) -> Any:
         axis = renamed("axis", axis, "reduction_indices", reduction_indices)
         keepdims = renamed("keepdims", keepdims, "keep_dims", keep_dims)
@@ -48,7 +49,7 @@ def _reduction(op: str) -> Any:
     return call
 
 
-def reduce(op: str, x: Any, axis: Any, keepdims: bool, name: str | None) -> Any:
+def reduce(op: str, x: TensorLike, axis: Any, keepdims: bool, name: str | None) -> Any:
     """A reduction over some axes; over all it gives a scalar, whatever is known of the shape."""
     found = gen(op)(x, reduction_axes(x, axis), keepdims, name=name)
     if axis is None and not keepdims:
@@ -68,11 +69,11 @@ def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = 
 
 def reduce_logsumexp(
     input_tensor: Any,
-    axis: Any = None,
-    keepdims: Any = None,
+    axis: TensorLike | None = None,
+    keepdims: bool | None = None,
     name: str | None = None,
-    reduction_indices: Any = None,
-    keep_dims: Any = None,
+    reduction_indices: object = None,
+    keep_dims: bool | None = None,
 ) -> Any:
     """`tf.reduce_logsumexp`: the largest value is taken out first."""
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
@@ -88,12 +89,12 @@ def reduce_logsumexp(
 
 def count_nonzero(
     input_tensor: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-    dtype: Any = dtypes.int64,
+    axis: TensorLike | None = None,
+    keepdims: bool | None = None,
+    dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
-    reduction_indices: Any = None,
-    keep_dims: Any = None,
+    reduction_indices: object = None,
+    keep_dims: bool | None = None,
     input: Any = None,
 ) -> Any:
     """`tf.count_nonzero`."""
@@ -107,7 +108,7 @@ def count_nonzero(
         return cast(counted, dtype)
 
 
-def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_variance(input_tensor: Any, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None) -> Any:
     """`tf.math.reduce_variance`."""
     with name_scope(name or "reduce_variance"):
         x = convert_to_tensor(input_tensor)
@@ -119,7 +120,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
         return reduce_mean(squared, axis, keepdims)
 
 
-def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_std(input_tensor: Any, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None) -> Any:
     """`tf.math.reduce_std`."""
     with name_scope(name or "reduce_std"):
         x = convert_to_tensor(input_tensor)

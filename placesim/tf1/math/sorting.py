@@ -10,6 +10,7 @@ from placesim.tf1.array.creation import ones, ones_like
 from placesim.tf1.array.shaping import concat, rank, reshape, shape, shape_of, size, stack, transpose
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.math.reductions import reduce_max
 from placesim.tf1.ops.constant_values import constant_value
@@ -18,19 +19,21 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
 
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+def sort(values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """`tf.sort`."""
     with name_scope(name, "sort"):
         return _sorted_or_places(values, axis, direction, False)
 
 
-def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+def argsort(
+    values: TensorLike, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
+) -> Any:
     """`tf.argsort`."""
     with name_scope(name, "argsort"):
         return _sorted_or_places(values, axis, direction, True)
 
 
-def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool) -> Any:
+def _sorted_or_places(values: TensorLike, axis: int, direction: str, wants_places: bool) -> Any:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"Argument `direction` should be one of ['ASCENDING', 'DESCENDING']. Received: direction={direction}")
     axis_tensor = constant_value(convert_to_tensor(axis, name="axis"))
@@ -71,7 +74,7 @@ def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: DTypeLike = dtypes.int32, name: str | None = None
 ) -> Any:
     """`tf.searchsorted`."""
     last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
@@ -82,7 +85,9 @@ def searchsorted(
     return reshape(found, shape_of(values))
 
 
-def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
+def bincount(
+    arr: Any, weights: TensorLike | None = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32
+) -> Any:
     """`tf.bincount`."""
     with name_scope("bincount"):
         arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
@@ -100,7 +105,7 @@ def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: An
 
 
 def histogram_fixed_width(
-    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+    values: Any, value_range: Any, nbins: Any = 100, dtype: DTypeLike = dtypes.int32, name: str | None = None
 ) -> Any:
     """`tf.histogram_fixed_width`."""
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
@@ -108,7 +113,7 @@ def histogram_fixed_width(
 
 
 def histogram_fixed_width_bins(
-    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+    values: Any, value_range: Any, nbins: Any = 100, dtype: DTypeLike = dtypes.int32, name: str | None = None
 ) -> Any:
     """`tf.histogram_fixed_width_bins`: the bin of each value."""
     from placesim.tf1.clipping import clip_by_value
@@ -133,7 +138,7 @@ def confusion_matrix(
     labels: Any,
     predictions: Any,
     num_classes: Any = None,
-    dtype: Any = dtypes.int32,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
     weights: Any = None,
 ) -> Any:
@@ -170,7 +175,7 @@ def confusion_matrix(
 # --- segments -------------------------------------------------------------------------------------------------------
 
 
-def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
+def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: TensorLike) -> Any:
     """How many rows each segment has, at least 1, in a shape that broadcasts with their sums."""
     count: Any = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
@@ -181,7 +186,7 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
     return gen("Maximum")(found, 1)
 
 
-def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None) -> Any:
     """`tf.math.unsorted_segment_mean`."""
     with name_scope(name, "UnsortedSegmentMean"):
         data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
@@ -189,7 +194,9 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
         return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / counts
 
 
-def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+def unsorted_segment_sqrt_n(
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
+) -> Any:
     """`tf.math.unsorted_segment_sqrt_n`."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
         data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
@@ -199,11 +206,11 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 def _sparse_segment(op: str) -> Any:
     def call(
-        data: Any,
-        indices: Any,
-        segment_ids: Any,
+        data: TensorLike,
+        indices: TensorLike,
+        segment_ids: TensorLike,
         name: str | None = None,
-        num_segments: Any = None,
+        num_segments: TensorLike | None = None,
         sparse_gradient: bool = False,
     ) -> Any:
         if num_segments is None:

@@ -6,11 +6,12 @@ from math import sqrt
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _OPS = {
     **{
@@ -66,7 +67,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
         return gen("DivNoNan")(constant(1, x.dtype.base_dtype, name="one"), x, name=scope)
 
 
-def sobol_sample(dim: Any, num_results: Any, skip: Any = 0, dtype: Any = None, name: str | None = None) -> Any:
+def sobol_sample(dim: Any, num_results: Any, skip: Any = 0, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """Points of the Sobol sequence."""
     with name_scope(name, "sobol", [dim, num_results, skip]):
         return gen("SobolSample")(dim, num_results, skip, dtype=tf.float32 if dtype is None else dtype)
@@ -74,7 +75,7 @@ def sobol_sample(dim: Any, num_results: Any, skip: Any = 0, dtype: Any = None, n
 
 def _approximate(is_max: bool, word: str) -> Any:
     def find(
-        operand: Any,
+        operand: object,
         k: int,
         reduction_dimension: int = -1,
         recall_target: float = 0.95,

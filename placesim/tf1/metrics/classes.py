@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.metrics.means import collect, matched, mean, metric_variable
 from placesim.tf1.weights import remove_squeezable_dimensions
 
@@ -18,8 +19,8 @@ def mean_iou(
     predictions: Any,
     num_classes: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean over the classes of intersection over union; the update is of the confusion matrix."""
@@ -32,7 +33,7 @@ def mean_iou(
         return result, update
 
 
-def _confusions(labels: Any, predictions: Any, num_classes: Any, weights: Any) -> tuple[Any, Any]:
+def _confusions(labels: TensorLike, predictions: TensorLike, num_classes: Any, weights: Any) -> tuple[Any, Any]:
     """All confusions so far, and the op that adds those of a step."""
     total = metric_variable([num_classes, num_classes], tf.float64, "total_confusion_matrix")
     predictions, labels, count = (tf.cast(value, tf.int64) for value in (predictions, labels, num_classes))
@@ -43,7 +44,7 @@ def _confusions(labels: Any, predictions: Any, num_classes: Any, weights: Any) -
     return total, tf.assign_add(total, found)
 
 
-def _mean_over_unions(total: Any) -> Any:
+def _mean_over_unions(total: TensorLike) -> Any:
     """Only classes that there are count."""
     predicted = tf.cast(tf.reduce_sum(total, 0), tf.float32)
     true = tf.cast(tf.reduce_sum(total, 1), tf.float32)
@@ -60,8 +61,8 @@ def mean_per_class_accuracy(
     predictions: Any,
     num_classes: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of each class's accuracy; the update gives that of each class."""
@@ -96,8 +97,8 @@ def mean_relative_error(
     predictions: Any,
     normalizer: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of `|labels - predictions| / normalizer`, 0 where that is 0."""
@@ -114,8 +115,8 @@ def mean_cosine_distance(
     predictions: Any,
     dim: int,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """1 - the mean of the products along `dim`, which is the cosine of unit vectors."""

@@ -7,13 +7,14 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.assertions.ranks import assert_rank_in
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
 
 _COLLECTIONS = ["local_variables", "metric_variables"]
 
 
-def metric_variable(shape: list[int], dtype: Any, name: str) -> Any:
+def metric_variable(shape: list[int], dtype: DTypeLike, name: str) -> Any:
     """A zero that is local, in the current name scope."""
     return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
 
@@ -48,7 +49,7 @@ def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]
     return predictions, labels, tf.cond(tf.equal(tf.rank(weights), 0), lambda: given, maybe_squeezed)
 
 
-def collect(value: Any, collections: Any) -> None:
+def collect(value: TensorLike, collections: object) -> None:
     """Puts a metric's value or update into the collections that its caller names, if any."""
     if collections:
         tf.add_to_collections(collections, value)
@@ -62,7 +63,7 @@ def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def _running_mean(
-    variables: Sequence[Any], added: Sequence[Any], after: Any, metrics_collections: Any, updates_collections: Any
+    variables: Sequence[Any], added: Sequence[Any], after: object, metrics_collections: object, updates_collections: object
 ) -> tuple[Any, Any]:
     """A sum over a count, before and after a step adds to both; the count is added to after `after`."""
     new_sum = tf.assign_add(variables[0], added[0])
@@ -78,10 +79,10 @@ def _running_mean(
 
 
 def mean(
-    values: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    values: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The weighted mean of all values so far, and the op that adds more."""
@@ -98,9 +99,9 @@ def mean(
 
 def mean_tensor(
     values: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The weighted mean of each element so far, and the op that adds more."""
@@ -119,8 +120,8 @@ def accuracy(
     labels: Any,
     predictions: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """How often predictions are the labels."""
@@ -134,8 +135,8 @@ def mean_absolute_error(
     labels: Any,
     predictions: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of `|predictions - labels|`."""
@@ -148,8 +149,8 @@ def mean_squared_error(
     labels: Any,
     predictions: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of `(predictions - labels) ^ 2`."""
@@ -162,8 +163,8 @@ def root_mean_squared_error(
     labels: Any,
     predictions: Any,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The root of the mean of `(predictions - labels) ^ 2`."""
@@ -176,11 +177,11 @@ def root_mean_squared_error(
 
 
 def percentage_below(
-    values: Any,
-    threshold: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    values: TensorLike,
+    threshold: object,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """How often values are below a threshold."""
@@ -196,8 +197,8 @@ def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[An
         labels: Any,
         predictions: Any,
         weights: Any = None,
-        metrics_collections: Any = None,
-        updates_collections: Any = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
         name: str | None = None,
     ) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
@@ -209,7 +210,9 @@ def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[An
     return count
 
 
-def _count(values: Any, weights: Any, metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:
+def _count(
+    values: TensorLike, weights: TensorLike, metrics_collections: object, updates_collections: object
+) -> tuple[Any, Any]:
     with tf.name_scope("assert_type"):
         tf.no_op(name="statically_determined_correct_type")
     count = metric_variable([], tf.float32, "count")
@@ -258,11 +261,11 @@ def recall(
 def _share(
     word: str,
     wrong_ones: Callable[..., tuple[Any, Any]],
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     weights: Any,
-    metrics_collections: Any,
-    updates_collections: Any,
+    metrics_collections: object,
+    updates_collections: object,
     name: str | None,
 ) -> tuple[Any, Any]:
     with tf.variable_scope(name, word, (predictions, labels, weights)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.metrics.means import collect, metric_variable
 from placesim.tf1.sets import set_difference, set_intersection, set_size
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.weights import assert_broadcastable, broadcast_weights
 
 
-def _at_k(name: str, k: int | None = None, class_id: Any = None) -> str:
+def _at_k(name: str, k: int | None = None, class_id: object = None) -> str:
     name = f"{name}_at_k" if k is None else f"{name}_at_{k:d}"
     return name if class_id is None else f"{name}_class{class_id:d}"
 
@@ -40,7 +41,7 @@ def _expanded(labels: Any, predictions: Any) -> Any:
         return tf.cond(is_one_less, lambda: tf.expand_dims(labels, -1, name=scope), lambda: labels)
 
 
-def _only_class(ids: Any, class_id: Any) -> Any:
+def _only_class(ids: TensorLike, class_id: object) -> Any:
     """The ids that are one class."""
     if class_id is None:
         return ids
@@ -71,7 +72,7 @@ _SETS: dict[str, Any] = {
 """Which of the predicted and the true classes are counted."""
 
 
-def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: Any, weights: Any) -> tuple[Any, Any]:
+def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: Any, weights: TensorLike) -> tuple[Any, Any]:
     """The weighted number so far, and the op that adds more."""
     with tf.name_scope(None, _at_k(kind, k, class_id), (predicted, labels, weights)) as scope:
         with tf.name_scope(None, kind + "s", (predicted, labels, weights)):
@@ -96,7 +97,7 @@ def _share_of_best(word: str, wrong: str, labels: Any, predicted: Any, k: Any, c
         return result, update
 
 
-def _collected(found: tuple[Any, Any], metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:
+def _collected(found: tuple[Any, Any], metrics_collections: object, updates_collections: object) -> tuple[Any, Any]:
     collect(found[0], metrics_collections)
     collect(found[1], updates_collections)
     return found
@@ -108,8 +109,8 @@ def precision_at_top_k(
     k: int | None = None,
     class_id: int | None = None,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The share of the predicted classes that are labels."""
@@ -123,8 +124,8 @@ def recall_at_top_k(
     k: int | None = None,
     class_id: int | None = None,
     weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The share of the labels that are among the predicted classes."""
@@ -135,7 +136,7 @@ def recall_at_top_k(
 def _of_predictions(word: str, of_best: Any) -> Any:
     def at_k(
         labels: Any,
-        predictions: Any,
+        predictions: TensorLike,
         k: int,
         class_id: int | None = None,
         weights: Any = None,
@@ -159,12 +160,12 @@ recall_at_k = _of_predictions("recall", recall_at_top_k)
 
 
 def average_precision_at_k(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     k: int,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean over rows of the precision at each of the k best predictions that is a label."""
@@ -194,7 +195,7 @@ def average_precision_at_k(
 sparse_average_precision_at_k = average_precision_at_k
 
 
-def _without_those_beyond(labels: Any, count: Any) -> Any:
+def _without_those_beyond(labels: TensorLike, count: object) -> Any:
     """Labels, of which those that no prediction can be are -1."""
     count = tf.cast(count, tf.int64)
 
@@ -224,7 +225,7 @@ def _average_precision(best: Any, labels: Any) -> Any:
         return tf.divide(total, tf.cast(_relevant_ones(labels, k), tf.float64), name=scope)
 
 
-def _repeated(labels: Any, k: int) -> Any:
+def _repeated(labels: TensorLike, k: int) -> Any:
     """Labels once for each of the k predictions, along a new dimension before the last."""
     with tf.name_scope(None, "labels_per_k", (labels, k)) as scope:
         wide = tf.expand_dims(labels, axis=-2, name="expand")
@@ -233,7 +234,7 @@ def _repeated(labels: Any, k: int) -> Any:
         return tf.tile(wide, times, name=scope)
 
 
-def _relevant_ones(labels: Any, k: int) -> Any:
+def _relevant_ones(labels: TensorLike, k: int) -> Any:
     """How many labels each row has, at most k."""
     if k < 1:
         raise ValueError(f"Invalid k={k}")

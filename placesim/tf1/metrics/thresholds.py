@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.metrics.means import collect, matched, metric_variable
 from placesim.tf1.weights import broadcast_weights
 
@@ -18,7 +19,9 @@ _WORDS = {"tp": "true_positives", "fn": "false_negatives", "tn": "true_negatives
 Counts = dict[str, Any]
 
 
-def _counts(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, wanted: str) -> tuple[Counts, Counts]:
+def _counts(
+    labels: TensorLike, predictions: Any, thresholds: Sequence[float], weights: Any, wanted: str
+) -> tuple[Counts, Counts]:
     """What is counted so far at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add a step."""
     told = "predictions must be in [0, 1]"
     checks = [
@@ -93,8 +96,8 @@ def auc(
     predictions: Any,
     weights: Any = None,
     num_thresholds: int = 200,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     curve: str = "ROC",
     name: str | None = None,
     summation_method: str = "trapezoidal",
@@ -157,8 +160,8 @@ def _counted(count: str) -> Any:
         predictions: Any,
         thresholds: Any,
         weights: Any = None,
-        metrics_collections: Any = None,
-        updates_collections: Any = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
         name: str | None = None,
     ) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
@@ -182,8 +185,8 @@ def _share(word: str, wrong: str) -> Any:
         predictions: Any,
         thresholds: Any,
         weights: Any = None,
-        metrics_collections: Any = None,
-        updates_collections: Any = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
         name: str | None = None,
     ) -> tuple[Any, Any]:
         with tf.variable_scope(name, f"{word}_at_thresholds", (predictions, labels, weights)):
@@ -208,8 +211,8 @@ def sensitivity_at_specificity(
     specificity: float,
     weights: Any = None,
     num_thresholds: int = 200,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The share of positives that are found at the threshold whose specificity is nearest to the one given."""
@@ -232,8 +235,8 @@ def specificity_at_sensitivity(
     sensitivity: float,
     weights: Any = None,
     num_thresholds: int = 200,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The share of negatives that are found at the highest threshold whose sensitivity is nearest to the one given."""

@@ -6,12 +6,13 @@ from typing import Any
 
 from placesim.tf1.gradients.custom import custom_gradient
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_named, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def relu6(features: Any, name: str | None = None) -> Any:
@@ -46,7 +47,7 @@ def swish(features: Any, beta: Any = 1.0) -> Any:
 
     @custom_gradient
     def swished(features: Any, beta: Any) -> Any:
-        def grad(upstream: Any) -> Any:
+        def grad(upstream: object) -> Any:
             with tf.control_dependencies([upstream]):
                 sigmoid = tf.sigmoid(beta * features)
             slope = sigmoid * (1.0 + (beta * features) * (1.0 - sigmoid))
@@ -59,7 +60,7 @@ def swish(features: Any, beta: Any = 1.0) -> Any:
 
 
 def _softmax_along(op: str) -> Any:
-    def apply(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
+    def apply(logits: TensorLike, axis: TensorLike | None = None, name: str | None = None, dim: object = None) -> Any:
         axis = renamed("axis", axis, "dim", dim)
         if axis is None:
             axis = -1
@@ -98,7 +99,7 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
     return result
 
 
-def _swap_with_last(tensor: Any, axis: int, last: Any, name: str | None = None) -> Any:
+def _swap_with_last(tensor: TensorLike, axis: int, last: object, name: str | None = None) -> Any:
     order = tf.concat([tf.range(axis), [last], tf.range(axis + 1, last), [axis]], 0)
     return tf.transpose(tensor, order, **({} if name is None else {"name": name}))
 
@@ -125,12 +126,12 @@ def _layout(data_format: str) -> str:
     raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
 
 
-def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+def xw_plus_b(x: TensorLike, weights: TensorLike, biases: object, name: str | None = None) -> Any:
     """x times weights, plus biases."""
     return _affine("xw_plus_b", {"x": x, "weights": weights, "biases": biases}, name, is_rectified=False)
 
 
-def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+def relu_layer(x: TensorLike, weights: TensorLike, biases: object, name: str | None = None) -> Any:
     """Relu of x times weights, plus biases."""
     return _affine("relu_layer", {"x": x, "weights": weights, "biases": biases}, name, is_rectified=True)
 
@@ -144,12 +145,12 @@ def _affine(word: str, values: dict[str, Any], name: str | None, is_rectified: b
         return gen("Relu")(bias_add(product, offsets), name=scope)
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
+def top_k(input: TensorLike, k: object = 1, sorted: bool = True, name: str | None = None) -> Any:
     """The k largest of each row and where they are."""
     return gen("TopKV2")(input, k=k, sorted=sorted, name=name)
 
 
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
+def in_top_k(predictions: TensorLike, targets: TensorLike, k: object, name: str | None = None) -> Any:
     """Whether each target is among the k largest of its row."""
     with name_scope(name, "in_top_k"):
         return gen("InTopKV2")(predictions, targets, k, name=name)

@@ -9,7 +9,9 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
 
 
-def _drawn(op: str, classes: Any, num_true: int, num_sampled: int, unique: bool, seed: Any, name: Any, **attrs: Any) -> Any:
+def _drawn(
+    op: str, classes: object, num_true: int, num_sampled: int, unique: bool, seed: Any, name: Any, **attrs: object
+) -> Any:
     first, second = get_seed(seed)
     return gen(op)(classes, num_true, num_sampled, unique, seed=first or 0, seed2=second or 0, name=name, **attrs)
 
@@ -56,7 +58,7 @@ def learned_unigram_candidate_sampler(
 
 
 def fixed_unigram_candidate_sampler(
-    true_classes: Any,
+    true_classes: object,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -97,7 +99,7 @@ def all_candidate_sampler(
 
 
 def compute_accidental_hits(
-    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+    true_classes: object, sampled_candidates: object, num_true: int, seed: int | None = None, name: str | None = None
 ) -> Any:
     """Where a class that was drawn is a true one: the row, which one was drawn, and a weight that takes it out of a softmax."""
     first, second = get_seed(seed)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def sequence_of(value: Any, count: int, channel_index: int, name: str) -> list[int]:
@@ -35,7 +36,7 @@ def channels_of(data_format: Any, last: int) -> int:
     return 1 if data_format is not None and data_format.startswith("NC") else last
 
 
-def explicit_padding(padding: Any, data_format: str = "NHWC") -> tuple[Any, list[int]]:
+def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, list[int]]:
     """`padding` as an attr, and the sizes where it is a list."""
     if not isinstance(padding, list | tuple):
         if padding == "EXPLICIT":
@@ -63,15 +64,15 @@ def explicit_padding(padding: Any, data_format: str = "NHWC") -> tuple[Any, list
 
 
 def conv2d(
-    input: Any,
-    filter: Any = None,
+    input: TensorLike,
+    filter: object = None,
     strides: Any = None,
-    padding: Any = None,
+    padding: object = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: object = None,
 ) -> Any:
     """A convolution over images."""
     filter = renamed("filters", filters, "filter", filter)
@@ -95,11 +96,11 @@ def conv2d(
 
 
 def conv2d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filter_sizes: object,
+    out_backprop: object,
+    strides: object,
+    padding: object,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
@@ -122,16 +123,16 @@ def conv2d_backprop_filter(
 
 
 def conv2d_backprop_input(
-    input_sizes: Any,
-    filter: Any = None,
-    out_backprop: Any = None,
-    strides: Any = None,
-    padding: Any = None,
+    input_sizes: object,
+    filter: object = None,
+    out_backprop: object = None,
+    strides: object = None,
+    padding: object = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: object = None,
 ) -> Any:
     """A convolution's gradient for its input."""
     filter = renamed("filters", filters, "filter", filter)
@@ -158,8 +159,8 @@ def conv2d_transpose(
     padding: Any = "SAME",
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
+    input: TensorLike | None = None,
+    filters: object = None,
     dilations: Any = None,
 ) -> Any:
     """A convolution backwards: images become larger."""
@@ -193,7 +194,7 @@ def conv3d(
     data_format: str = "NDHWC",
     dilations: Any = (1, 1, 1, 1, 1),
     name: str | None = None,
-    filters: Any = None,
+    filters: object = None,
 ) -> Any:
     """A convolution over volumes."""
     filter = renamed("filters", filters, "filter", filter)
@@ -206,10 +207,10 @@ def conv3d_transpose(
     output_shape: Any = None,
     strides: Any = None,
     padding: str = "SAME",
-    data_format: Any = "NDHWC",
+    data_format: object = "NDHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
+    input: TensorLike | None = None,
+    filters: object = None,
     dilations: Any = None,
 ) -> Any:
     """A convolution over volumes backwards."""
@@ -228,11 +229,11 @@ def conv1d(
     value: Any = None,
     filters: Any = None,
     stride: Any = None,
-    padding: Any = None,
-    use_cudnn_on_gpu: Any = None,
-    data_format: Any = None,
+    padding: object = None,
+    use_cudnn_on_gpu: object = None,
+    data_format: object = None,
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
     dilations: Any = None,
 ) -> Any:
     """A convolution over sequences, made of one over images of height 1."""
@@ -295,14 +296,14 @@ def conv1d_transpose(
 
 
 def dilation2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
-    rates: Any = None,
-    padding: Any = None,
+    input: TensorLike,
+    filter: object = None,
+    strides: object = None,
+    rates: object = None,
+    padding: object = None,
     name: str | None = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: object = None,
+    dilations: object = None,
 ) -> Any:
     """Greyscale dilation."""
     filter = renamed("filters", filters, "filter", filter)

@@ -6,23 +6,24 @@ from typing import Any
 
 from placesim.tf1.array.shaping import size_along
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def ctc_loss(
-    labels: Any,
-    inputs: Any = None,
-    sequence_length: Any = None,
+    labels: TensorLike,
+    inputs: TensorLike | None = None,
+    sequence_length: TensorLike | None = None,
     preprocess_collapse_repeated: bool = False,
     ctc_merge_repeated: bool = True,
     ignore_longer_outputs_than_inputs: bool = False,
     time_major: bool = True,
-    logits: Any = None,
+    logits: TensorLike | None = None,
 ) -> Any:
     """`tf.nn.ctc_loss`."""
     if not isinstance(labels, SparseTensor):
@@ -43,7 +44,9 @@ def ctc_loss(
     return loss
 
 
-def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None) -> Any:
+def ctc_greedy_decoder(
+    inputs: TensorLike, sequence_length: TensorLike, merge_repeated: bool = True, blank_index: int | None = None
+) -> Any:
     """`tf.nn.ctc_greedy_decoder`."""
     found = gen("CTCGreedyDecoder")(
         inputs, sequence_length, merge_repeated=merge_repeated, blank_index=-1 if blank_index is None else blank_index
@@ -52,7 +55,7 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
 
 
 def ctc_beam_search_decoder(
-    inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True
+    inputs: TensorLike, sequence_length: TensorLike, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True
 ) -> Any:
     """`tf.nn.ctc_beam_search_decoder`."""
     indices, values, shapes, probabilities = gen("CTCBeamSearchDecoder")(
@@ -61,18 +64,20 @@ def ctc_beam_search_decoder(
     return [SparseTensor(*parts) for parts in zip(indices, values, shapes, strict=True)], probabilities
 
 
-def ctc_beam_search_decoder_v2(inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1) -> Any:
+def ctc_beam_search_decoder_v2(
+    inputs: TensorLike, sequence_length: TensorLike, beam_width: int = 100, top_paths: int = 1
+) -> Any:
     """`tf.nn.ctc_beam_search_decoder_v2`."""
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, merge_repeated=False)
 
 
 def ctc_loss_v2(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: TensorLike,
+    logits: TensorLike,
+    label_length: object,
+    logit_length: object,
     logits_time_major: bool = True,
-    unique: Any = None,
+    unique: object = None,
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import conv2d, explicit_padding
 from placesim.tf1.ops.arguments import renamed
@@ -16,7 +17,7 @@ from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import ResourceVariable
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _same_paddings(filter_sizes: Sequence[int], rates: Sequence[int]) -> list[list[int]]:
@@ -67,7 +68,9 @@ def with_space_to_batch(
     return gen("BatchToSpaceND")(result, np.array(rates_list, np.int32), crops)
 
 
-def _required_paddings(sizes: Sequence[int], rates: Sequence[int], base: list[list[int]], base_tensor: Any) -> tuple[Any, Any]:
+def _required_paddings(
+    sizes: Sequence[int], rates: Sequence[int], base: list[list[int]], base_tensor: object
+) -> tuple[Any, Any]:
     """The paddings that make the sizes multiples of the rates, and what is cropped of them again."""
     with name_scope(None, "required_space_to_batch_paddings"):
         constant(np.array(sizes, np.int32), name="input_shape")
@@ -83,7 +86,7 @@ def _required_paddings(sizes: Sequence[int], rates: Sequence[int], base: list[li
     return np.array(paddings, np.int32), np.array(crops, np.int32)
 
 
-def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Any:
+def atrous_conv2d(value: TensorLike, filters: object, rate: int, padding: str, name: str | None = None) -> Any:
     """A convolution whose filter has holes."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
@@ -96,8 +99,8 @@ def convolution(
     dilation_rate: Any = None,
     name: str | None = None,
     data_format: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: object = None,
+    dilations: object = None,
 ) -> Any:
     """A convolution over one, two or three dimensions."""
     filter = renamed("filters", filters, "filter", filter)
@@ -117,7 +120,7 @@ def convolution(
             raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
-        def apply(given: Any, padding: Any) -> Any:
+        def apply(given: object, padding: object) -> Any:
             if count == 1:
                 layout = "NCHW" if first else "NHWC"
                 axis = -2 if first else -3
@@ -150,11 +153,11 @@ def depthwise_conv2d(
     filter: Any = None,
     strides: Any = None,
     padding: Any = None,
-    rate: Any = None,
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: object = None,
+    dilations: object = None,
 ) -> Any:
     """A convolution of each channel on its own."""
     rate = renamed("dilations", dilations, "rate", rate)
@@ -173,16 +176,16 @@ def depthwise_conv2d(
         )
 
 
-def _rate_after_shape(kernel: Any, rate: Any) -> tuple[Any]:
+def _rate_after_shape(kernel: TensorLike, rate: TensorLike) -> tuple[Any]:
     tf.shape(kernel)
     return (rate,)
 
 
 def depthwise_conv2d_native(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filter: object,
+    strides: object,
+    padding: object,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
@@ -207,10 +210,10 @@ def separable_conv2d(
     pointwise_filter: Any,
     strides: Any,
     padding: Any,
-    rate: Any = None,
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: Any = None,
-    dilations: Any = None,
+    dilations: object = None,
 ) -> Any:
     """A convolution of each channel, then one over the channels."""
     rate = renamed("dilations", dilations, "rate", rate)

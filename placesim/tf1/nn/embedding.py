@@ -6,19 +6,20 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def embedding_lookup(
-    params: Any,
+    params: TensorLike,
     ids: Any,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
-    max_norm: Any = None,
+    max_norm: object = None,
 ) -> Any:
     """The rows `ids` of a table, or of a table whose rows are spread over several."""
     if params is None:
@@ -46,7 +47,7 @@ def table_parts(params: Any) -> list[Any]:
     return [params]
 
 
-def is_resource(table: Any) -> bool:
+def is_resource(table: object) -> bool:
     """Whether a table is a resource variable."""
     return getattr(table, "handle", None) is not None and not isinstance(table, Tensor)
 
@@ -55,7 +56,7 @@ def _node_of(table: Any) -> Any:
     return table.handle if is_resource(table) else table
 
 
-def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: Any, name: str) -> Any:
+def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: object, name: str) -> Any:
     """Each part's ids are looked up in it, and the rows are put together again."""
     flat = tf.reshape(ids, [-1])
     places = tf.range(tf.size(flat))
@@ -110,7 +111,7 @@ def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
     return part_of, tf.where(part_of < extras, flat % (each + 1), (flat - extras) % each)
 
 
-def _clipped(rows: Any, ids: Any, max_norm: Any) -> Any:
+def _clipped(rows: Any, ids: Any, max_norm: object) -> Any:
     if max_norm is None:
         return rows
     if ids.shape.rank is not None and rows.shape.rank is not None:

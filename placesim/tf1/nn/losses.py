@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _check_named(labels: Any, logits: Any) -> None:
@@ -19,7 +20,7 @@ def _check_named(labels: Any, logits: Any) -> None:
         raise ValueError("Both `labels` and `logits` must be provided.")
 
 
-def _flattened(logits: Any) -> Any:
+def _flattened(logits: TensorLike) -> Any:
     """A matrix of the last dimension's rows."""
     rank, shape = tf.rank(logits), tf.shape(logits)
     last = tf.slice(shape, [tf.subtract(rank, 1)], [1])
@@ -27,7 +28,7 @@ def _flattened(logits: Any) -> Any:
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: Any = None, name: str | None = None, dim: Any = None
+    labels: Any, logits: Any, axis: Any = None, name: str | None = None, dim: object = None
 ) -> Any:
     """The loss of each row, whose gradient goes to the labels too."""
     axis = renamed("axis", axis, "dim", dim)
@@ -35,7 +36,7 @@ def softmax_cross_entropy_with_logits_v2(
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: Any = None
+    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: TensorLike | None = None
 ) -> Any:
     """The loss of each row; the labels have no gradient."""
     dim = renamed("axis", axis, "dim", dim) if axis is not None else dim
@@ -71,7 +72,7 @@ def _softmax_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None
         return tf.cast(cost, logits.dtype) if half else cost
 
 
-def _dim_to_end(tensor: Any, axis: int, rank: Any) -> Any:
+def _dim_to_end(tensor: TensorLike, axis: int, rank: object) -> Any:
     return tf.transpose(tensor, tf.concat([tf.range(axis), tf.range(axis + 1, rank), [axis]], 0))
 
 
@@ -143,7 +144,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: TensorLike | None = None
 ) -> Any:
     """As the sigmoid's, positives counting `pos_weight` times."""
     labels = renamed("labels", labels, "targets", targets)

@@ -10,15 +10,18 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Any:
+def l2_normalize(
+    x: Any, axis: TensorLike | None = None, epsilon: float = 1e-12, name: str | None = None, dim: object = None
+) -> Any:
     """x over its length along `axis`."""
     axis = renamed("axis", axis, "dim", dim)
     with name_scope(name, "l2_normalize", [x]) as scope:
@@ -33,7 +36,12 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: Any = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    shift: object = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
 ) -> tuple[Any, Any]:
     """Mean and variance over axes; of half floats they are computed as float32."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
@@ -46,14 +54,14 @@ def moments(
         return _as_asked([center, spread], axes, keep_dims, half)
 
 
-def _half_type(x: Any) -> Any:
+def _half_type(x: TensorLike) -> Any:
     """The type of half floats; None for any other type, and for what is no tensor."""
     dtype = getattr(x, "dtype", None)
     base = None if dtype is None else dtype.base_dtype
     return base if base is not None and base.name in ("float16", "bfloat16") else None
 
 
-def _as_asked(results: Sequence[Any], axes: Any, keeps: bool, half: Any) -> tuple[Any, Any]:
+def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: object) -> tuple[Any, Any]:
     """Two moments, without the reduced dimensions unless they are kept, and as half floats where x has those."""
     if not keeps:
         results = [tf.squeeze(result, axes) for result in results]
@@ -63,7 +71,12 @@ def _as_asked(results: Sequence[Any], axes: Any, keeps: bool, half: Any) -> tupl
 
 
 def weighted_moments(
-    x: Any, axes: Any, frequency_weights: Any, name: str | None = None, keep_dims: Any = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    frequency_weights: Any,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
 ) -> tuple[Any, Any]:
     """Mean and variance where elements count more or less."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
@@ -84,7 +97,7 @@ def weighted_moments(
 
 
 def sufficient_statistics(
-    x: Any, axes: Any, shift: Any = None, keep_dims: Any = None, name: str | None = None, keepdims: Any = None
+    x: Any, axes: Any, shift: Any = None, keep_dims: bool | None = None, name: str | None = None, keepdims: bool | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Count, sum, sum of squares and shift."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
@@ -135,17 +148,17 @@ def batch_normalization(
 
 
 def batch_norm_with_global_normalization(
-    t: Any = None,
-    m: Any = None,
-    v: Any = None,
+    t: object = None,
+    m: object = None,
+    v: object = None,
     beta: Any = None,
-    gamma: Any = None,
+    gamma: TensorLike | None = None,
     variance_epsilon: Any = None,
-    scale_after_normalization: Any = None,
+    scale_after_normalization: object = None,
     name: str | None = None,
-    input: Any = None,
-    mean: Any = None,
-    variance: Any = None,
+    input: TensorLike | None = None,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
 ) -> Any:
     """The old batch norm, by the new one's nodes."""
     pairs = (("input", input, "t", t), ("mean", mean, "m", m), ("variance", variance, "v", v))
@@ -155,9 +168,9 @@ def batch_norm_with_global_normalization(
 
 
 def fused_batch_norm(
-    x: Any,
-    scale: Any,
-    offset: Any,
+    x: TensorLike,
+    scale: TensorLike,
+    offset: TensorLike,
     mean: Any = None,
     variance: Any = None,
     epsilon: float = 0.001,
@@ -181,7 +194,12 @@ def fused_batch_norm(
 
 
 def dropout(
-    x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: str | None = None, rate: Any = None
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: object = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: TensorLike | None = None,
 ) -> Any:
     """Zeros some of the elements by chance, and scales the others so that their sum stays."""
     if keep_prob is not None:
@@ -201,7 +219,7 @@ def dropout(
 
 
 def general_dropout(
-    x: Any, rate: Any, uniform_sampler: Callable[..., Any], noise_shape: Any = None, name: str | None = None
+    x: Any, rate: TensorLike, uniform_sampler: Callable[..., Any], noise_shape: object = None, name: str | None = None
 ) -> Any:
     """Dropout by numbers that a function draws."""
     with name_scope(name, "general_dropout", [x]):
@@ -209,7 +227,7 @@ def general_dropout(
 
 
 def stateless_dropout(
-    x: Any, rate: Any, seed: Any, rng_alg: str = "auto_select", noise_shape: Any = None, name: str | None = None
+    x: Any, rate: TensorLike, seed: int, rng_alg: str = "auto_select", noise_shape: object = None, name: str | None = None
 ) -> Any:
     """Dropout that is the same for the same seed."""
     with name_scope(name, "stateless_dropout", [x]):
@@ -221,7 +239,7 @@ def stateless_dropout(
         )
 
 
-def _dropout(x: Any, rate: Any, noise_shape: Any, sampler: Callable[..., Any]) -> Any:
+def _dropout(x: Any, rate: Any, noise_shape: object, sampler: Callable[..., Any]) -> Any:
     """Dropout in the current name scope."""
     is_number = isinstance(rate, Real)
     if is_number and not 0 <= rate < 1:
@@ -253,7 +271,7 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, sampler: Callable[..., Any]) -
     return result
 
 
-def _noise_shape(x: Any, noise_shape: Any) -> Any:
+def _noise_shape(x: Any, noise_shape: object) -> Any:
     if noise_shape is None:
         return tf.shape(x)
     try:

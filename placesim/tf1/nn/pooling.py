@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def max_pool(
@@ -21,7 +22,7 @@ def max_pool(
     padding: Any,
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Any:
     """The largest of each window."""
     value = renamed("input", input, "value", value)
@@ -29,7 +30,7 @@ def max_pool(
         return _max_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _max_pool(value: Any, ksize: Any, strides: Any, padding: Any, data_format: str, name: str) -> Any:
+def _max_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data_format: str, name: str) -> Any:
     channels = channels_of(data_format, 3)
     ksize = sequence_of(ksize, 2, channels, "ksize")
     strides = sequence_of(strides, 2, channels, "strides")
@@ -46,7 +47,7 @@ def avg_pool(
     padding: Any = None,
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Any:
     """The mean of each window."""
     value = renamed("input", input, "value", value)
@@ -54,7 +55,7 @@ def avg_pool(
         return _avg_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _avg_pool(value: Any, ksize: Any, strides: Any, padding: Any, data_format: str, name: str) -> Any:
+def _avg_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data_format: str, name: str) -> Any:
     channels = channels_of(data_format, 3)
     ksize = sequence_of(ksize, 2, channels, "ksize")
     strides = sequence_of(strides, 2, channels, "strides")
@@ -80,7 +81,7 @@ def _one_dimension(word: str, pool: Any) -> Any:
         ksize: Any,
         strides: Any,
         padding: Any,
-        data_format: Any = "NWC",
+        data_format: object = "NWC",
         name: str | None = None,
     ) -> Any:
         with name_scope(name, word, [input]) as scope:
@@ -106,8 +107,8 @@ def _three_dimensions(op: str) -> Any:
         input: Any,
         ksize: Any,
         strides: Any,
-        padding: Any,
-        data_format: Any = "NDHWC",
+        padding: object,
+        data_format: object = "NDHWC",
         name: str | None = None,
     ) -> Any:
         with name_scope(name, op, [input]) as scope:
@@ -146,14 +147,14 @@ avg_pool_v2 = _any_dimensions(avg_pool1d, avg_pool, avg_pool3d)
 
 
 def max_pool_with_argmax(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: object,
+    strides: object,
+    padding: object,
     data_format: str = "NHWC",
-    Targmax: Any = None,
+    Targmax: object = None,
     name: str | None = None,
-    output_dtype: Any = None,
+    output_dtype: object = None,
     include_batch_in_index: bool = False,
 ) -> Any:
     """The largest of each window and where it is."""
@@ -174,11 +175,11 @@ def pool(
     window_shape: Any,
     pooling_type: str,
     padding: Any,
-    dilation_rate: Any = None,
+    dilation_rate: object = None,
     strides: Any = None,
     name: str | None = None,
     data_format: Any = None,
-    dilations: Any = None,
+    dilations: object = None,
 ) -> Any:
     """Pooling of one, two or three dimensions."""
     from placesim.tf1.nn.dilated import with_space_to_batch
@@ -198,7 +199,7 @@ def pool(
             make = max_pool3d if pooling_type == "MAX" else avg_pool3d
         layout = data_format or {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
 
-        def apply(given: Any, mode: Any) -> Any:
+        def apply(given: object, mode: object) -> Any:
             return make(given, whole(window_shape), whole(steps), mode, layout, scope)
 
         rates = [1] * count if dilation_rate is None else dilation_rate
@@ -208,8 +209,8 @@ def pool(
 
 def _fractional(op: str) -> Any:
     def apply(
-        value: Any,
-        pooling_ratio: Any,
+        value: TensorLike,
+        pooling_ratio: object,
         pseudo_random: bool = False,
         overlapping: bool = False,
         deterministic: bool = False,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _sum_rows(x: Any) -> Any:
@@ -38,7 +39,7 @@ class _SampledClasses:
         self.drawn = tf.cast(drawn, tf.int64)
         self.all = tf.concat([self.flat, self.drawn], 0)
 
-    def logits(self, weights: Any, biases: Any, inputs: Any, strategy: str) -> tuple[Any, Any]:
+    def logits(self, weights: TensorLike, biases: object, inputs: TensorLike, strategy: str) -> tuple[Any, Any]:
         """The logits of the true classes, and those of the drawn ones."""
         rows = self._looked_up(weights, inputs, strategy)
         true_rows = tf.slice(rows, [0, 0], tf.stack([tf.shape(self.flat)[0], -1]))
@@ -50,11 +51,11 @@ class _SampledClasses:
         true = self._true_products(inputs, true_rows)
         return true + tf.reshape(true_offsets, [-1, self.num_true]), drawn + drawn_offsets
 
-    def _looked_up(self, tables: Any, inputs: Any, strategy: str) -> Any:
+    def _looked_up(self, tables: object, inputs: Any, strategy: str) -> Any:
         found = tf.nn.embedding_lookup(tables, self.all, partition_strategy=strategy)
         return tf.cast(found, inputs.dtype) if found.dtype != inputs.dtype else found
 
-    def _true_products(self, inputs: Any, rows: Any) -> Any:
+    def _true_products(self, inputs: TensorLike, rows: object) -> Any:
         """Of each example with the rows of its true classes."""
         width = tf.shape(rows)[1:2]
         shape = tf.concat([[-1, self.num_true], width], 0)
@@ -72,7 +73,7 @@ class _SampledClasses:
             weights = tf.cast(weights, logits.dtype)
         return logits + tf.sparse_to_dense(indices, shape, weights, default_value=0.0, validate_indices=False)
 
-    def targets(self, true: Any, drawn: Any) -> Any:
+    def targets(self, true: object, drawn: object) -> Any:
         """The labels of all logits: the true classes share one."""
         return tf.concat([tf.ones_like(true) / self.num_true, tf.zeros_like(drawn)], 1)
 
@@ -85,7 +86,7 @@ def _sampled_logits(
     num_sampled: int,
     num_classes: int,
     num_true: int,
-    sampled_values: Any,
+    sampled_values: object,
     removes_hits: bool,
     strategy: str,
     name: str,
@@ -105,14 +106,14 @@ def _sampled_logits(
 
 
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: object,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: object = None,
     remove_accidental_hits: bool = False,
     partition_strategy: str = "mod",
     name: str = "nce_loss",
@@ -135,14 +136,14 @@ def nce_loss(
 
 
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: object,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: object = None,
     remove_accidental_hits: bool = True,
     partition_strategy: str = "mod",
     name: str = "sampled_softmax_loss",

@@ -6,6 +6,7 @@ from typing import Any
 
 from placesim.tf1.app.logging import warn
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.embedding import is_resource, table_parts
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -13,20 +14,20 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _COMBINERS = {"mean": "SparseSegmentMean", "sum": "SparseSegmentSum", "sqrtn": "SparseSegmentSqrtN"}
 """The op that combines rows without weights."""
 
 
 def embedding_lookup_sparse(
-    params: Any,
+    params: TensorLike,
     sp_ids: Any,
     sp_weights: Any,
     partition_strategy: str = "mod",
     name: str | None = None,
     combiner: str | None = None,
-    max_norm: Any = None,
+    max_norm: object = None,
 ) -> Any:
     """For each row of the ids the rows of the tables, combined with the weights."""
     if combiner is None:
@@ -59,7 +60,7 @@ def embedding_lookup_sparse(
         return tf.cast(_weighted(tf.cast(found, tf.float32), sp_weights.values, rows, combiner, scope), dtype)
 
 
-def _check_sparse(ids: Any, weights: Any) -> None:
+def _check_sparse(ids: TensorLike, weights: TensorLike) -> None:
     if not isinstance(ids, SparseTensor):
         raise TypeError(f"sp_ids must be SparseTensor, got {type(ids)}")
     if weights is None:
@@ -71,7 +72,7 @@ def _check_sparse(ids: Any, weights: Any) -> None:
     ids.dense_shape.shape.assert_is_compatible_with(weights.dense_shape.shape)
 
 
-def _weighted(found: Any, weights: Any, rows: Any, combiner: str, name: str) -> Any:
+def _weighted(found: Any, weights: Any, rows: object, combiner: str, name: str) -> Any:
     """Segments' sums of weighted rows, over the sum of the weights or the length of their vector."""
     if weights.dtype != found.dtype:
         weights = tf.cast(weights, found.dtype)
@@ -148,5 +149,5 @@ def _valid(ids: Any, weights: Any, combiner: str) -> tuple[Any, Any]:
     return ids, weights
 
 
-def _retained(ids: Any, weights: Any, which: Any) -> tuple[Any, Any]:
+def _retained(ids: TensorLike, weights: TensorLike, which: object) -> tuple[Any, Any]:
     return tf.sparse_retain(ids, which), None if weights is None else tf.sparse_retain(weights, which)

@@ -7,7 +7,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.importing.namespaces import namespace
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _BY_RANK = {3: ("conv1d_transpose", "NWC"), 4: ("conv2d_transpose", "NHWC"), 5: ("conv3d_transpose", "NDHWC")}
 """The function for results of so many dimensions, and the order of the dimensions where none is given."""
@@ -17,10 +17,10 @@ def conv_transpose(
     input: Any,
     filters: Any,
     output_shape: Any,
-    strides: Any,
+    strides: object,
     padding: str = "SAME",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: object = None,
     name: str | None = None,
 ) -> Any:
     """The transposed convolution whose result has so many dimensions.  Raises ValueError for other numbers."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
-def renamed(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
+
+def renamed(new_name: str, new_value: object, old_name: str, old_value: object) -> Any:
     """The value of an argument that may be given by either name.  Raises ValueError where it is given by both."""
     if old_value is None:
         return new_value
@@ -14,6 +16,6 @@ def renamed(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any
     return old_value
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: TensorLike) -> list[Any]:
     """The values of a list or tuple; of anything else a list of it alone."""
     return list(value) if isinstance(value, list | tuple) else [value]

@@ -8,12 +8,13 @@ from typing import Any
 from placesim.core.dtypes import DataType as ElementType
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import AttrDef
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.signatures import snake_case
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 
-def held_value(attr: AttrDef, value: Any, op: str) -> AttrValue:
+def held_value(attr: AttrDef, value: TensorLike, op: str) -> AttrValue:
     """The value of an attr of an op's function.  Raises TypeError or ValueError in TensorFlow's words."""
     if not attr.type.startswith("list("):
         return _HOLD[attr.type](value, attr.name, op)
@@ -41,7 +42,7 @@ def _float(value: Any, name: str, op: str) -> float:
         raise TypeError(f"Expected float for argument '{name}' not {value!r}.") from None
 
 
-def _bool(value: Any, name: str, op: str) -> bool:
+def _bool(value: TensorLike, name: str, op: str) -> bool:
     import numpy as np
 
     if not isinstance(value, bool | np.bool_):
@@ -49,7 +50,7 @@ def _bool(value: Any, name: str, op: str) -> bool:
     return bool(value)
 
 
-def _text(value: Any, name: str, op: str) -> str | bytes:
+def _text(value: TensorLike, name: str, op: str) -> str | bytes:
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -60,14 +61,14 @@ def _text(value: Any, name: str, op: str) -> str | bytes:
     return value
 
 
-def _type(value: Any, name: str, op: str) -> ElementType:
+def _type(value: TensorLike, name: str, op: str) -> ElementType:
     try:
         return dtypes.as_dtype(value).base_dtype.element
     except TypeError as error:
         raise TypeError(f"Expected DataType for argument '{name}' not {value!r}.") from error
 
 
-def _shape(value: Any, name: str, op: str) -> Shape:
+def _shape(value: TensorLike, name: str, op: str) -> Shape:
     if isinstance(value, Shape):
         return value
     try:
@@ -81,7 +82,7 @@ def _shape(value: Any, name: str, op: str) -> Shape:
     return UNKNOWN_RANK if sizes is None else Shape(sizes)
 
 
-def _tensor(value: Any, name: str, op: str) -> TensorValue:
+def _tensor(value: TensorLike, name: str, op: str) -> TensorValue:
     if isinstance(value, TensorValue):
         return value
     if hasattr(value, "tensor_content"):

@@ -15,6 +15,7 @@ from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
 from placesim.core.dtypes import DataType as ElementType
 from placesim.ops.attributes import TensorValue
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
 
@@ -26,7 +27,7 @@ _NO_ELEMENTS = (
 )
 
 
-def make_tensor(value: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorValue:
+def make_tensor(value: Any, dtype: DTypeLike | None = None, shape: Any = None, verify_shape: bool = False) -> TensorValue:
     """A value as a constant tensor; one shorter than `shape` repeats its last element.
 
     Raises TypeError or ValueError in TensorFlow's words.
@@ -45,7 +46,7 @@ def make_tensor(value: Any, dtype: Any = None, shape: Any = None, verify_shape: 
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _array(value: Any, wanted: ElementType | None, shape: Any) -> np.ndarray[Any, Any]:
+def _array(value: TensorLike, wanted: ElementType | None, shape: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value if wanted is None or wanted is STRING else value.astype(wanted.numpy))
     if callable(getattr(value, "__array__", None)) and not isinstance(value, Tensor):
@@ -67,7 +68,7 @@ def _array(value: Any, wanted: ElementType | None, shape: Any) -> np.ndarray[Any
     return array
 
 
-def _from_list(value: Any, wanted: ElementType | None) -> np.ndarray[Any, Any]:
+def _from_list(value: TensorLike, wanted: ElementType | None) -> np.ndarray[Any, Any]:
     if wanted is None:
         return np.array(value)
     try:
@@ -76,7 +77,7 @@ def _from_list(value: Any, wanted: ElementType | None) -> np.ndarray[Any, Any]:
         return np.array(value).astype(wanted.numpy)
 
 
-def _dense_dimensions(value: Any) -> list[int]:
+def _dense_dimensions(value: TensorLike) -> list[int]:
     found = []
     while isinstance(value, list | tuple):
         found.append(len(value))
@@ -86,7 +87,7 @@ def _dense_dimensions(value: Any) -> list[int]:
     return found
 
 
-def _encoded(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _encoded(value: TensorLike, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The elements as bytes."""
     texts = np.empty(array.shape, object)
     flat = []
@@ -98,7 +99,7 @@ def _encoded(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return texts
 
 
-def leaves(value: Any) -> list[Any]:
+def leaves(value: TensorLike) -> list[Any]:
     """What is in lists within lists, in order."""
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in leaves(item)]
@@ -135,7 +136,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _check_elements(value: Any, wanted: ElementType | None) -> None:
+def _check_elements(value: TensorLike, wanted: ElementType | None) -> None:
     """TypeError for the first element that is not of the type."""
     if wanted is None:
         if any(isinstance(leaf, Tensor) for leaf in leaves(value)):

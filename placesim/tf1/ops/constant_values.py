@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike
 from placesim.tf1.types.shapes import TensorShape
 
 _FOLDED = frozenset(
@@ -165,7 +166,7 @@ def set_static_shape(tensor: Tensor, shape: Any) -> None:
         tensor.set_shape(shape if isinstance(shape, TensorShape) else constant_value_as_shape(shape))
 
 
-def convert_shape(shape: Any) -> TensorShape | None:
+def convert_shape(shape: ShapeLike) -> TensorShape | None:
     """What a list of sizes tells, with tensors among them."""
     if isinstance(shape, TensorShape):
         return shape

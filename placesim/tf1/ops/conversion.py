@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.constant_literals import make_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
@@ -22,7 +23,7 @@ _registered: list[tuple[int, tuple[type, ...], Conversion]] = []
 _by_type: dict[type, tuple[Conversion, ...]] = {}
 
 
-def register_tensor_conversion_function(base_type: Any, conversion_func: Conversion, priority: int = 100) -> None:
+def register_tensor_conversion_function(base_type: object, conversion_func: Conversion, priority: int = 100) -> None:
     """Values of these types become tensors by this function; a lower priority is tried first."""
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     _registered.append((priority, types, conversion_func))
@@ -37,7 +38,7 @@ def _conversions(kind: type) -> tuple[Conversion, ...]:
     return found
 
 
-def is_tensor_like(value: Any) -> bool:
+def is_tensor_like(value: TensorLike) -> bool:
     """Whether a value is a tensor, or stands for one as a variable does."""
     return isinstance(value, Tensor) or (hasattr(value, "_as_graph_element") and not isinstance(value, Operation))
 
@@ -46,8 +47,8 @@ def convert_to_tensor(
     value: Any,
     dtype: Any = None,
     name: str | None = None,
-    preferred_dtype: Any = None,
-    dtype_hint: Any = None,
+    preferred_dtype: DTypeLike | None = None,
+    dtype_hint: DTypeLike | None = None,
     as_ref: bool = False,
 ) -> Tensor:
     """The tensor of a value: itself, a variable's value, or a Const.  Raises TypeError or ValueError in TensorFlow's words."""
@@ -83,7 +84,11 @@ def convert_named(**values: Any) -> list[Tensor]:
 
 
 def convert_n_to_tensor(
-    values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, as_ref: bool = False
+    values: Sequence[Any],
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: DTypeLike | None = None,
+    as_ref: bool = False,
 ) -> list[Tensor]:
     """The tensors of some values, which are numbered in their names."""
     return [
@@ -102,7 +107,9 @@ def constant(
 # --- the conversions that are always there --------------------------------------------------------------------------
 
 
-def _constant_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _constant_conversion(
+    value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     return constant(value, dtype, name="Const" if name is None else name)
 
 
@@ -126,14 +133,16 @@ def _dimension_conversion(value: Dimension, dtype: Any = None, name: str | None 
     return constant(value.value, dtype or dtypes.int32, name="shape_as_tensor" if name is None else name)
 
 
-def holds_tensors(value: Any) -> bool:
+def holds_tensors(value: TensorLike) -> bool:
     """Whether tensors, or what stands for one, are among the elements of a list, at whatever depth."""
     if isinstance(value, list | tuple):
         return any(holds_tensors(item) for item in value)
     return is_tensor_like(value)
 
 
-def _operation_conversion(value: Operation, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _operation_conversion(
+    value: Operation, dtype: DTypeLike | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     raise TypeError(f"Can't convert Operation '{value.name}' to Tensor")
 
 

@@ -11,6 +11,7 @@ from placesim.ops.attributes import AttrValue
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, SymbolicTensor, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
 
 _NOT_CONVERTIBLE = "<NOT CONVERTIBLE TO TENSOR>"
@@ -73,7 +74,7 @@ class _Arguments:
                 tensors += self._convert_list(arg, value)
         return tensors
 
-    def _convert_one(self, arg: ArgDef, value: Any) -> Tensor:
+    def _convert_one(self, arg: ArgDef, value: TensorLike) -> Tensor:
         wanted = arg.dtype if arg.type_attr is None else self.attrs.get(arg.type_attr)
         try:
             tensor = self._tensor(arg, value, wanted)
@@ -103,7 +104,7 @@ class _Arguments:
             pass
         return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
 
-    def _mismatch(self, arg: ArgDef, value: Any) -> Exception:
+    def _mismatch(self, arg: ArgDef, value: TensorLike) -> Exception:
         """What is said of a value that has not the type it must have; making a tensor of it tells its own."""
         try:
             observed = convert_to_tensor(value, as_ref=arg.is_ref).dtype.name
@@ -117,7 +118,7 @@ class _Arguments:
         source = self.inferred_from.get(arg.type_attr, "Default in OpDef")
         return TypeError(f"{prefix} type {dtype.python_name} of argument '{source}'.")
 
-    def _convert_list(self, arg: ArgDef, value: Any) -> list[Tensor]:
+    def _convert_list(self, arg: ArgDef, value: TensorLike) -> list[Tensor]:
         if not isinstance(value, list | tuple):
             raise TypeError(f"Expected list for '{arg.name}' argument to '{self.op}' Op, not {value}.")
         tensors = self._convert_types(arg, value) if arg.type_list_attr is not None else self._convert_repeated(arg, value)
@@ -241,7 +242,7 @@ def graph_of(values: Iterable[Any]) -> Graph:
     return cast("Graph", found or default)
 
 
-def _element_of(value: Any) -> Any:
+def _element_of(value: TensorLike) -> Any:
     find = getattr(value, "_as_graph_element", None)
     return None if find is None else find()
 

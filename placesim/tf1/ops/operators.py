@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import SymbolicTensor, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops import packing as _packing  # noqa: F401 - registers its conversion
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -21,7 +22,7 @@ def _op(op: str) -> Binary:
 
 
 def _lazily(module: str, function: str) -> Binary:
-    def call(x: Any, y: Any, name: str) -> Any:
+    def call(x: TensorLike, y: TensorLike, name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module("placesim.tf1." + module), function)(x, y, name=name)
@@ -51,7 +52,7 @@ _UNARY = {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}
 def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
     """`x OP y` for a tensor x; y becomes a tensor of its type."""
 
-    def operate(x: Any, y: Any) -> Any:
+    def operate(x: TensorLike, y: TensorLike) -> Any:
         graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
         with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
             if x.__class__ is not SymbolicTensor:
@@ -87,13 +88,13 @@ class _NoScope:
 _HERE = _NoScope()
 
 
-def _in_graph(graph: Any, x: Any, y: Any) -> Any:
+def _in_graph(graph: object, x: TensorLike, y: TensorLike) -> Any:
     if graph is get_default_graph():
         return _HERE
     return graph_of((x, y)).as_default()
 
 
-def _is_opaque(value: Any) -> bool:
+def _is_opaque(value: TensorLike) -> bool:
     """Whether the other operand has an operator of its own that comes first."""
     return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
 
@@ -106,7 +107,7 @@ def _unary(op: str) -> Callable[[Any], Any]:
     return lambda x: gen(op)(x)
 
 
-def _getitem(x: Tensor, key: Any) -> Any:
+def _getitem(x: Tensor, key: object) -> Any:
     from placesim.tf1.array.slicing import slice_tensor
 
     return slice_tensor(x, key)

@@ -92,7 +92,7 @@ class ExponentialMovingAverage:
             self._from_zero.add(id(average))
         return average
 
-    def average(self, var: Any) -> Any:
+    def average(self, var: object) -> Any:
         """The variable that holds an average; None before `apply`."""
         return self._averages.get(id(var))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.optimizer import Optimizer
 
@@ -39,7 +40,7 @@ class OpOptimizer(Optimizer):
         """The op's attrs beside `use_locking`."""
         return {}
 
-    def _apply(self, prefix: str, variable: Any, held: Any, gradient: tuple[Any, ...], dtype: Any) -> Any:
+    def _apply(self, prefix: str, variable: object, held: object, gradient: tuple[Any, ...], dtype: DTypeLike) -> Any:
         given: list[Any] = [held]
         for item in self.inputs:
             if item == "grad":
@@ -53,7 +54,7 @@ class OpOptimizer(Optimizer):
         made = gen(prefix + self._kernel())(*given, **attrs)
         return getattr(made, "op", made)
 
-    def _input(self, name: str, dtype: Any) -> Any:
+    def _input(self, name: str, dtype: DTypeLike) -> Any:
         return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:

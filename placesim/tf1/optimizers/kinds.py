@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.by_ops import OpOptimizer
 
@@ -175,18 +176,18 @@ class AdamOptimizer(OpOptimizer):
             self._zeros_slot(variable, "m", self._name)
             self._zeros_slot(variable, "v", self._name)
 
-    def _input(self, name: str, dtype: Any) -> Any:
+    def _input(self, name: str, dtype: DTypeLike) -> Any:
         if name.endswith("_power"):
             return tf.cast(self._get_beta_accumulators()[name == "beta2_power"], dtype)
         return super()._input(name, dtype)
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        def add(slot: Any, indices: Any, values: Any) -> Any:
+        def add(slot: object, indices: TensorLike, values: TensorLike) -> Any:
             return tf.scatter_add(slot, indices, values, use_locking=self._use_locking)
 
         return self._apply_sparse_shared(grad.values, var, grad.indices, add)
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(self, grad: object, handle: Any, indices: Any) -> Any:
         def add(slot: Any, indices: Any, values: Any) -> Any:
             with tf.control_dependencies([gen("ResourceScatterAdd")(slot.handle, indices, values)]):
                 return slot.value()

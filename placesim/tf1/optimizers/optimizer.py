@@ -7,6 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 from placesim.tf1.types import nest
@@ -43,13 +44,13 @@ class Optimizer:
     def minimize(
         self,
         loss: Any,
-        global_step: Any = None,
-        var_list: Any = None,
+        global_step: TensorLike | None = None,
+        var_list: object = None,
         gate_gradients: int = GATE_OP,
-        aggregation_method: Any = None,
+        aggregation_method: object = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
-        grad_loss: Any = None,
+        grad_loss: object = None,
     ) -> Any:
         """An op that makes one step down the loss.  Raises ValueError where no variable has a gradient."""
         pairs = self.compute_gradients(
@@ -64,12 +65,12 @@ class Optimizer:
 
     def compute_gradients(
         self,
-        loss: Any,
-        var_list: Any = None,
+        loss: TensorLike,
+        var_list: object = None,
         gate_gradients: int = GATE_OP,
-        aggregation_method: Any = None,
+        aggregation_method: object = None,
         colocate_gradients_with_ops: bool = False,
-        grad_loss: Any = None,
+        grad_loss: object = None,
     ) -> list[tuple[Any, Any]]:
         """Pairs of gradient (or None) and variable.  Raises ValueError."""
         if callable(loss) and not isinstance(loss, Tensor):
@@ -145,7 +146,7 @@ class Optimizer:
                 return gen("AssignAddVariableOp")(global_step.handle, one, name=scope)
             return tf.assign_add(global_step, 1, name=scope)
 
-    def _update(self, gradient: Any, variable: Any) -> Any:
+    def _update(self, gradient: object, variable: object) -> Any:
         """The op that applies one gradient to one variable."""
         if isinstance(variable, Tensor):
             raise NotImplementedError(f"Trying to update a Tensor {variable}")
@@ -166,7 +167,7 @@ class Optimizer:
 
     # --- slots and other variables ---
 
-    def get_slot(self, var: Any, name: str) -> Any:
+    def get_slot(self, var: object, name: str) -> Any:
         """A variable's slot; None where there is none."""
         return self._slots.get(name, {}).get(_key(var))
 
@@ -187,21 +188,21 @@ class Optimizer:
         return self._kept_slot(var, slot_name, lambda: create_slot(var, val, op_name))
 
     def _get_or_make_slot_with_initializer(
-        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+        self, var: object, initializer: object, shape: ShapeLike, dtype: DTypeLike, slot_name: str, op_name: str
     ) -> Any:
         return self._kept_slot(var, slot_name, lambda: create_slot_with_initializer(var, initializer, shape, dtype, op_name))
 
-    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+    def _zeros_slot(self, var: object, slot_name: str, op_name: str) -> Any:
         return self._kept_slot(var, slot_name, lambda: create_zeros_slot(var, op_name))
 
-    def _kept_slot(self, var: Any, slot_name: str, make: Callable[[], Any]) -> Any:
+    def _kept_slot(self, var: object, slot_name: str, make: Callable[[], Any]) -> Any:
         slots = self._slot_dict(slot_name)
         key = _key(var)
         if key not in slots:
             slots[key] = make()
         return slots[key]
 
-    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+    def _create_non_slot_variable(self, initial_value: object, name: str, colocate_with: Any) -> Any:
         key = (name, colocate_with.graph)
         if key not in self._non_slot_dict:
             own = self._name if self._scopes_non_slots else ""
@@ -211,7 +212,7 @@ class Optimizer:
             self._non_slot_dict[key] = made
         return self._non_slot_dict[key]
 
-    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+    def _get_non_slot_variable(self, name: str, graph: object = None) -> Any:
         return self._non_slot_dict.get((name, graph))
 
     # --- what a kind of optimizer gives ---
@@ -222,23 +223,23 @@ class Optimizer:
     def _prepare(self) -> None:
         """Makes the tensors of the hyperparameters; none by default."""
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: object, var: object) -> Any:
         raise NotImplementedError
 
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+    def _resource_apply_dense(self, grad: object, handle: object) -> Any:
         raise NotImplementedError
 
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+    def _apply_sparse(self, grad: object, var: object) -> Any:
         raise NotImplementedError
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(self, grad: object, handle: object, indices: TensorLike) -> Any:
         raise NotImplementedError
 
     def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
         values, indices = summed_by_index(grad.values, grad.indices)
         return self._apply_sparse(tf.IndexedSlices(values, indices, grad.dense_shape), var)
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: object, indices: Any) -> Any:
         values, indices = summed_by_index(grad, indices)
         return self._resource_apply_sparse(values, handle, indices)
 
@@ -246,7 +247,7 @@ class Optimizer:
         """An op after all updates."""
         return tf.group(*update_ops, name=name_scope)
 
-    def _call_if_callable(self, param: Any) -> Any:
+    def _call_if_callable(self, param: object) -> Any:
         return param() if callable(param) and not isinstance(param, Tensor) else param
 
     def _valid_dtypes(self) -> list[Any]:
@@ -260,7 +261,7 @@ class Optimizer:
                 raise ValueError(f"Invalid type {dtype!r} for {tensor.name}, expected: {list(valid)}.")
 
 
-def summed_by_index(values: Any, indices: Any) -> tuple[Any, Any]:
+def summed_by_index(values: TensorLike, indices: TensorLike) -> tuple[Any, Any]:
     """Slices of the same index added up: the sums and their indices."""
     unique, positions = tf.unique(indices)
     return tf.unsorted_segment_sum(values, positions, tf.shape(unique)[0]), unique
@@ -270,7 +271,7 @@ def _key(variable: Any) -> Any:
     return variable.op.graph, variable.op.name
 
 
-def _as_gradient(gradient: Any) -> Any:
+def _as_gradient(gradient: object) -> Any:
     if gradient is None or isinstance(gradient, (Tensor, tf.IndexedSlices)):
         return gradient
     try:
@@ -280,7 +281,7 @@ def _as_gradient(gradient: Any) -> Any:
         raise TypeError(wanted) from None
 
 
-def _flattened(variables: Any) -> list[Any]:
+def _flattened(variables: object) -> list[Any]:
     """The variables of a structure, and the parts of partitioned ones."""
     leaves = nest.flatten(variables)
     return [item for leaf in leaves for item in (leaf if isinstance(leaf, PartitionedVariable) else [leaf])]
@@ -290,6 +291,6 @@ def _trainable() -> list[Any]:
     return _flattened(tf.trainable_variables() + tf.get_collection("trainable_resource_variables"))
 
 
-def _target(variable: Any) -> Any:
+def _target(variable: object) -> Any:
     """What the gradient is taken of: the reference or the handle."""
     return variable._tensor if isinstance(variable, Variable) else variable

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.optimizers.by_ops import OpOptimizer, refuse_negative
 
 
@@ -51,7 +52,7 @@ class FtrlOptimizer(OpOptimizer):
         return "FtrlV2" if self._shrinks else "Ftrl"
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        def start(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        def start(shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
             return tf.ones(shape, dtype) * self._start
 
         for variable in var_list:
@@ -183,12 +184,12 @@ class AdagradDAOptimizer(OpOptimizer):
         with tf.colocate_with(self._tensors["learning_rate"]):
             self._next_step = tf.identity(self._global_step) + 1
 
-    def _apply(self, prefix: str, variable: Any, held: Any, gradient: tuple[Any, ...], dtype: Any) -> Any:
+    def _apply(self, prefix: str, variable: Any, held: object, gradient: tuple[Any, ...], dtype: DTypeLike) -> Any:
         with tf.device(variable.device):
             self._tensors["step"] = tf.identity(self._next_step)
         return super()._apply(prefix, variable, held, gradient, dtype)
 
-    def _input(self, name: str, dtype: Any) -> Any:
+    def _input(self, name: str, dtype: DTypeLike) -> Any:
         if name == "step":
             return self._tensors[name]
         return tf.cast(self._tensors[name] if name in self._tensors else self._values[name], dtype)

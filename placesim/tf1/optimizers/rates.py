@@ -7,20 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor
 
 
-def _start(learning_rate: Any, *others: Any) -> tuple[Any, list[Any]]:
+def _start(learning_rate: TensorLike, *others: object) -> tuple[Any, list[Any]]:
     """The initial rate as a tensor, and the other numbers in its type, in the order that they are made in."""
     rate = tf.convert_to_tensor(learning_rate, name="initial_learning_rate")
     return rate, [tf.cast(value, rate.dtype) for value in others]
 
 
 def exponential_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
@@ -34,10 +35,10 @@ def exponential_decay(
 
 
 def natural_exp_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
@@ -47,10 +48,10 @@ def natural_exp_decay(
 
 
 def inverse_time_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    decay_rate: Any,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
@@ -65,11 +66,11 @@ def inverse_time_decay(
 
 
 def polynomial_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    end_learning_rate: Any = 0.0001,
-    power: Any = 1.0,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    end_learning_rate: object = 0.0001,
+    power: object = 1.0,
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
@@ -87,7 +88,7 @@ def polynomial_decay(
         return tf.add(tf.multiply(rate - end, tf.pow(1 - left, exponent)), end, name=scope)
 
 
-def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Any:
+def piecewise_constant(x: TensorLike, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Any:
     """The value of the interval that x is in: up to a boundary, and beyond the last.  Raises ValueError."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
@@ -110,7 +111,7 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
 piecewise_constant_decay = piecewise_constant
 
 
-def _giving(value: Any) -> Callable[[], Any]:
+def _giving(value: TensorLike) -> Callable[[], Any]:
     return lambda: value
 
 
@@ -124,7 +125,9 @@ def _boundary(bound: Any, at: Any) -> Any:
     raise ValueError(f"Boundaries {kinds}.")
 
 
-def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: float = 0.0, name: str | None = None) -> Any:
+def cosine_decay(
+    learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike, alpha: float = 0.0, name: str | None = None
+) -> Any:
     """Down half a cosine to `alpha` of the rate."""
     with tf.name_scope(name, "CosineDecay", [learning_rate, global_step]):
         rate, (steps, step) = _start(learning_rate, decay_steps, global_step)
@@ -134,12 +137,12 @@ def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: 
 
 
 def cosine_decay_restarts(
-    learning_rate: Any,
-    global_step: Any,
-    first_decay_steps: Any,
-    t_mul: Any = 2.0,
-    m_mul: Any = 1.0,
-    alpha: Any = 0.0,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    first_decay_steps: object,
+    t_mul: object = 2.0,
+    m_mul: object = 1.0,
+    alpha: object = 0.0,
     name: str | None = None,
 ) -> Any:
     """Cosines one after another, each `t_mul` as long and `m_mul` as high as the one before."""
@@ -164,12 +167,12 @@ def cosine_decay_restarts(
 
 
 def linear_cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    num_periods: Any = 0.5,
-    alpha: Any = 0.0,
-    beta: Any = 0.001,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    num_periods: object = 0.5,
+    alpha: object = 0.0,
+    beta: TensorLike = 0.001,
     name: str | None = None,
 ) -> Any:
     """A cosine of `num_periods` under a falling line."""
@@ -185,14 +188,14 @@ def linear_cosine_decay(
 
 
 def noisy_linear_cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    initial_variance: Any = 1.0,
-    variance_decay: Any = 0.55,
-    num_periods: Any = 0.5,
-    alpha: Any = 0.0,
-    beta: Any = 0.001,
+    learning_rate: TensorLike,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    initial_variance: object = 1.0,
+    variance_decay: object = 0.55,
+    num_periods: object = 0.5,
+    alpha: object = 0.0,
+    beta: TensorLike = 0.001,
     name: str | None = None,
 ) -> Any:
     """`linear_cosine_decay` with normal noise on the line, whose variance falls with the step."""

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable
 
@@ -16,7 +17,7 @@ def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool
 
 
 def create_slot_with_initializer(
-    primary: Any, initializer: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool = True
+    primary: object, initializer: object, shape: ShapeLike, dtype: DTypeLike, name: str, colocate_with_primary: bool = True
 ) -> Any:
     """A variable `PRIMARY/NAME` of an initializer, on the primary's device."""
     return _create(primary, initializer, shape, dtype, name, colocate_with_primary)

@@ -48,7 +48,7 @@ def create_global_step(graph: Any = None) -> Any:
         )
 
 
-def get_or_create_global_step(graph: Any = None) -> Any:
+def get_or_create_global_step(graph: object = None) -> Any:
     """The global step, a new one where there is none."""
     graph = graph or tf.get_default_graph()
     found = get_global_step(graph)
@@ -76,7 +76,7 @@ def read_global_step() -> Any:
     return read
 
 
-def assert_global_step(global_step_tensor: Any) -> None:
+def assert_global_step(global_step_tensor: object) -> None:
     """TypeError for what can be no global step."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')

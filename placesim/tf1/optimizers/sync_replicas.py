@@ -119,7 +119,7 @@ class SyncReplicasOptimizer(Optimizer):
                 self._accumulators.append((accumulator, variable.device))
         return applied, taken
 
-    def _exchange_tokens(self, applied: Sequence[Any], update: Any) -> Any:
+    def _exchange_tokens(self, applied: Sequence[Any], update: object) -> Any:
         """A worker's op that waits for the next step; the chief's queue runner gives it."""
         step = self._global_step
         self._tokens = FIFOQueue(-1, step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q")
@@ -174,7 +174,7 @@ class _SyncReplicasHook(SessionRunHook):
         self._runner = sync.get_chief_queue_runner() if self._is_chief else None
         self._init_tokens_op = sync.get_init_tokens_op(self._num_tokens) if self._is_chief else None
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: Any, coord: object) -> None:
         """Raises RuntimeError where the model is not ready."""
         doubt = "Model is not ready for SyncReplicasOptimizer local init."
         missing = missing_of(self._optimizer.ready_for_local_init_op, session, doubt)

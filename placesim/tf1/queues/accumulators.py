@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.shapes import TensorShape
 
@@ -42,7 +43,7 @@ class ConditionalAccumulatorBase:
         return gen(self._stepping)(self._accumulator_ref, _as_step(new_global_step), name=name)
 
 
-def _as_step(value: Any) -> Any:
+def _as_step(value: TensorLike) -> Any:
     return tf.cast(tf.convert_to_tensor(value), tf.int64)
 
 
@@ -64,14 +65,14 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, made)
 
-    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Any:
+    def apply_grad(self, grad: object, local_step: Any = 0, name: str | None = None) -> Any:
         """An op that adds a gradient.  Raises ValueError for one of another shape."""
         gradient = tf.convert_to_tensor(grad, self._dtype)
         gradient.get_shape().assert_is_compatible_with(self._shape)
         step = _as_step(local_step)
         return gen("ResourceAccumulatorApplyGradient")(self._accumulator_ref, local_step=step, gradient=gradient, name=name)
 
-    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+    def take_grad(self, num_required: object, name: str | None = None) -> Any:
         """The gradient, once so many were added; it begins anew then."""
         out = gen("ResourceAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
         out.set_shape(self._shape)
@@ -99,7 +100,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(
-        self, grad_indices: Any, grad_values: Any, grad_shape: Any = None, local_step: Any = 0, name: str | None = None
+        self, grad_indices: object, grad_values: object, grad_shape: object = None, local_step: Any = 0, name: str | None = None
     ) -> Any:
         """An op that adds a gradient of the rows `grad_indices`."""
         return gen("SparseAccumulatorApplyGradient")(
@@ -112,11 +113,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name=name,
         )
 
-    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+    def take_grad(self, num_required: object, name: str | None = None) -> Any:
         """Indices, values and shape, once so many were added."""
         return gen("SparseAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
 
-    def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> Any:
+    def take_indexed_slices_grad(self, num_required: object, name: str | None = None) -> Any:
         """The gradient as an IndexedSlices."""
         found = self.take_grad(num_required, name)
         return tf.IndexedSlices(indices=found.indices, values=found.values, dense_shape=found.shape)

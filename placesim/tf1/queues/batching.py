@@ -8,6 +8,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.queues.queue_runners import QueueRunner, add_queue_runner
 from placesim.tf1.queues.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
@@ -60,7 +61,7 @@ def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any)
     return tf.cond(keep, lambda: enter(tensors), tf.no_op)
 
 
-def _kept(keep_input: Any, enqueue_many: bool) -> Any:
+def _kept(keep_input: object, enqueue_many: bool) -> Any:
     """The tensor that says what is kept; None where all is.  Raises ValueError for a shape that it can't have."""
     if isinstance(keep_input, bool):
         found = tf.constant(keep_input, dtype=tf.bool)
@@ -76,7 +77,7 @@ def _kept(keep_input: Any, enqueue_many: bool) -> Any:
 
 
 def _filled(
-    sets: Sequence[Any], make: MakeQueue, enqueue_many: bool, threads: int, shapes: Any, keep_input: Any, function: str
+    sets: Sequence[Any], make: MakeQueue, enqueue_many: bool, threads: int, shapes: object, keep_input: object, function: str
 ) -> tuple[Any, Callable[[list[Any]], Any]]:
     """The queue that the sets of tensors enter, each in threads of its own; what makes a set's structure of other tensors."""
     listed, rebuild = zip(*map(_listed, sets), strict=True)
@@ -91,7 +92,7 @@ def _filled(
     return queue, rebuild[0]
 
 
-def _taken(queue: Any, batch_size: Any, scope: str, allow_smaller: bool) -> list[Any]:
+def _taken(queue: Any, batch_size: TensorLike, scope: str, allow_smaller: bool) -> list[Any]:
     take = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
     found = take(batch_size, name=scope)
     return found if isinstance(found, list) else [found]
@@ -103,16 +104,16 @@ def _values(sets: Sequence[Any]) -> list[Any]:
 
 def _in_order(
     sets: Sequence[Any],
-    batch_size: Any,
+    batch_size: TensorLike,
     threads: int,
     capacity: int,
     enqueue_many: bool,
-    shapes: Any,
+    shapes: object,
     dynamic_pad: bool,
     allow_smaller: bool,
     shared_name: Any,
     name: str | None,
-    keep_input: Any,
+    keep_input: object,
     function: str,
 ) -> Any:
     with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
@@ -125,17 +126,17 @@ def _in_order(
 
 def _shuffled(
     sets: Sequence[Any],
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
     threads: int,
     seed: Any,
     enqueue_many: bool,
-    shapes: Any,
+    shapes: object,
     allow_smaller: bool,
     shared_name: Any,
     name: str | None,
-    keep_input: Any,
+    keep_input: object,
     function: str,
 ) -> Any:
     with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
@@ -157,15 +158,15 @@ def _checked(tensors_list: Any) -> list[Any]:
 
 
 def batch(
-    tensors: Any,
-    batch_size: Any,
+    tensors: object,
+    batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """Batches of what the tensors are, one after the other."""
@@ -176,13 +177,13 @@ def batch(
 
 
 def maybe_batch(
-    tensors: Any,
+    tensors: object,
     keep_input: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
     shared_name: Any = None,
@@ -196,14 +197,14 @@ def maybe_batch(
 
 
 def batch_join(
-    tensors_list: Any,
-    batch_size: Any,
+    tensors_list: object,
+    batch_size: TensorLike,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """Batches of what several sets of tensors are, each entering by a thread of its own."""
@@ -214,12 +215,12 @@ def batch_join(
 
 
 def maybe_batch_join(
-    tensors_list: Any,
+    tensors_list: object,
     keep_input: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int = 32,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
     shared_name: Any = None,
@@ -233,16 +234,16 @@ def maybe_batch_join(
 
 
 def shuffle_batch(
-    tensors: Any,
-    batch_size: Any,
+    tensors: object,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
     num_threads: int = 1,
-    seed: Any = None,
+    seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """Batches of what the tensors are, in random order."""
@@ -274,15 +275,15 @@ def maybe_shuffle_batch(
 
 
 def shuffle_batch_join(
-    tensors_list: Any,
-    batch_size: Any,
+    tensors_list: object,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
-    seed: Any = None,
+    seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: object = None,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """Batches of what several sets of tensors are, in random order."""

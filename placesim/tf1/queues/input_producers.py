@@ -6,13 +6,14 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.queues.queue_runners import QueueRunner, add_queue_runner
 from placesim.tf1.queues.queues import FIFOQueue
 
 _EMPTY = "string_input_producer requires a non-null input tensor"
 
 
-def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Any:
+def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Any:
     """The tensor, so many times; then OutOfRangeError."""
     if num_epochs is None:
         return tensor
@@ -26,16 +27,16 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 
 
 def input_producer(
-    input_tensor: Any,
-    element_shape: Any = None,
+    input_tensor: object,
+    element_shape: ShapeLike | None = None,
     num_epochs: int | None = None,
     shuffle: bool = True,
-    seed: Any = None,
+    seed: int | None = None,
     capacity: int = 32,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     summary_name: str | None = None,
     name: str | None = None,
-    cancel_op: Any = None,
+    cancel_op: object = None,
 ) -> FIFOQueue:
     """A queue of the rows of a tensor."""
     with tf.name_scope(name, "input_producer", [input_tensor]) as scope:
@@ -54,14 +55,14 @@ def input_producer(
 
 
 def string_input_producer(
-    string_tensor: Any,
+    string_tensor: object,
     num_epochs: int | None = None,
     shuffle: bool = True,
-    seed: Any = None,
+    seed: int | None = None,
     capacity: int = 32,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
-    cancel_op: Any = None,
+    cancel_op: object = None,
 ) -> FIFOQueue:
     """A queue of texts.  Raises ValueError where there are none."""
     if not isinstance(string_tensor, Tensor) and not string_tensor:
@@ -76,12 +77,12 @@ def string_input_producer(
 
 
 def range_input_producer(
-    limit: Any,
+    limit: TensorLike,
     num_epochs: int | None = None,
     shuffle: bool = True,
-    seed: Any = None,
+    seed: int | None = None,
     capacity: int = 32,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> FIFOQueue:
     """A queue of the numbers from 0 up to a limit."""
@@ -96,9 +97,9 @@ def slice_input_producer(
     tensor_list: Any,
     num_epochs: int | None = None,
     shuffle: bool = True,
-    seed: Any = None,
+    seed: int | None = None,
     capacity: int = 32,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
     """A row of each tensor, the same for all.  Raises ValueError where there are none."""
@@ -111,7 +112,7 @@ def slice_input_producer(
         return [tf.gather(tensor, index) for tensor in tensors]
 
 
-def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+def match_filenames_once(pattern: object, name: str | None = None) -> Any:
     """A local variable of the names of the files that match, found when it is initialized."""
     with tf.name_scope(name, "matching_filenames", [pattern]) as scope:
         return tf.Variable(

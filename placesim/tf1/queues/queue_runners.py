@@ -113,7 +113,9 @@ class LooperThread(threading.Thread):
         coord.register_thread(self)
 
     @staticmethod
-    def loop(coord: Coordinator, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None) -> Any:
+    def loop(
+        coord: Coordinator, timer_interval_secs: float | None, target: object, args: object = None, kwargs: object = None
+    ) -> Any:
         """A thread that has been started."""
         found = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         found.start()
@@ -155,7 +157,7 @@ class QueueRunner:
         close_op: Any = None,
         cancel_op: Any = None,
         queue_closed_exception_types: Any = None,
-        queue_runner_def: Any = None,
+        queue_runner_def: object = None,
         import_scope: str | None = None,
     ) -> None:
         if queue_runner_def is not None:
@@ -226,7 +228,7 @@ class QueueRunner:
         return found
 
     @staticmethod
-    def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+    def from_proto(queue_runner_def: object, import_scope: str | None = None) -> QueueRunner:
         """The QueueRunner of ops that are in the graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
@@ -303,7 +305,11 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 
 def start_queue_runners(
-    sess: Any = None, coord: Any = None, daemon: bool = True, start: bool = True, collection: str = GraphKeys.QUEUE_RUNNERS
+    sess: object = None,
+    coord: object = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
     """The threads of the graph's QueueRunners.  Raises ValueError where there is no session, TypeError for what is none."""
     if sess is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
@@ -41,7 +42,7 @@ class QueueBase:
 
     # --- entering
 
-    def _listed(self, values: Any) -> list[Any]:
+    def _listed(self, values: TensorLike) -> list[Any]:
         if isinstance(values, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -65,7 +66,7 @@ class QueueBase:
             found.append(tensor)
         return found
 
-    def _values_of(self, values: Any) -> list[Any]:
+    def _values_of(self, values: TensorLike) -> list[Any]:
         listed = list(values.values()) if isinstance(values, dict) else values
         return as_list(listed)
 
@@ -93,14 +94,14 @@ class QueueBase:
         """Takes one element."""
         return self._given(gen("QueueDequeueV2")(self._queue_ref, self._dtypes, name=name or f"{self._name}_Dequeue"), None)
 
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_many(self, n: object, name: str | None = None) -> Any:
         """Takes so many elements, joined along a new first dimension."""
         made = gen("QueueDequeueManyV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueMany")
         first = made[0] if isinstance(made, list | tuple) else made
         size = tf.get_static_value(first.op.inputs[1])
         return self._given(made, [None if size is None else int(size)])
 
-    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_up_to(self, n: object, name: str | None = None) -> Any:
         """Takes so many elements, or what is left of a closed queue."""
         made = gen("QueueDequeueUpToV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueUpTo")
         return self._given(made, [None])
@@ -120,7 +121,7 @@ class QueueBase:
         return gen("QueueSizeV2")(self._queue_ref, name=name or f"{self._name}_Size")  # type: ignore[no-any-return]
 
 
-def _as_types(dtypes: Any) -> list[Any]:
+def _as_types(dtypes: object) -> list[Any]:
     return [tf.as_dtype(dtype) for dtype in (dtypes if isinstance(dtypes, list | tuple) else [dtypes])]
 
 
@@ -178,8 +179,8 @@ class RandomShuffleQueue(QueueBase):
         dtypes: Any,
         shapes: Any = None,
         names: Any = None,
-        seed: Any = None,
-        shared_name: Any = None,
+        seed: int | None = None,
+        shared_name: str | None = None,
         name: str = "random_shuffle_queue",
     ) -> None:
         types = _as_types(dtypes)

@@ -24,11 +24,11 @@ class ReaderBase:
     def supports_serialize(self) -> bool:
         return self._supports_serialize
 
-    def read(self, queue: Any, name: str | None = None) -> Any:
+    def read(self, queue: object, name: str | None = None) -> Any:
         """Key and value of the next record."""
         return gen("ReaderReadV2")(self._reader_ref, _handle(queue), name=name)
 
-    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
+    def read_up_to(self, queue: object, num_records: object, name: str | None = None) -> Any:
         """Keys and values of so many records, or of fewer."""
         return gen("ReaderReadUpToV2")(self._reader_ref, _handle(queue), num_records, name=name)
 
@@ -44,7 +44,7 @@ class ReaderBase:
         """Where it stands, as a text."""
         return gen("ReaderSerializeStateV2")(self._reader_ref, name=name)
 
-    def restore_state(self, state: Any, name: str | None = None) -> Any:
+    def restore_state(self, state: object, name: str | None = None) -> Any:
         """Puts it where it stood."""
         return gen("ReaderRestoreStateV2")(self._reader_ref, state, name=name)
 
@@ -53,7 +53,7 @@ class ReaderBase:
         return gen("ReaderResetV2")(self._reader_ref, name=name)
 
 
-def _handle(queue: Any) -> Any:
+def _handle(queue: object) -> Any:
     return queue.queue_ref if isinstance(queue, QueueBase) else queue
 
 

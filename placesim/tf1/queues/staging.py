@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.shapes import TensorShape
@@ -48,7 +49,7 @@ class StagingArea:
             "memory_limit": self.memory_limit,
         }
 
-    def put(self, values: Any, name: str | None = None) -> Any:
+    def put(self, values: TensorLike, name: str | None = None) -> Any:
         """An op that stores a tuple: a list, one tensor, or a mapping where the area has names.
 
         Raises ValueError for another number of tensors, other names or shapes that don't fit.
@@ -70,7 +71,7 @@ class StagingArea:
                     name=scope,
                 )
 
-    def _listed(self, values: Any) -> list[Any]:
+    def _listed(self, values: TensorLike) -> list[Any]:
         if isinstance(values, Mapping):
             if not self.names:
                 raise ValueError("Staging areas must have names to enqueue a dictionary")
@@ -90,7 +91,7 @@ class StagingArea:
             found = gen("Unstage")(name=f"{self.name}_get" if name is None else name, **self._attrs())
         return self._given(found)
 
-    def peek(self, index: Any, name: str | None = None) -> Any:
+    def peek(self, index: object, name: str | None = None) -> Any:
         """The tuple at an index, which stays."""
         with tf.colocate_with(self._root):
             found = gen("StagePeek")(index=index, name=f"{self.name}_peek" if name is None else name, **self._attrs())

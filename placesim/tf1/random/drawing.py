@@ -11,6 +11,7 @@ from placesim.tf1.array.shaping import broadcast_dynamic_shape
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -20,7 +21,12 @@ from placesim.tf1.types import dtypes
 
 def _normal(op: str, word: str) -> Any:
     def call(
-        shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        seed: int | None = None,
+        name: str | None = None,
     ) -> Tensor:
         with name_scope(name, word, [shape, mean, stddev]) as scope:
             dims = shape_tensor(shape)
@@ -44,8 +50,8 @@ def random_uniform(
     shape: Any,
     minval: Any = 0,
     maxval: Any = None,
-    dtype: Any = dtypes.float32,
-    seed: Any = None,
+    dtype: DTypeLike = dtypes.float32,
+    seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
     """`tf.random_uniform`: of floats from 0 to 1 the numbers as they are drawn."""
@@ -76,12 +82,12 @@ def random_uniform(
         return found
 
 
-def random_shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
+def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """`tf.random_shuffle`."""
     return gen("RandomShuffle")(value, **op_seeds(seed), name=name)  # type: ignore[no-any-return]
 
 
-def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None) -> Tensor:
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """`tf.random_crop`."""
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.graphs.grouping import with_dependencies
@@ -97,7 +103,7 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 
 
-def _categorical(word: str, logits: Any, num_samples: Any, dtype: Any, seed: Any, name: str | None) -> Tensor:
+def _categorical(word: str, logits: Any, num_samples: object, dtype: Any, seed: Any, name: str | None) -> Tensor:
     with name_scope(name, word, [logits]):
         logits = convert_to_tensor(logits, name="logits")
         kind = dtypes.as_dtype(dtype) if dtype else dtypes.int64
@@ -115,7 +121,7 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = No
 
 
 def random_gamma(
-    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
     """`tf.random_gamma`."""
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
@@ -130,7 +136,9 @@ def random_gamma(
         return found
 
 
-def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None) -> Tensor:
+def random_poisson(
+    lam: Any, shape: Any, dtype: DTypeLike = dtypes.float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
     """`tf.random_poisson`."""
     with name_scope(name, "random_poisson", [lam, shape]):
         dims = convert_to_tensor(shape, dtypes.int32, name="shape")

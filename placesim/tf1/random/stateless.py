@@ -9,6 +9,7 @@ from placesim.tf1.array.creation import shape_tensor, zeros
 from placesim.tf1.array.shaping import reshape, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -29,7 +30,7 @@ _PHILOX_KEY = 0x02461E293EC8F720
 """With it Philox mixes a seed into a key and a counter; TensorFlow writes it into each such graph."""
 
 
-def _algorithm(alg: Any) -> Any:
+def _algorithm(alg: object) -> Any:
     """The number of an algorithm.  Raises ValueError in TensorFlow's words."""
     if isinstance(alg, Algorithm):
         return alg.value
@@ -45,7 +46,7 @@ def _algorithm(alg: Any) -> Any:
     return known[alg]
 
 
-def _key_counter(seed: Any, alg: Any = "auto_select") -> tuple[Any, Any, Any]:
+def _key_counter(seed: int, alg: object = "auto_select") -> tuple[Any, Any, Any]:
     """The key and counter of a seed, and the algorithm that they are for."""
     number = _algorithm(alg)
     if number == Algorithm.PHILOX.value:
@@ -73,7 +74,7 @@ def _normal(op: str, word: str) -> Any:
         stddev: Any = 1.0,
         dtype: Any = dtypes.float32,
         name: str | None = None,
-        alg: Any = "auto_select",
+        alg: object = "auto_select",
     ) -> Tensor:
         with name_scope(name, word, [shape, seed, mean, stddev]) as scope:
             dims = shape_tensor(shape)
@@ -96,9 +97,9 @@ def stateless_random_uniform(
     seed: Any,
     minval: Any = 0,
     maxval: Any = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
-    alg: Any = "auto_select",
+    alg: object = "auto_select",
 ) -> Tensor:
     """`tf.random.stateless_uniform`."""
     kind = dtypes.as_dtype(dtype)
@@ -118,7 +119,7 @@ def stateless_random_uniform(
             found = gen("StatelessRandomUniformIntV2")(dims, key, counter, algorithm, low, high, name=scope)
         else:
             drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed, alg), dtype=kind)
-            found = gen("AddV2")(drawn * (high - low), low, name=scope)  # type: ignore[operator]
+            found = gen("AddV2")(drawn * (high - low), low, name=scope)
         set_static_shape(found, shape)
         return found
 
@@ -135,20 +136,22 @@ def stateless_multinomial(
 
 
 def stateless_categorical(
-    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+    logits: Any, num_samples: object, seed: Any, dtype: DTypeLike = dtypes.int64, name: str | None = None
 ) -> Tensor:
     """`tf.random.stateless_categorical`: classes, as likely as their logits say."""
     with name_scope(name, "stateless_categorical", [logits, seed]):
         return _classes(logits, num_samples, dtype, seed)
 
 
-def _classes(logits: Any, num_samples: Any, dtype: Any, seed: Any) -> Tensor:
+def _classes(logits: TensorLike, num_samples: object, dtype: DTypeLike, seed: int) -> Tensor:
     logits = convert_to_tensor(logits, name="logits")
     found: Tensor = gen("StatelessMultinomial")(logits, num_samples, seed, output_dtype=dtype)
     return found
 
 
-def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+def stateless_random_poisson(
+    shape: Any, seed: Any, lam: Any, dtype: DTypeLike = dtypes.int32, name: str | None = None
+) -> Tensor:
     """`tf.random.stateless_poisson`."""
     with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
         dims = shape_tensor(shape)
@@ -158,7 +161,7 @@ def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtype
 
 
 def stateless_random_binomial(
-    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: str | None = None
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: object = dtypes.int32, name: str | None = None
 ) -> Tensor:
     """`tf.random.stateless_binomial`."""
     with name_scope(name, "stateless_random_binomial", [shape, seed, counts, probs]):
@@ -211,14 +214,14 @@ def stateless_random_gamma(
         return found
 
 
-def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Any:
+def stateless_shuffle(value: Any, seed: Any, alg: object = "auto_select", name: str | None = None) -> Any:
     """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
     with name_scope(name, "stateless_shuffle", [value, seed]):
         key, counter, algorithm = _key_counter(seed, alg)
         return gen("StatelessShuffle")(value, key, counter, algorithm)
 
 
-def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Any:
+def stateless_fold_in(seed: int, data: TensorLike, alg: object = "auto_select") -> Any:
     """`tf.random.fold_in`: another seed, of a seed and a number."""
     data = convert_to_tensor(data)
     first = stateless_random_uniform([], seed, None, None, data.dtype, alg=alg)

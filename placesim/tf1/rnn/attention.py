@@ -9,13 +9,14 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.core import Dense
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import RNNCell, check_cell
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class AttentionMechanism:
@@ -51,7 +52,7 @@ class AttentionMechanism:
             mask = tf.expand_dims(mask, -1)
         return memory * mask
 
-    def _masked_score(self, score: Any) -> Any:
+    def _masked_score(self, score: object) -> Any:
         if self._lengths is None:
             return score
         mask = tf.sequence_mask(self._lengths, maxlen=tf.shape(score)[1])
@@ -61,18 +62,18 @@ class AttentionMechanism:
     def state_size(self) -> Any:
         return self.alignments_size
 
-    def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
+    def initial_alignments(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """What is attended to before the first step."""
         return tf.zeros(tf.stack([batch_size, self.alignments_size]), dtype)
 
-    def initial_state(self, batch_size: Any, dtype: Any) -> Any:
+    def initial_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """What is kept from step to step before the first one."""
         return self.initial_alignments(batch_size, dtype)
 
-    def _score(self, query: Any) -> Any:
+    def _score(self, query: object) -> Any:
         raise NotImplementedError
 
-    def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
+    def __call__(self, query: object, state: object) -> tuple[Any, Any]:
         """The share of each part of the memory, twice: the alignments are the state too."""
         alignments = self._probability_fn(self._masked_score(self._score(query)))
         return alignments, alignments
@@ -89,8 +90,8 @@ class BahdanauAttention(AttentionMechanism):
         normalize: bool = False,
         probability_fn: Callable[[Any], Any] | None = None,
         score_mask_value: float | None = None,
-        dtype: Any = None,
-        custom_key_value_fn: Any = None,
+        dtype: DTypeLike | None = None,
+        custom_key_value_fn: object = None,
         name: str = "BahdanauAttention",
     ) -> None:
         dtype = tf.float32 if dtype is None else dtype
@@ -124,8 +125,8 @@ class LuongAttention(AttentionMechanism):
         scale: bool = False,
         probability_fn: Callable[[Any], Any] | None = None,
         score_mask_value: float | None = None,
-        dtype: Any = None,
-        custom_key_value_fn: Any = None,
+        dtype: DTypeLike | None = None,
+        custom_key_value_fn: object = None,
         name: str = "LuongAttention",
     ) -> None:
         dtype = tf.float32 if dtype is None else dtype
@@ -165,7 +166,7 @@ class AttentionWrapperState(
 ):
     """The state of an `AttentionWrapper`."""
 
-    def clone(self, **kwargs: Any) -> AttentionWrapperState:
+    def clone(self, **kwargs: object) -> AttentionWrapperState:
         """The state with other parts, whose shapes must be as they were."""
         for name, value in kwargs.items():
             nest.assert_same_structure(getattr(self, name), value)
@@ -186,11 +187,11 @@ class AttentionWrapper(RNNCell):
         alignment_history: bool = False,
         cell_input_fn: Callable[[Any, Any], Any] | None = None,
         output_attention: bool = True,
-        initial_cell_state: Any = None,
+        initial_cell_state: object = None,
         name: str | None = None,
         attention_layer: Any = None,
-        attention_fn: Any = None,
-        dtype: Any = None,
+        attention_fn: object = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype)
         check_cell("cell", cell)
@@ -204,7 +205,7 @@ class AttentionWrapper(RNNCell):
         sizes = memories if self._layers is None else [layer.units for layer in self._layers]
         self._attention_size = sum(sizes)
 
-    def _attention_layers(self, sizes: Any, given: Any) -> list[Any] | None:
+    def _attention_layers(self, sizes: Any, given: object) -> list[Any] | None:
         if sizes is not None and given is not None:
             raise ValueError("Only one of attention_layer_size and attention_layer should be set")
         layers = given if given is None or isinstance(given, list | tuple) else [given]

@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import check_cell
@@ -15,14 +16,14 @@ from placesim.tf1.rnn.decoding import Decoder
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 BeamSearchDecoderState = namedtuple("BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths"))
 BeamSearchDecoderOutput = namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))
 FinalBeamSearchDecoderOutput = namedtuple("FinalBeamSearchDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))
 
 
-def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any) -> Any:
+def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: object, end_token: object) -> Any:
     """The sequences, [time, batch, beam], that end in each beam; after a sequence's first end symbol there are only those."""
     step_ids, parent_ids = convert_to_tensor(step_ids), convert_to_tensor(parent_ids)
     with name_scope(None, "GatherTree", [step_ids, parent_ids]):
@@ -31,7 +32,7 @@ def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_t
         array = TensorArray(step_ids.dtype, size=steps, element_shape=TensorShape(step_ids.shape.as_list()[1:]))
         own = tf.tile(tf.expand_dims(tf.range(beams), 0), tf.stack([batch, 1]))
 
-        def back(time: Any, array: TensorArray, beam: Any) -> Any:
+        def back(time: Any, array: TensorArray, beam: object) -> Any:
             is_inside = tf.tile(tf.expand_dims(time < lengths, 1), tf.stack([1, beams]))
             found = tf.where(is_inside, _picked(step_ids[time], beam), tf.fill(tf.stack([batch, beams]), end_token))
             following = tf.where(is_inside, _picked(parent_ids[time], beam), beam)
@@ -45,7 +46,7 @@ def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_t
         return tf.where(ended, tf.fill(tf.shape(sequences), end_token), sequences)
 
 
-def _picked(values: Any, beams: Any) -> Any:
+def _picked(values: TensorLike, beams: object) -> Any:
     """Of each row of [batch, beam, ...] the entries of some beams."""
     batch, width = tf.shape(beams)[0], tf.shape(beams)[1]
     rows = tf.tile(tf.expand_dims(tf.range(batch), 1), tf.stack([1, width]))
@@ -89,7 +90,7 @@ class BeamSearchDecoder(Decoder):
 
     # --- beams side by side in the cell's batch, and apart ---
 
-    def _split(self, value: Any, size: Any = None) -> Any:
+    def _split(self, value: Any, size: TensorLike | None = None) -> Any:
         """[batch * beams, ...] as [batch, beams, ...]; arrays and numbers of all sequences stay."""
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
@@ -151,7 +152,7 @@ class BeamSearchDecoder(Decoder):
     def _first_tokens(self) -> Any:
         return tf.tile(tf.expand_dims(self._start_tokens, 1), [1, self._beams])
 
-    def _best(self, time: Any, logits: Any, state: Any, cell_state: Any) -> Any:
+    def _best(self, time: object, logits: Any, state: Any, cell_state: object) -> Any:
         """The most likely of all continuations of all beams."""
         symbols = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
         chances = self._continued(tf.nn.log_softmax(logits), state.finished, symbols)
@@ -172,7 +173,7 @@ class BeamSearchDecoder(Decoder):
             value.set_shape([None, self._beams])
         return BeamSearchDecoderOutput(best, words, parents), after
 
-    def _continued(self, chances: Any, finished: Any, symbols: Any) -> Any:
+    def _continued(self, chances: Any, finished: object, symbols: Any) -> Any:
         """A sequence that has ended goes on with the end symbol alone."""
         mask = tf.tile(tf.expand_dims(finished, 2), tf.stack([1, 1, symbols]))
         lowest = chances.dtype.min
@@ -185,14 +186,14 @@ class BeamSearchDecoder(Decoder):
             return chances
         return chances / tf.pow((5.0 + tf.cast(lengths, chances.dtype)) / 6.0, self._penalty)
 
-    def _reordered(self, value: Any, parents: Any) -> Any:
+    def _reordered(self, value: Any, parents: object) -> Any:
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
         found = _picked(value, parents)
         found.set_shape(value.shape)
         return found
 
-    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
+    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: TensorLike) -> Any:
         longest = tf.cast(tf.reduce_max(final_state.lengths, axis=1), tf.int32) + 1
         found = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end_token)
         return FinalBeamSearchDecoderOutput(found, outputs), final_state

@@ -6,13 +6,14 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import register
 from placesim.tf1.gradients.rules.recurrent import gru_step, lstm_step
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.rnn.cells import LayerRNNCell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 
-tf: Any = namespace("")
+tf = namespace("")
 
 # TensorFlow 1's contrib registered these gradients; TensorFlow 2 has none for the ops.
 register("LSTMBlockCell", lstm_step)
@@ -36,7 +37,7 @@ class _Weights:
         names = ("w_i_diag", "w_f_diag", "w_o_diag") if uses_peepholes else ()
         self._diagonals = [layer.add_weight(name, [units]) for name in names]
 
-    def peepholes(self, dtype: Any) -> list[Any]:
+    def peepholes(self, dtype: DTypeLike) -> list[Any]:
         """Of input, forget and output gate; zeros where there are none."""
         return self._diagonals or [tf.zeros([self.units], dtype=dtype)] * 3
 
@@ -51,7 +52,7 @@ class LSTMBlockCell(LayerRNNCell):
         cell_clip: float | None = None,
         use_peephole: bool = False,
         dtype: Any = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str = "lstm_cell",
     ) -> None:
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
@@ -71,11 +72,11 @@ class LSTMBlockCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         self._weights = _Weights(self, _known_depth(input_shape, 1), self._num_units, self._use_peephole)
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         if len(state) != 2:
             raise ValueError("Expecting state to be a tuple with length 2.")
         weights = self._weights
@@ -105,7 +106,7 @@ class GRUBlockCellV2(LayerRNNCell):
     def output_size(self) -> Any:
         return self._cell_size
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         units = self._cell_size
         rows = _known_depth(input_shape, 1) + units
 
@@ -117,7 +118,7 @@ class GRUBlockCellV2(LayerRNNCell):
         self._candidate = add("candidate", units, 0.0)
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: object = None, *args: object, **kwargs: object) -> Any:
         (gates, gates_bias), (candidate, candidate_bias) = self._gates, self._candidate
         found = gen("GRUBlockCell")(inputs, state, gates, candidate, gates_bias, candidate_bias)
         return found.h, found.h
@@ -133,7 +134,7 @@ class LSTMBlockFusedCell(Layer):
         cell_clip: float | None = None,
         use_peephole: bool = False,
         reuse: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         name: str = "lstm_fused_cell",
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
@@ -145,7 +146,7 @@ class LSTMBlockFusedCell(Layer):
         }
         self.input_spec = InputSpec(ndim=3)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         self._weights = _Weights(self, _known_depth(input_shape, 2), self.num_units, self._use_peephole)
         self.built = True
 

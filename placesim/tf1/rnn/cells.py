@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.states import zeros_of
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class RNNCell(Layer):
@@ -54,7 +55,9 @@ class RNNCell(Layer):
         """The size of each output, in its structure."""
         raise NotImplementedError("Abstract method")
 
-    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+    def get_initial_state(
+        self, inputs: TensorLike | None = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
+    ) -> Any:
         """A zero state for inputs, or for a batch size and type.  Raises ValueError where neither is given."""
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
@@ -77,13 +80,13 @@ class RNNCell(Layer):
             )
         return self.zero_state(batch_size, dtype)
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """Zeros of the state's sizes for each of a batch."""
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             return zeros_of(self.state_size, batch_size, dtype)
 
 
-def check_cell(name: str, cell: Any) -> None:
+def check_cell(name: str, cell: object) -> None:
     """Raises TypeError for what can't be used as a cell."""
     has_state = hasattr(cell, "zero_state") or hasattr(cell, "get_initial_state")
     checks = (
@@ -118,7 +121,7 @@ def _loop_around() -> Any:
 class LayerRNNCell(RNNCell):
     """A cell whose variables are its own, as a layer's are."""
 
-    def __call__(self, inputs: Any, state: Any = None, scope: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: TensorLike, state: object = None, scope: object = None, *args: object, **kwargs: object) -> Any:
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 
@@ -139,7 +142,7 @@ class UnitCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def _depth(self, input_shape: Any) -> int:
+    def _depth(self, input_shape: ShapeLike) -> int:
         """The size of the inputs.  Raises ValueError where it is not known."""
         shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
         sizes = shape.as_list()
@@ -152,7 +155,7 @@ class UnitCell(LayerRNNCell):
         return self.add_weight(name, [size], initializer=kind)
 
 
-def _activation(given: Any) -> Any:
+def _activation(given: object) -> Any:
     """A function by its name or itself; tanh where none is given."""
     if given is None:
         return tf.tanh
@@ -175,13 +178,13 @@ class BasicRNNCell(UnitCell):
     ) -> None:
         super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         depth = self._depth(input_shape)
         self._kernel = self.add_weight("kernel", [depth + self._num_units, self._num_units])
         self._bias = self._add_bias("bias", self._num_units)
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: object = None, *args: object, **kwargs: object) -> Any:
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, state], 1), self._kernel), self._bias)
         output = self._activation(gates)
         return output, output
@@ -204,7 +207,7 @@ class GRUCell(UnitCell):
         super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         depth, units = self._depth(input_shape), self._num_units
         self._gate_kernel, self._gate_bias = self._add_pair("gates", depth + units, 2 * units, 1.0)
         self._candidate_kernel, self._candidate_bias = self._add_pair("candidate", depth + units, units, 0.0)
@@ -216,7 +219,7 @@ class GRUCell(UnitCell):
             return kernel, self.add_weight(name + "/bias", [columns], initializer=self._bias_initializer)
         return kernel, self._add_bias(name + "/bias", columns, bias)
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: object = None, *args: object, **kwargs: object) -> Any:
         gates = tf.matmul(tf.concat([inputs, state], 1), self._gate_kernel)
         reset, update = tf.split(value=tf.sigmoid(tf.nn.bias_add(gates, self._gate_bias)), num_or_size_splits=2, axis=1)
         candidate = tf.matmul(tf.concat([inputs, reset * state], 1), self._candidate_kernel)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.rnn.cells import RNNCell
 from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def linear(inputs: Any, size: int, has_bias: bool, bias_start: float | None = None, kernel: Any = None) -> Any:
+def linear(
+    inputs: TensorLike, size: int, has_bias: bool, bias_start: float | None = None, kernel: TensorLike | None = None
+) -> Any:
     """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
     parts = as_list(inputs)
     widths = [part.shape.as_list()[1] for part in parts]
@@ -55,9 +58,9 @@ class LayerNormBasicLSTMCell(_LSTM):
         layer_norm: bool = True,
         norm_gain: float = 1.0,
         norm_shift: float = 0.0,
-        dropout_keep_prob: Any = 1.0,
+        dropout_keep_prob: object = 1.0,
         dropout_prob_seed: int | None = None,
-        reuse: Any = None,
+        reuse: object = None,
     ) -> None:
         super().__init__(num_units, reuse)
         if input_size is not None:
@@ -79,7 +82,7 @@ class LayerNormBasicLSTMCell(_LSTM):
             mean, variance = tf.nn.moments(x, [1], keep_dims=True)
             return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         c, h = state
         gates = linear([inputs, h], 4 * self._num_units, not self._layer_norm)
         parts = tf.split(value=gates, num_or_size_splits=4, axis=1)
@@ -109,8 +112,8 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Any = None,
-        reuse: Any = None,
-        **_: Any,
+        reuse: object = None,
+        **_: object,
     ) -> None:
         super().__init__(num_units, reuse)
         self._use_peepholes, self._initializer = use_peepholes, initializer
@@ -154,7 +157,7 @@ class UGRNNCell(RNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         gate, candidate = tf.split(linear([inputs, state], 2 * self._num_units, True, kernel=self._initializer), 2, axis=1)
         kept = tf.sigmoid(gate + self._forget_bias)
         new = kept * state + (1 - kept) * self._activation(candidate)
@@ -222,7 +225,7 @@ class ConvLSTMCell(RNNCell):
         use_bias: bool = True,
         skip_connection: bool = False,
         forget_bias: float = 1.0,
-        initializers: Any = None,
+        initializers: object = None,
         name: str = "conv_lstm_cell",
     ) -> None:
         super().__init__(name=name)
@@ -242,7 +245,7 @@ class ConvLSTMCell(RNNCell):
         size = tf.TensorShape([*self._space, self._channels])
         return LSTMStateTuple(size, size)
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         c, h = state
         gates = self._convolved(tf.concat([inputs, h], axis=self._ndims + 1), 4 * self._channels)
         i, j, f, o = tf.split(value=gates, num_or_size_splits=4, axis=self._ndims + 1)

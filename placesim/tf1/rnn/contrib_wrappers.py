@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import RNNCell, check_cell
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class _ScopedWrapper(RNNCell):
@@ -40,7 +41,7 @@ class InputProjectionWrapper(_ScopedWrapper):
         super().__init__(cell, reuse)
         self._num_proj, self._activation = num_proj, activation
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any = None, *args: object, **kwargs: object) -> Any:
         projected = linear(inputs, self._num_proj, True)
         return self._cell(projected if self._activation is None else self._activation(projected), state)
 
@@ -58,7 +59,7 @@ class OutputProjectionWrapper(_ScopedWrapper):
     def output_size(self) -> Any:
         return self._output_size
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         output, new = self._cell(inputs, state)
         projected = linear(output, self._output_size, True)
         return projected if self._activation is None else self._activation(projected), new
@@ -75,7 +76,7 @@ class EmbeddingWrapper(_ScopedWrapper):
             raise ValueError(f"Both embedding_classes and embedding_size must be > 0: {embedding_classes}, {embedding_size}.")
         self._shape, self._initializer = [embedding_classes, embedding_size], initializer
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any = None, *args: object, **kwargs: object) -> Any:
         with tf.device("/cpu:0"):
             initializer = self._initializer or tf.get_variable_scope().initializer
             if initializer is None:
@@ -106,7 +107,7 @@ class HighwayWrapper(_ScopedWrapper):
             offset = tf.get_variable(name + "_b", [width], x.dtype, initializer=tf.constant_initializer(bias))
             return tf.sigmoid(tf.nn.xw_plus_b(x, weights, offset))
 
-    def _highway(self, given: Any, made: Any) -> Any:
+    def _highway(self, given: Any, made: object) -> Any:
         carry = self._gate(given, "carry", self._carry_bias)
         transform = 1 - carry if self._is_coupled else self._gate(given, "transform", -self._carry_bias)
         return given * carry + made * transform
@@ -123,7 +124,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         attn_vec_size: int | None = None,
         input_size: int | None = None,
         state_is_tuple: bool = True,
-        reuse: Any = None,
+        reuse: object = None,
     ) -> None:
         super().__init__(cell, reuse)
         if nest.is_nested(cell.state_size) and not state_is_tuple:
@@ -145,10 +146,10 @@ class AttentionCellWrapper(_ScopedWrapper):
     def output_size(self) -> Any:
         return self._size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         return RNNCell.zero_state(self, batch_size, dtype)
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         if not self._state_is_tuple:
             state = tf.split(state, [self._cell.state_size, self._size, self._size * self._length], 1)
         before, attended, memory = state
@@ -163,7 +164,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         made = (new, attended, memory)
         return output, made if self._state_is_tuple else tf.concat(list(made), 1)
 
-    def _attend(self, query: Any, memory: Any) -> tuple[Any, Any]:
+    def _attend(self, query: Any, memory: object) -> tuple[Any, Any]:
         """What is attended to, and the memory without its oldest part."""
         with tf.variable_scope("attention"):
             weights = tf.get_variable("attn_w", [1, 1, self._size, self._vec_size])

@@ -7,13 +7,14 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.dynamic import swapped
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class Helper:
@@ -38,11 +39,11 @@ class Helper:
         """Which sequences have ended, and the first inputs."""
         raise NotImplementedError
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         """What is chosen by the outputs."""
         raise NotImplementedError
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
+    def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         """Which sequences have ended, the next inputs, and the state."""
         raise NotImplementedError
 
@@ -84,11 +85,11 @@ class CustomHelper(Helper):
                 self._batch_size = tf.size(finished)
         return finished, inputs
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "CustomHelperSample", [time]):
             return self._sample(time=time, outputs=outputs, state=state)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
+    def next_inputs(self, time: Any, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         with name_scope(name, "CustomHelperNextInputs", [time]):
             return self._next_inputs(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
@@ -117,7 +118,7 @@ class TrainingHelper(Helper):
         """How long each sequence is."""
         return self._sequence_length
 
-    def _read(self, time: Any, finished: Any) -> Any:
+    def _read(self, time: object, finished: object) -> Any:
         """A step's inputs; zeros after the end of all sequences."""
         return tf.cond(
             tf.reduce_all(finished),
@@ -130,18 +131,18 @@ class TrainingHelper(Helper):
             finished = tf.equal(0, self._sequence_length)
             return finished, self._read(0, finished)
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "TrainingHelperSample", [time]):
             return tf.cast(tf.argmax(outputs, axis=-1), tf.int32)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any = None, name: str | None = None) -> Any:
+    def next_inputs(self, time: Any, outputs: object, state: object, sample_ids: object = None, name: str | None = None) -> Any:
         with name_scope(name, "TrainingHelperNextInputs", [time]):
             following = time + 1
             finished = following >= self._sequence_length
             return finished, self._read(following, finished), state
 
 
-def convert_inputs(inputs: Any) -> Any:
+def convert_inputs(inputs: TensorLike) -> Any:
     """Inputs as tensors."""
     return nest.map_structure(lambda value: convert_to_tensor(value, name="inputs"), inputs)
 
@@ -151,7 +152,7 @@ def _as_array(value: Any) -> TensorArray:
     return array.unstack(value)
 
 
-def _lookup(embedding: Any) -> Callable[[Any], Any]:
+def _lookup(embedding: object) -> Callable[[Any], Any]:
     return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
 
 
@@ -179,13 +180,13 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
             self._seed, self._scheduling_seed = seed, scheduling_seed
             super().__init__(inputs, sequence_length, time_major, name)
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "ScheduledEmbeddingTrainingHelperSample", [time]):
             draws = tf.random_uniform([self.batch_size], seed=self._scheduling_seed) < self._probability
             drawn = tf.cast(tf.squeeze(tf.multinomial(outputs, 1, seed=self._seed), 1), tf.int32)
             return tf.where(draws, drawn, tf.fill([self.batch_size], -1))
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any = None, name: str | None = None) -> Any:
+    def next_inputs(self, time: Any, outputs: object, state: Any, sample_ids: Any = None, name: str | None = None) -> Any:
         with name_scope(name, "ScheduledEmbeddingTrainingHelperNextInputs", [time]):
             finished, given, state = super().next_inputs(time, outputs, state, sample_ids)
             drawn = self._embed(tf.maximum(sample_ids, 0))
@@ -213,10 +214,10 @@ class GreedyEmbeddingHelper(Helper):
     def initialize(self, name: str | None = None) -> Any:
         return tf.tile([False], [self._batch_size]), self._start_inputs
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         return tf.argmax(outputs, axis=-1, output_type=tf.int32)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
+    def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         finished = tf.equal(sample_ids, self._end_token)
         inputs = tf.cond(tf.reduce_all(finished), lambda: self._start_inputs, lambda: self._embed(sample_ids))
         return finished, inputs, state
@@ -231,7 +232,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         super().__init__(embedding, start_tokens, end_token)
         self._temperature, self._seed = softmax_temperature, seed
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: Any, state: object, name: str | None = None) -> Any:
         logits = outputs if self._temperature is None else outputs / self._temperature
         return tf.cast(tf.squeeze(tf.multinomial(logits, 1, seed=self._seed), 1), tf.int32)
 
@@ -268,9 +269,9 @@ class InferenceHelper(Helper):
     def initialize(self, name: str | None = None) -> Any:
         return tf.tile([False], [self._batch_size]), self._start_inputs
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         return self._sample(outputs)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
+    def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         inputs = sample_ids if self._next_inputs is None else self._next_inputs(sample_ids)
         return self._end(sample_ids), inputs, state

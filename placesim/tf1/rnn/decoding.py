@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell
@@ -17,7 +18,7 @@ from placesim.tf1.rnn.steps import kept_where
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class Decoder:
@@ -42,11 +43,11 @@ class Decoder:
         """Which sequences have ended, the first inputs, the first state."""
         raise NotImplementedError
 
-    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> Any:
+    def step(self, time: object, inputs: TensorLike, state: object, name: str | None = None) -> Any:
         """Outputs, next state, next inputs, and which sequences have ended."""
         raise NotImplementedError
 
-    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
+    def finalize(self, outputs: object, final_state: object, sequence_lengths: TensorLike) -> Any:
         """What is made of all outputs."""
         raise NotImplementedError
 
@@ -123,7 +124,7 @@ class _Loop:
         batch = convert_to_tensor(self.decoder.batch_size)
         return nest.map_structure(lambda size, dtype: tf.zeros(joined_sizes(batch, size), dtype), self.sizes, self.types)
 
-    def step(self, zeros: Any, time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> Any:
+    def step(self, zeros: object, time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> Any:
         """All variables of the loop after a step."""
         outputs, after, following, ended = self.decoder.step(time, inputs, state)
         if not self.decoder.tracks_own_finished:
@@ -140,14 +141,14 @@ class _Loop:
 
 
 def dynamic_decode(
-    decoder: Any,
+    decoder: object,
     output_time_major: bool = False,
     impute_finished: bool = False,
     maximum_iterations: Any = None,
     parallel_iterations: int = 32,
     swap_memory: bool = False,
-    scope: Any = None,
-    **kwargs: Any,
+    scope: object = None,
+    **kwargs: object,
 ) -> tuple[Any, Any, Any]:
     """Runs a decoder until all sequences have ended: outputs, last state, and the sequences' lengths."""
     if not isinstance(decoder, Decoder):
@@ -222,7 +223,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
         return nest.map_structure(lambda part: _tiled(part, multiplier), t)
 
 
-def _tiled(value: Any, multiplier: int) -> Any:
+def _tiled(value: TensorLike, multiplier: int) -> Any:
     value = convert_to_tensor(value, name="t")
     if value.shape.rank is None:
         raise ValueError("t must have statically known rank")

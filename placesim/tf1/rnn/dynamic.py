@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
@@ -14,7 +15,7 @@ from placesim.tf1.rnn.steps import Lengths
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def swapped(x: Any) -> Any:
@@ -33,14 +34,14 @@ def swapped(x: Any) -> Any:
 
 def dynamic_rnn(
     cell: Any,
-    inputs: Any,
-    sequence_length: Any = None,
-    initial_state: Any = None,
+    inputs: TensorLike,
+    sequence_length: TensorLike | None = None,
+    initial_state: object = None,
     dtype: Any = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
-    scope: Any = None,
+    scope: object = None,
 ) -> tuple[Any, Any]:
     """A cell in a loop over the steps of its inputs, [batch, time, ...]: all outputs, and the last state."""
     check_cell("cell", cell)
@@ -66,7 +67,7 @@ def dynamic_rnn(
     return outputs, state
 
 
-def _as_lengths(given: Any) -> Any:
+def _as_lengths(given: object) -> Any:
     lengths = tf.cast(given, tf.int32)
     if lengths.shape.rank not in (None, 1):
         raise ValueError(
@@ -76,7 +77,7 @@ def _as_lengths(given: Any) -> Any:
     return tf.identity(lengths, name="sequence_length")
 
 
-def _checked(lengths: Any, batch: Any) -> Any:
+def _checked(lengths: Any, batch: object) -> Any:
     """The lengths, when they are as many as there are sequences."""
     shape, wanted = tf.shape(lengths), tf.stack([batch])
     words = [f"Expected shape for Tensor {lengths.name} is ", wanted, " but saw shape: ", shape]
@@ -115,7 +116,7 @@ class _Loop:
         )
         return outputs, tuple(array.unstack(value) for array, value in zip(inputs, self.flat, strict=True))
 
-    def _array(self, name: str, element_shape: Any, dtype: Any) -> TensorArray:
+    def _array(self, name: str, element_shape: ShapeLike, dtype: Any) -> TensorArray:
         return TensorArray(dtype, size=self.steps, element_shape=element_shape, tensor_array_name=name)
 
     def run(self, parallel_iterations: int, swap_memory: bool) -> tuple[Any, Any]:
@@ -125,7 +126,7 @@ class _Loop:
         # a loop that makes no step would give outputs without a shape
         bound = tf.minimum(self.steps, tf.maximum(1, self.longest))
 
-        def body(time: Any, outputs: Any, state: Any) -> tuple[Any, Any, Any]:
+        def body(time: object, outputs: object, state: object) -> tuple[Any, Any, Any]:
             return self._step(time, outputs, state, inputs)
 
         _, outputs, state = tf.while_loop(
@@ -198,7 +199,7 @@ def bidirectional_dynamic_rnn(
     check_cell("cell_bw", cell_bw)
     time_axis, batch_axis = (0, 1) if time_major else (1, 0)
 
-    def turned(value: Any) -> Any:
+    def turned(value: TensorLike) -> Any:
         if sequence_length is None:
             return tf.reverse(value, axis=[time_axis])
         return tf.reverse_sequence(input=value, seq_lengths=sequence_length, seq_axis=time_axis, batch_axis=batch_axis)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
@@ -13,7 +14,7 @@ from placesim.tf1.rnn.legacy_seq2seq import Loop, check_projection, fed_or_given
 from placesim.tf1.rnn.static import static_rnn
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class _Heads:
@@ -45,14 +46,14 @@ class _Heads:
 
 def attention_decoder(
     decoder_inputs: Sequence[Any],
-    initial_state: Any,
+    initial_state: object,
     attention_states: Any,
     cell: Any,
     output_size: int | None = None,
     num_heads: int = 1,
     loop_function: Loop | None = None,
-    dtype: Any = None,
-    scope: Any = None,
+    dtype: DTypeLike | None = None,
+    scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
     """A cell over a list of inputs that attends to an encoder's states at each step.  Raises ValueError."""
@@ -98,8 +99,8 @@ def attention_decoder(
 
 def embedding_attention_decoder(
     decoder_inputs: Sequence[Any],
-    initial_state: Any,
-    attention_states: Any,
+    initial_state: object,
+    attention_states: object,
     cell: Any,
     num_symbols: int,
     embedding_size: int,
@@ -108,8 +109,8 @@ def embedding_attention_decoder(
     output_projection: Any = None,
     feed_previous: bool = False,
     update_embedding_for_previous: bool = True,
-    dtype: Any = None,
-    scope: Any = None,
+    dtype: DTypeLike | None = None,
+    scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
     """`attention_decoder` of symbols."""
@@ -138,10 +139,10 @@ def embedding_attention_seq2seq(
     num_decoder_symbols: int,
     embedding_size: int,
     num_heads: int = 1,
-    output_projection: Any = None,
-    feed_previous: Any = False,
-    dtype: Any = None,
-    scope: Any = None,
+    output_projection: object = None,
+    feed_previous: object = False,
+    dtype: DTypeLike | None = None,
+    scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
     """Symbols to symbols, the decoder attending to the encoder's outputs."""

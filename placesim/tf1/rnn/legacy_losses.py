@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.importing.namespaces import namespace
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def sequence_loss_by_example(

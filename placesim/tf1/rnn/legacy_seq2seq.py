@@ -6,19 +6,20 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from placesim.tf1.rnn.static import static_rnn
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 Loop = Callable[[Any, int], Any]
 """What the next input is, of an output and its number."""
 
 
 def rnn_decoder(
-    decoder_inputs: Sequence[Any], initial_state: Any, cell: Any, loop_function: Loop | None = None, scope: Any = None
+    decoder_inputs: Sequence[Any], initial_state: object, cell: Any, loop_function: Loop | None = None, scope: object = None
 ) -> tuple[list[Any], Any]:
     """A cell over a list of inputs; with a loop function each but the first is made of the output before."""
     with tf.variable_scope(scope or "rnn_decoder"):
@@ -36,10 +37,10 @@ def rnn_decoder(
     return outputs, state
 
 
-def next_embedding(embedding: Any, projection: tuple[Any, Any] | None, updates: bool) -> Loop:
+def next_embedding(embedding: object, projection: tuple[Any, Any] | None, updates: bool) -> Loop:
     """The embedding of the most likely symbol."""
 
-    def loop(previous: Any, _: int) -> Any:
+    def loop(previous: object, _: int) -> Any:
         if projection is not None:
             previous = tf.nn.xw_plus_b(previous, projection[0], projection[1])
         found = tf.nn.embedding_lookup(embedding, tf.argmax(previous, 1))
@@ -58,7 +59,11 @@ def check_projection(projection: Any, size: int, symbols: int) -> None:
 
 
 def basic_rnn_seq2seq(
-    encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any, dtype: Any = None, scope: Any = None
+    encoder_inputs: Sequence[Any],
+    decoder_inputs: Sequence[Any],
+    cell: object,
+    dtype: DTypeLike | None = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """An encoder whose last state is the decoder's first."""
     with tf.variable_scope(scope or "basic_rnn_seq2seq"):
@@ -69,10 +74,10 @@ def basic_rnn_seq2seq(
 def tied_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: Any,
+    cell: object,
     loop_function: Loop | None = None,
-    dtype: Any = None,
-    scope: Any = None,
+    dtype: DTypeLike | None = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """As `basic_rnn_seq2seq`, encoder and decoder sharing their variables."""
     with tf.variable_scope("combined_tied_rnn_seq2seq"):
@@ -84,14 +89,14 @@ def tied_rnn_seq2seq(
 
 def embedding_rnn_decoder(
     decoder_inputs: Sequence[Any],
-    initial_state: Any,
+    initial_state: object,
     cell: Any,
     num_symbols: int,
     embedding_size: int,
     output_projection: Any = None,
     feed_previous: bool = False,
     update_embedding_for_previous: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """`rnn_decoder` of symbols."""
     with tf.variable_scope(scope or "embedding_rnn_decoder") as scope:
@@ -102,7 +107,7 @@ def embedding_rnn_decoder(
         return rnn_decoder(embedded, initial_state, cell, loop)
 
 
-def fed_or_given(feed_previous: Any, decoder: Callable[[bool], tuple[list[Any], Any]]) -> tuple[list[Any], Any]:
+def fed_or_given(feed_previous: object, decoder: Callable[[bool], tuple[list[Any], Any]]) -> tuple[list[Any], Any]:
     """The decoder with or without its own outputs as inputs; where a tensor says which, one of both by a `cond`."""
     if isinstance(feed_previous, bool):
         return decoder(feed_previous)
@@ -122,12 +127,12 @@ def fed_or_given(feed_previous: Any, decoder: Callable[[bool], tuple[list[Any], 
 def embedding_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: Any,
+    cell: object,
     num_encoder_symbols: int,
     num_decoder_symbols: int,
     embedding_size: int,
-    output_projection: Any = None,
-    feed_previous: Any = False,
+    output_projection: object = None,
+    feed_previous: object = False,
     dtype: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
@@ -155,7 +160,7 @@ def embedding_tied_rnn_seq2seq(
     embedding_size: int,
     num_decoder_symbols: int | None = None,
     output_projection: Any = None,
-    feed_previous: Any = False,
+    feed_previous: object = False,
     dtype: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:

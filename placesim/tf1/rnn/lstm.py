@@ -6,10 +6,11 @@ from collections import namedtuple
 from typing import Any
 
 from placesim.tf1.app.logging import warn
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import UnitCell
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
@@ -47,13 +48,13 @@ class BasicLSTMCell(UnitCell):
         units = self._num_units
         return LSTMStateTuple(units, units) if self._state_is_tuple else 2 * units
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         depth, units = self._depth(input_shape), self._num_units
         self._kernel = self.add_weight("kernel", [depth + units, 4 * units])
         self._bias = self._add_bias("bias", 4 * units)
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any = None, *args: object, **kwargs: object) -> Any:
         one = tf.constant(1, dtype=tf.int32)
         c, h = state if self._state_is_tuple else tf.split(value=state, num_or_size_splits=2, axis=one)
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, h], 1), self._kernel), self._bias)
@@ -114,7 +115,7 @@ class LSTMCell(ProjectedSizes, UnitCell):
         self._num_unit_shards, self._num_proj_shards = num_unit_shards, num_proj_shards
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         depth, units = self._depth(input_shape), self._num_units
         self._kernel = self._add_sharded("kernel", [depth + self.output_size, 4 * units], self._num_unit_shards)
         self._bias = self._add_bias("bias", 4 * units)
@@ -147,11 +148,11 @@ class LSTMCell(ProjectedSizes, UnitCell):
             h = clipped(tf.matmul(h, self._projection), self._proj_clip)
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
 
-    def _sliced(self, state: Any) -> tuple[Any, Any]:
+    def _sliced(self, state: object) -> tuple[Any, Any]:
         units = self._num_units
         return tf.slice(state, [0, 0], [-1, units]), tf.slice(state, [0, units], [-1, self.output_size])
 
 
-def clipped(value: Any, limit: float | None) -> Any:
+def clipped(value: TensorLike, limit: float | None) -> Any:
     """A value within +-limit, where there is one."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)

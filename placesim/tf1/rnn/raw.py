@@ -13,7 +13,7 @@ from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def raw_rnn(
@@ -21,7 +21,7 @@ def raw_rnn(
     loop_fn: Callable[..., Any],
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
-    scope: Any = None,
+    scope: object = None,
 ) -> tuple[Any, Any, Any]:
     """The outputs' arrays, the last state, and what `loop_fn` carried through the loop."""
     check_cell("cell", cell)
@@ -54,10 +54,10 @@ def raw_rnn(
             [tf.zeros(joined_sizes(batch, size), dtype) for size, dtype in zip(flat_sizes, flat_types, strict=True)],
         )
 
-        def goes_on(time: Any, finished: Any, *_: Any) -> Any:
+        def goes_on(time: object, finished: object, *_: object) -> Any:
             return tf.logical_not(tf.reduce_all(finished))
 
-        def body(time: Any, finished: Any, given: Any, outputs: Any, state: Any, carried: Any) -> Any:
+        def body(time: Any, finished: object, given: Any, outputs: object, state: Any, carried: object) -> Any:
             output, made = cell(given, state)
             nest.assert_same_structure(state, made)
             nest.assert_same_structure(cell.output_size, output)
@@ -84,5 +84,5 @@ def raw_rnn(
     return outputs, state, carried
 
 
-def _kept(finished: Any, old: Any, new: Any) -> Any:
+def _kept(finished: object, old: object, new: object) -> Any:
     return nest.map_structure(lambda before, after: kept_where(finished, before, after), old, new)

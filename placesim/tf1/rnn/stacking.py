@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.dynamic import bidirectional_dynamic_rnn
 from placesim.tf1.rnn.static import static_bidirectional_rnn
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _checked_layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> int:
@@ -33,9 +34,9 @@ def stack_bidirectional_rnn(
     inputs: Sequence[Any],
     initial_states_fw: Any = None,
     initial_states_bw: Any = None,
-    dtype: Any = None,
-    sequence_length: Any = None,
-    scope: Any = None,
+    dtype: DTypeLike | None = None,
+    sequence_length: TensorLike | None = None,
+    scope: object = None,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     """Layers of cells in both directions over a list of inputs, each layer over what both cells of the one before give."""
     layers = _checked_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
@@ -62,14 +63,14 @@ def stack_bidirectional_rnn(
 def stack_bidirectional_dynamic_rnn(
     cells_fw: Sequence[Any],
     cells_bw: Sequence[Any],
-    inputs: Any,
+    inputs: TensorLike,
     initial_states_fw: Any = None,
     initial_states_bw: Any = None,
-    dtype: Any = None,
-    sequence_length: Any = None,
+    dtype: DTypeLike | None = None,
+    sequence_length: TensorLike | None = None,
     parallel_iterations: int | None = None,
     time_major: bool = False,
-    scope: Any = None,
+    scope: object = None,
     swap_memory: bool = False,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     """Layers of cells in both directions over a tensor, each layer over what both cells of the one before give."""

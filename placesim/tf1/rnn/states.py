@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape, as_shape
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _as_vector(part: Any) -> Any:
@@ -26,7 +27,7 @@ def _as_vector(part: Any) -> Any:
     return None if None in sizes else constant(sizes, dtype="int32")
 
 
-def joined_sizes(prefix: Any, suffix: Any) -> Any:
+def joined_sizes(prefix: object, suffix: object) -> Any:
     """The sizes of both, one after the other, as a tensor.  Raises ValueError where one is not known."""
     parts = [_as_vector(prefix), _as_vector(suffix)]
     if any(part is None for part in parts):
@@ -51,10 +52,10 @@ def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
     return shape
 
 
-def zeros_of(sizes: Any, batch: Any, dtype: Any) -> Any:
+def zeros_of(sizes: TensorLike, batch: object, dtype: DTypeLike) -> Any:
     """Zeros for each of a batch, in the structure of the sizes."""
 
-    def zeros(size: Any) -> Any:
+    def zeros(size: TensorLike) -> Any:
         made = tf.zeros(joined_sizes(batch, size), dtype=dtype)
         made.set_shape(joined_shape(batch, size))
         return made
@@ -62,7 +63,7 @@ def zeros_of(sizes: Any, batch: Any, dtype: Any) -> Any:
     return nest.map_structure(zeros, sizes)
 
 
-def state_dtype(given: Any, state: Any) -> Any:
+def state_dtype(given: object, state: Any) -> Any:
     """The type that is asked for, else that of the state's parts.  Raises ValueError where they differ or there are none."""
     if given is not None:
         return given

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
@@ -12,16 +13,16 @@ from placesim.tf1.rnn.states import joined_shape, joined_sizes, state_dtype
 from placesim.tf1.rnn.steps import Lengths
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def static_rnn(
     cell: Any,
     inputs: Sequence[Any],
-    initial_state: Any = None,
+    initial_state: object = None,
     dtype: Any = None,
-    sequence_length: Any = None,
-    scope: Any = None,
+    sequence_length: TensorLike | None = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """A cell applied to each of a list of inputs: the outputs, and the last state.  Raises TypeError and ValueError."""
     check_cell("cell", cell)
@@ -61,7 +62,7 @@ def static_rnn(
     return outputs, state
 
 
-def _zero_output(batch: Any, size: Any, dtype: Any) -> Any:
+def _zero_output(batch: object, size: TensorLike, dtype: DTypeLike) -> Any:
     zeros = tf.zeros(joined_sizes(batch, size), dtype=dtype)
     zeros.set_shape(joined_shape(batch if isinstance(batch, int) else None, size))
     return zeros
@@ -120,7 +121,12 @@ class _StateSaver:
 
 
 def static_state_saving_rnn(
-    cell: Any, inputs: Sequence[Any], state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
+    cell: Any,
+    inputs: Sequence[Any],
+    state_saver: object,
+    state_name: object,
+    sequence_length: TensorLike | None = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """`static_rnn` whose state is what a saver has, and which leaves its last one there when the last output is there."""
     saver = _StateSaver(state_saver, state_name)
@@ -152,14 +158,14 @@ def reversed_sequence(inputs: Sequence[Any], lengths: Any) -> list[Any]:
 
 
 def static_bidirectional_rnn(
-    cell_fw: Any,
-    cell_bw: Any,
+    cell_fw: object,
+    cell_bw: object,
     inputs: Sequence[Any],
-    initial_state_fw: Any = None,
-    initial_state_bw: Any = None,
-    dtype: Any = None,
+    initial_state_fw: object = None,
+    initial_state_bw: object = None,
+    dtype: DTypeLike | None = None,
     sequence_length: Any = None,
-    scope: Any = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any, Any]:
     """Two cells, one from the beginning and one from the end: their outputs joined, and both last states."""
     check_cell("cell_fw", cell_fw)
@@ -178,6 +184,6 @@ def static_bidirectional_rnn(
     return [_joined(fw, bw) for fw, bw in zip(forward, backward, strict=True)], state_fw, state_bw
 
 
-def _joined(forward: Any, backward: Any) -> Any:
+def _joined(forward: object, backward: object) -> Any:
     join: Callable[..., Any] = lambda fw, bw: tf.concat([fw, bw], 1)  # noqa: E731
     return nest.map_structure(join, forward, backward)

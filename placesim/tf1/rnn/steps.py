@@ -10,12 +10,12 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 Call = Callable[[], tuple[Any, Any]]
 
 
-def kept_where(ended: Any, old: Any, new: Any) -> Any:
+def kept_where(ended: object, old: Any, new: Any) -> Any:
     """A sequence's old value where it has ended, else the new one.  Arrays and numbers of all sequences are the new ones."""
     if isinstance(old, TensorArray) or new.shape.rank == 0:
         return new
@@ -31,7 +31,7 @@ class Lengths:
         self.shortest = tf.reduce_min(lengths)
         self.longest = tf.reduce_max(lengths)
 
-    def step(self, time: Any, zeros: Any, state: Any, call: Call, skips_conditionals: bool) -> tuple[Any, Any]:
+    def step(self, time: Any, zeros: object, state: object, call: Call, skips_conditionals: bool) -> tuple[Any, Any]:
         """Output and state after a step.  With `skips_conditionals` the cell is run even where all sequences have ended."""
         ended = time >= self.lengths
         before, empty = nest.flatten(state), nest.flatten(zeros)

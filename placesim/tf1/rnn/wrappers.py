@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import Layer
 from placesim.tf1.ops.constant_values import constant_value
@@ -16,7 +17,7 @@ from placesim.tf1.rnn.lstm import LSTMStateTuple
 from placesim.tf1.rnn.states import sizes_of
 from placesim.tf1.types import nest
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class MultiRNNCell(RNNCell):
@@ -44,7 +45,7 @@ class MultiRNNCell(RNNCell):
     def output_size(self) -> Any:
         return self._cells[-1].output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             if self._state_is_tuple:
                 return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
@@ -65,7 +66,7 @@ class MultiRNNCell(RNNCell):
 
     trainable_weights, non_trainable_weights = trainable_variables, non_trainable_variables
 
-    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any = None, *args: object, **kwargs: object) -> Any:
         states = []
         position = 0
         for i, cell in enumerate(self._cells):
@@ -114,13 +115,13 @@ class _Wrapper(RNNCell):
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
         return self._around(inputs, state, lambda given, before: self.cell.call(given, before, *args, **kwargs))
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell.build(input_shape)
             self.cell.built = True
         self.built = True
 
-    def _around(self, inputs: Any, state: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         """What the wrapper makes of inputs and state; `call` is the cell."""
         raise NotImplementedError
 
@@ -135,7 +136,7 @@ class _Wrapper(RNNCell):
     trainable_weights, non_trainable_weights = trainable_variables, non_trainable_variables
 
 
-def _is_dropped(part: Any) -> Any:
+def _is_dropped(part: object) -> Any:
     """Which parts of a state are dropped: all but an LSTM's cell and arrays."""
     if isinstance(part, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
@@ -156,7 +157,7 @@ class DropoutWrapper(_Wrapper):
         dtype: Any = None,
         seed: int | None = None,
         dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(cell, dtype=dtype, **kwargs)
         if dropout_state_filter_visitor is not None and not callable(dropout_state_filter_visitor):
@@ -171,7 +172,7 @@ class DropoutWrapper(_Wrapper):
         if variational_recurrent:
             self._make_noise(dtype, input_size)
 
-    def _make_noise(self, dtype: Any, input_size: Any) -> None:
+    def _make_noise(self, dtype: Any, input_size: object) -> None:
         if dtype is None:
             raise ValueError("When variational_recurrent=True, dtype must be provided")
         sizes = {"state": self.cell.state_size, "output": self.cell.output_size}
@@ -194,7 +195,7 @@ class DropoutWrapper(_Wrapper):
         digest = hashlib.md5(f"{self._seed}{salt}_{index}".encode(), usedforsecurity=False).hexdigest()
         return int(digest[:8], 16) & 0x7FFFFFFF
 
-    def _around(self, inputs: Any, state: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         if _may_drop(self._input_keep_prob):
             inputs = self._dropped(inputs, "input", self._input_keep_prob)
         output, new_state = call(inputs, state)
@@ -204,11 +205,11 @@ class DropoutWrapper(_Wrapper):
             output = self._dropped(output, "output", self._output_keep_prob)
         return output, new_state
 
-    def _marks(self, state: Any) -> list[bool]:
+    def _marks(self, state: object) -> list[bool]:
         """For each tensor of a state whether it is dropped."""
         marks: list[bool] = []
 
-        def visit(part: Any) -> None:
+        def visit(part: object) -> None:
             found = self._filter(part)
             if isinstance(found, bool) and nest.is_nested(part):
                 if found:
@@ -224,14 +225,14 @@ class DropoutWrapper(_Wrapper):
         visit(state)
         return marks
 
-    def _dropped(self, values: Any, salt: str, keep: Any, marks: Sequence[bool] | None = None) -> Any:
+    def _dropped(self, values: TensorLike, salt: str, keep: object, marks: Sequence[bool] | None = None) -> Any:
         flat = nest.flatten(values)
         done = [
             value if marks is not None and not marks[i] else self._drop(value, salt, i, keep) for i, value in enumerate(flat)
         ]
         return nest.pack_sequence_as(values, done)
 
-    def _drop(self, value: Any, salt: str, index: int, keep: Any) -> Any:
+    def _drop(self, value: Any, salt: str, index: int, keep: object) -> Any:
         if not self._variational_recurrent:
             return tf.nn.dropout(value, keep_prob=keep, seed=self._seed_of(salt, index))
         kept = tf.floor(keep + self._noise[salt][index])
@@ -251,7 +252,7 @@ def _probability(name: str, given: Any) -> Any:
     return float(value)
 
 
-def _may_drop(keep: Any) -> bool:
+def _may_drop(keep: object) -> bool:
     return not isinstance(keep, float) or keep < 1
 
 
@@ -262,12 +263,12 @@ class ResidualWrapper(_Wrapper):
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
-    def _around(self, inputs: Any, state: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         outputs, new_state = call(inputs, state)
         return (self._residual_fn or _added)(inputs, outputs), new_state
 
 
-def _added(inputs: Any, outputs: Any) -> Any:
+def _added(inputs: TensorLike, outputs: object) -> Any:
     nest.assert_same_structure(inputs, outputs)
     for before, after in zip(nest.flatten(inputs), nest.flatten(outputs), strict=True):
         before.shape.assert_is_compatible_with(after.shape)
@@ -285,6 +286,6 @@ class DeviceWrapper(_Wrapper):
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]), tf.device(self._device):
             return self.cell.zero_state(batch_size, dtype)
 
-    def _around(self, inputs: Any, state: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         with tf.device(self._device):
             return call(inputs, state)

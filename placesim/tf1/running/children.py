@@ -41,7 +41,7 @@ def _tell_children(spawning: Any) -> None:
     if hasattr(plain, "__wrapped__"):
         return
 
-    def get_command_line(**kwds: Any) -> list[str]:
+    def get_command_line(**kwds: object) -> list[str]:
         words: list[str] = plain(**kwds)
         if _PROGRAM in words:
             at = words.index(_PROGRAM) + 1

@@ -49,7 +49,7 @@ def _named(target: Any) -> Any:
     return store.variables.get(target)
 
 
-def _initialise_scope(target: str, tensor_name: str, file: Any, reader: CheckpointReader, path: str) -> None:
+def _initialise_scope(target: str, tensor_name: str, file: object, reader: CheckpointReader, path: str) -> None:
     scope = target.rpartition("/")[0]
     if not tensor_name.endswith("/"):
         raise ValueError(

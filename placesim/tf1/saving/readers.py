@@ -52,11 +52,11 @@ def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
     return CheckpointReader(path)
 
 
-def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
+def load_variable(ckpt_dir_or_file: object, name: str) -> Any:
     """The value of one tensor of a checkpoint."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
 
-def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
+def list_variables(ckpt_dir_or_file: object) -> list[tuple[str, list[int]]]:
     """Names and sizes, in the order of the names."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())

@@ -6,6 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.device_spec import DeviceSpec
 from placesim.tf1.variables.partitioned import PartitionedVariable
@@ -89,7 +90,7 @@ def cpu_of(device: str) -> str:
     return spec.replace(device_type="CPU", device_index=0).to_string()
 
 
-def saveables_of(given: Any) -> list[SaveableObject]:
+def saveables_of(given: object) -> list[SaveableObject]:
     """What is to be saved, in the order of the names.  Raises TypeError and ValueError for what can't be."""
     found: list[SaveableObject] = []
     seen: set[Any] = set()
@@ -102,7 +103,7 @@ def saveables_of(given: Any) -> list[SaveableObject]:
     return found
 
 
-def names_of(given: Any) -> dict[str, Any]:
+def names_of(given: object) -> dict[str, Any]:
     """Each name in the checkpoint -> the variable, or the shards."""
     if isinstance(given, dict):
         return {name: _shards(name, value) for name, value in given.items()}
@@ -131,7 +132,7 @@ def names_of(given: Any) -> dict[str, Any]:
     return found
 
 
-def _shards(name: Any, value: Any) -> Any:
+def _shards(name: str, value: TensorLike) -> Any:
     if isinstance(value, PartitionedVariable):
         return list(value)
     if isinstance(value, tuple):
@@ -141,7 +142,7 @@ def _shards(name: Any, value: Any) -> Any:
     return value
 
 
-def _variable_name(item: Any) -> str:
+def _variable_name(item: object) -> str:
     if isinstance(item, Variable):
         return str(item.op.name)
     tensor = tf.convert_to_tensor(item, as_ref=True) if not isinstance(item, Tensor) else item
@@ -154,7 +155,7 @@ def _is_variable(tensor: Any) -> bool:
     return tensor.op.type in _REF_OPS
 
 
-def _of_one(name: Any, value: Any) -> list[SaveableObject]:
+def _of_one(name: str, value: TensorLike) -> list[SaveableObject]:
     if not isinstance(name, str):
         raise TypeError(
             f"names_to_saveables must be a dict mapping string names to trackable operations. Name is not a string: {name}"
@@ -177,7 +178,7 @@ def _of_one(name: Any, value: Any) -> list[SaveableObject]:
     return [ReferenceSaveable(tensor, "", name)]
 
 
-def _of_shard(name: str, shard: Any, first: Any) -> SaveableObject:
+def _of_shard(name: str, shard: object, first: Any) -> SaveableObject:
     if not isinstance(shard, Variable):
         raise ValueError(f"Slices must all be Variables: {shard}")
     info = shard._get_save_slice_info()

@@ -9,6 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text, to_text
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.saving import saved_model_constants as names
 from placesim.tf1.saving.saver import Saver
@@ -35,11 +36,11 @@ class SavedModelBuilder:
         self,
         sess: Any,
         tags: Iterable[str],
-        signature_def_map: Any = None,
-        assets_collection: Any = None,
-        legacy_init_op: Any = None,
+        signature_def_map: object = None,
+        assets_collection: object = None,
+        legacy_init_op: object = None,
         clear_devices: bool = False,
-        main_op: Any = None,
+        main_op: object = None,
         strip_default_attrs: bool = False,
         saver: Any = None,
     ) -> None:
@@ -59,13 +60,13 @@ class SavedModelBuilder:
     def add_meta_graph(
         self,
         tags: Iterable[str],
-        signature_def_map: Any = None,
-        assets_collection: Any = None,
-        legacy_init_op: Any = None,
+        signature_def_map: object = None,
+        assets_collection: object = None,
+        legacy_init_op: object = None,
         clear_devices: bool = False,
-        main_op: Any = None,
+        main_op: object = None,
         strip_default_attrs: bool = False,
-        saver: Any = None,
+        saver: object = None,
     ) -> None:
         """Another graph, for the values of the first.  Raises AssertionError where there is none yet."""
         if not self._has_variables:
@@ -87,10 +88,10 @@ class SavedModelBuilder:
 
     # --- parts
 
-    def _saver_of(self, given: Any) -> Any:
+    def _saver_of(self, given: object) -> Any:
         return given or Saver([*tf.global_variables(), *tf.get_collection("saveable_objects")], sharded=True, allow_empty=True)
 
-    def _prepared(self, assets: Any, legacy_init_op: Any, main_op: Any) -> list[Any]:
+    def _prepared(self, assets: Any, legacy_init_op: object, main_op: object) -> list[Any]:
         """Puts the ops that are run after loading, and the files, into collections.  Raises TypeError for what is no op."""
         for key, op in ((names.LEGACY_INIT_OP_KEY, legacy_init_op), (names.MAIN_OP_KEY, main_op)):
             if op is None:
@@ -134,7 +135,9 @@ def _check_info(info: Any) -> None:
         raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have the dtype field set: {info}")
 
 
-def simple_save(session: Any, export_dir: Any, inputs: Any, outputs: Any, legacy_init_op: Any = None) -> None:
+def simple_save(
+    session: object, export_dir: object, inputs: TensorLike, outputs: object, legacy_init_op: object = None
+) -> None:
     """`tf.saved_model.simple_save`: the graph for serving, with one signature."""
     signatures = {names.DEFAULT_SERVING_SIGNATURE_DEF_KEY: predict_signature_def(inputs, outputs)}
     builder = SavedModelBuilder(export_dir)
@@ -168,7 +171,7 @@ def _read(export_dir: str) -> Any:
     raise OSError(f"SavedModel file does not exist at: {export_dir}{os.path.sep}{{saved_model.pbtxt|saved_model.pb}}")
 
 
-def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
+def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: object) -> Any:
     """`tf.saved_model.load`: adds the graph with these tags to the session's, with its values; the MetaGraphDef.
 
     Raises OSError where there is no model, RuntimeError where none of its graphs has the tags.

@@ -13,6 +13,7 @@ from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.saving import states
 from placesim.tf1.saving.save_graph import V2, SaveGraph
 from placesim.tf1.saving.saveables import saveables_of
@@ -34,7 +35,7 @@ class Saver:
         name: str | None = None,
         restore_sequentially: bool = False,
         saver_def: Any = None,
-        builder: Any = None,
+        builder: object = None,
         defer_build: bool = False,
         allow_empty: bool = False,
         write_version: int = V2,
@@ -124,7 +125,7 @@ class Saver:
         return found
 
     @staticmethod
-    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+    def from_proto(saver_def: object, import_scope: str | None = None) -> Saver:
         """The Saver of nodes that are in the graph."""
         return Saver(saver_def=saver_def, name=import_scope)
 
@@ -156,7 +157,7 @@ class Saver:
         self,
         sess: Any,
         save_path: Any,
-        global_step: Any = None,
+        global_step: TensorLike | None = None,
         latest_filename: str | None = None,
         meta_graph_suffix: str = "meta",
         write_meta_graph: bool = True,
@@ -226,7 +227,7 @@ class Saver:
     def export_meta_graph(
         self,
         filename: str | None = None,
-        collection_list: Any = None,
+        collection_list: object = None,
         as_text: bool = False,
         export_scope: str | None = None,
         clear_devices: bool = False,

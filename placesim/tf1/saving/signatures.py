@@ -6,6 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.saving import saved_model_constants as names
 from placesim.tf1.sparse.values import SparseTensor
 
@@ -61,7 +62,7 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
     return build_signature_def(taken, told, names.PREDICT_METHOD_NAME)
 
 
-def _examples(word: str, examples: Any) -> Any:
+def _examples(word: str, examples: object) -> Any:
     """The info of examples, which are texts.  Raises ValueError."""
     if examples is None:
         raise ValueError(f"{word} `examples` cannot be None.")
@@ -72,7 +73,7 @@ def _examples(word: str, examples: Any) -> Any:
     return _typed(f"{word} input", examples, tf.string)
 
 
-def _typed(word: str, tensor: Any, wanted: Any) -> Any:
+def _typed(word: str, tensor: TensorLike, wanted: Any) -> Any:
     info = build_tensor_info(tensor)
     if info.dtype != wanted.as_datatype_enum:
         kind = "string" if wanted == tf.string else "float"
@@ -80,7 +81,7 @@ def _typed(word: str, tensor: Any, wanted: Any) -> Any:
     return info
 
 
-def regression_signature_def(examples: Any, predictions: Any) -> Any:
+def regression_signature_def(examples: object, predictions: TensorLike) -> Any:
     """The signature of a regression: texts to numbers.  Raises ValueError for other types."""
     if examples is not None and predictions is None:
         raise ValueError("Regression `predictions` cannot be None.")
@@ -89,7 +90,7 @@ def regression_signature_def(examples: Any, predictions: Any) -> Any:
     return build_signature_def(inputs, outputs, names.REGRESS_METHOD_NAME)
 
 
-def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
+def classification_signature_def(examples: object, classes: Any, scores: TensorLike) -> Any:
     """The signature of a classification: texts to classes, scores or both.  Raises ValueError for other types."""
     if examples is not None and classes is None and scores is None:
         raise ValueError("Classification `classes` and `scores` cannot both be None.")

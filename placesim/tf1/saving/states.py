@@ -98,7 +98,7 @@ def _within(directory: Any, path: str) -> str:
     return path if os.path.isabs(path) else os.path.join(os.fspath(directory), path)
 
 
-def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+def latest_checkpoint(checkpoint_dir: object, latest_filename: str | None = None) -> str | None:
     """The prefix of the newest checkpoint's files; None where there is none."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None or not state.model_checkpoint_path:
@@ -140,7 +140,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
     return found
 
 
-def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: Any = 2, meta_graph_suffix: str = "meta") -> None:
+def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: object = 2, meta_graph_suffix: str = "meta") -> None:
     """Deletes the files of a checkpoint and its meta graph."""
     meta = f"{checkpoint_prefix}.{meta_graph_suffix}"
     for path in (*checkpoint_files(checkpoint_prefix), meta, checkpoint_prefix):

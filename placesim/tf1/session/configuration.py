@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class PhysicalDevice(NamedTuple):
@@ -210,7 +211,7 @@ def get_memory_info(device: str) -> dict[str, int]:
     raise ValueError(f"Allocator stats not available for device '{device}'")
 
 
-def _known(device: Any) -> None:
+def _known(device: object) -> None:
     if device not in list_physical_devices():
         raise ValueError(f"Unrecognized device: {device!r}")
 
@@ -223,13 +224,13 @@ def _check_not_made(told: str) -> None:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _value(key: str, default: Any, fixed: str = "") -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _value(key: str, default: object, fixed: str = "") -> tuple[Callable[[], Any], Callable[[Any], None]]:
     """What gives and what sets a value; `fixed` is said where it can't be set once there are devices."""
 
     def get() -> Any:
         return _settings.values.get(key, default)
 
-    def set_(value: Any) -> None:
+    def set_(value: TensorLike) -> None:
         if fixed and get() != value:
             _check_not_made(fixed)
         _settings.values[key] = value

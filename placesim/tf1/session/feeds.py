@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_literals import leaves
 from placesim.tf1.session.values import feed_parts
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def read_feeds(graph: Graph, feed_dict: Any) -> dict[Tensor, Array]:
+def read_feeds(graph: Graph, feed_dict: object) -> dict[Tensor, Array]:
     """The fed arrays, each of its tensor's type and of a shape that fits.
 
     Raises TypeError and ValueError in TensorFlow's words.
@@ -30,7 +31,7 @@ def read_feeds(graph: Graph, feed_dict: Any) -> dict[Tensor, Array]:
     return found
 
 
-def _flattened(feed_dict: Any) -> dict[Any, Any]:
+def _flattened(feed_dict: object) -> dict[Any, Any]:
     """A key may be a tuple of tensors, whose value is one of values in the same structure."""
     if not isinstance(feed_dict, collections.abc.Mapping):
         kind = type(feed_dict).__name__
@@ -56,7 +57,7 @@ def _flattened(feed_dict: Any) -> dict[Any, Any]:
     return found
 
 
-def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+def _fed_tensor(graph: Graph, key: object) -> Tensor:
     try:
         found: Tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
     except Exception as error:
@@ -65,7 +66,7 @@ def _fed_tensor(graph: Graph, key: Any) -> Tensor:
     return found
 
 
-def _as_fed(graph: Graph, tensor: Tensor, key: Any, value: Any) -> Array:
+def _as_fed(graph: Graph, tensor: Tensor, key: object, value: TensorLike) -> Array:
     from placesim.tf1.graphs.tensor import Tensor as TensorClass
 
     if isinstance(value, TensorClass):

@@ -22,11 +22,11 @@ class Fetches(NamedTuple):
     build: Build
 
 
-def flatten_fetches(graph: Graph, fetches: Any) -> Fetches:
+def flatten_fetches(graph: Graph, fetches: object) -> Fetches:
     """Raises TypeError and ValueError in TensorFlow's words for what is no element of the graph."""
     elements: dict[Any, int] = {}
 
-    def place(element: Any) -> int:
+    def place(element: object) -> int:
         return elements.setdefault(element, len(elements))
 
     build = _builder(graph, fetches, place)
@@ -53,7 +53,7 @@ def _builder(graph: Graph, fetch: Any, place: Callable[[Any], int]) -> Build:
     return lambda values: values[position]
 
 
-def _sequence(fetch: Any, builds: Sequence[Build]) -> Build:
+def _sequence(fetch: object, builds: Sequence[Build]) -> Build:
     kind = type(fetch)
     if isinstance(fetch, list):
         return lambda values: [build(values) for build in builds]
@@ -75,11 +75,11 @@ def _mapping(fetch: Any, builds: Sequence[Build]) -> Build:
     return build
 
 
-def _record(fetch: Any, builds: Sequence[Build]) -> Build:
+def _record(fetch: object, builds: Sequence[Build]) -> Build:
     return lambda values: type(fetch)(*[build(values) for build in builds])
 
 
-def _element(graph: Graph, fetch: Any) -> Any:
+def _element(graph: Graph, fetch: object) -> Any:
     """The tensor or operation that a fetch means."""
     try:
         found = graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)

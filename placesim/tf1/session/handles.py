@@ -7,33 +7,34 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import device
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.placeholders import placeholder
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
 
-def get_session_handle(data: Any, name: str | None = None) -> Any:
+def get_session_handle(data: TensorLike, name: str | None = None) -> Any:
     """`tf.get_session_handle`: an op whose value is the handle of a tensor that is kept in the session."""
     data = convert_to_tensor(data)
     with get_default_graph().colocate_with(data):
         return gen("GetSessionHandle")(data, name=name)
 
 
-def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> tuple[Any, Any]:
+def get_session_tensor(handle: object, dtype: DTypeLike, name: str | None = None) -> tuple[Any, Any]:
     """`tf.get_session_tensor`: a placeholder of the handle, and the tensor that it stands for, on the handle's device."""
     with device(_device_of(handle)):
         holder = placeholder(dtypes.string)
         return holder, gen("GetSessionTensor")(holder, dtype, name=name)
 
 
-def delete_session_tensor(handle: Any, name: str | None = None) -> tuple[Any, Any]:
+def delete_session_tensor(handle: object, name: str | None = None) -> tuple[Any, Any]:
     """`tf.delete_session_tensor`: a placeholder of the handle, and the op that lets the tensor go."""
     with device(_device_of(handle)):
         holder = placeholder(dtypes.string)
         return holder, gen("DeleteSessionTensor")(holder, name=name)
 
 
-def _device_of(handle: Any) -> str:
+def _device_of(handle: object) -> str:
     """The device in a handle, `NAME;DEVICE`-like texts whose last part it is."""
     from placesim.tf1.types.device_spec import DeviceSpec
 

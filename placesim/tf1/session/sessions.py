@@ -144,7 +144,7 @@ class BaseSession:
 
     # --- steps
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def run(self, fetches: object, feed_dict: object = None, options: object = None, run_metadata: object = None) -> Any:
         """Run one step: the values of `fetches`, in their structure.
 
         Raises what TensorFlow raises: TypeError and ValueError for what is no fetch or feed, RuntimeError for a closed session,
@@ -158,27 +158,27 @@ class BaseSession:
         wanted = flatten_fetches(self._graph, fetches)
         return wanted.build(self._compute(wanted.elements, feeds, options, run_metadata))
 
-    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
+    def make_callable(self, fetches: object, feed_list: object = None, accept_options: bool = False) -> Callable[..., Any]:
         """A function of the values of `feed_list` that runs `fetches`.  Raises TypeError for a list that is none."""
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
         names = list(feed_list or ())
         flatten_fetches(self._graph, fetches)
 
-        def generic_run(*feed_args: Any, **kwargs: Any) -> Any:
+        def generic_run(*feed_args: object, **kwargs: object) -> Any:
             return self.run(fetches, dict(zip(names, feed_args, strict=False)), **kwargs)
 
         return generic_run
 
-    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+    def partial_run_setup(self, fetches: object, feeds: object = None) -> Any:
         """Refused: placesim runs steps whole."""
         raise _no_partial_run("partial_run_setup")
 
-    def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+    def partial_run(self, handle: object, fetches: object, feed_dict: object = None) -> Any:
         """Refused: placesim runs steps whole."""
         raise _no_partial_run("partial_run")
 
-    def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> list[Any]:
+    def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: object, metadata: object) -> list[Any]:
         """The values of distinct tensors, None of operations; what is fed is given back as it was fed."""
         if not watching.wants_step(self, elements, feeds):
             return [feeds.get(element) for element in elements]
@@ -194,7 +194,9 @@ class BaseSession:
                 raise found from error
         return [feeds[element] if element in feeds else values.get(element) for element in elements]
 
-    def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
+    def _run_step(
+        self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: object
+    ) -> dict[Any, Any]:
         from placesim.runtime.partitioning.step_requests import RequestedName
 
         fetched = [
@@ -265,7 +267,7 @@ class Session(BaseSession):
         self.close()
 
     @staticmethod
-    def reset(target: str, containers: Any = None, config: Any = None) -> None:
+    def reset(target: str, containers: object = None, config: object = None) -> None:
         """Forget the resources of a target's containers."""
         from placesim.tf1.session.targets import reset_target
 
@@ -309,13 +311,13 @@ class InteractiveSession(BaseSession):
 # --- arguments and results ------------------------------------------------------------------------------------------
 
 
-def _checked_graph(graph: Any) -> Graph:
+def _checked_graph(graph: object) -> Graph:
     if not isinstance(graph, Graph):
         raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
     return graph
 
 
-def _checked_target(target: Any) -> str:
+def _checked_target(target: object) -> str:
     if target is None:
         return ""
     if isinstance(target, bytes):
@@ -325,7 +327,7 @@ def _checked_target(target: Any) -> str:
     return target
 
 
-def _checked_config(config: Any) -> Any:
+def _checked_config(config: object) -> Any:
     if config is not None and not isinstance(config, message_class("ConfigProto")):
         raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
     return config

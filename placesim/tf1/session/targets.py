@@ -28,7 +28,7 @@ def find_target(target: str, config: Config, machine: Machine) -> Any:
     return _of(_finders, target)(target, config, machine)
 
 
-def reset_target(target: str, containers: Any) -> None:
+def reset_target(target: str, containers: object) -> None:
     """Forget the resources of a target of other processes.  Raises NotFoundError where there is no such target."""
     if target:
         _of(_resets, target)(target, containers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.sparse.values import IndexedSlicesValue, SparseTensorValue
 
 
@@ -36,7 +37,7 @@ COMPOSITES: dict[str, CompositeValue] = {
 _registered: list[tuple[type, CompositeValue, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
 
 
-def composite_of(value: Any) -> CompositeValue | None:
+def composite_of(value: TensorLike) -> CompositeValue | None:
     """How a value is taken apart; None for a tensor, an operation or a name."""
     for kind, found, _ in _registered:
         if isinstance(value, kind):
@@ -57,7 +58,7 @@ def register_session_run_conversion_functions(
     tensor_type: type,
     fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[Sequence[Any]], Any]]],
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
-    feed_function_for_partial_run: Any = None,
+    feed_function_for_partial_run: object = None,
 ) -> None:
     """Have sessions take a class apart by these functions.  Raises ValueError for one that is registered already."""
     if any(issubclass(tensor_type, kind) for kind, _, _ in _registered):

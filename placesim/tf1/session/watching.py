@@ -52,7 +52,7 @@ def on_session(made: Make) -> None:
     _makers.append(made)
 
 
-def softened(config: Any) -> Any:
+def softened(config: object) -> Any:
     """The config with soft placement, and without a log."""
     found = message_class("ConfigProto")()
     if config is not None:
@@ -62,7 +62,7 @@ def softened(config: Any) -> Any:
     return found
 
 
-def config_for(target: str, config: Any) -> Any:
+def config_for(target: str, config: object) -> Any:
     """The config that a session gets."""
     for made in _makers:
         config = made(target, config)

@@ -6,16 +6,17 @@ from math import pi, sqrt
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.signal.fourier import irfft, rfft
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _INVERSES = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _check(type: int, n: Any, axis: int, norm: Any) -> None:
+def _check(type: int, n: Any, axis: int, norm: object) -> None:
     """Raises ValueError and NotImplementedError as TensorFlow does."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
@@ -29,7 +30,7 @@ def _check(type: int, n: Any, axis: int, norm: Any) -> None:
         raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
 
 
-def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Any:
+def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: object = None, name: str | None = None) -> Any:
     """`tf.signal.dct`: along the last axis."""
     _check(type, n, axis, norm)
     with name_scope(name, "dct"):
@@ -52,7 +53,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
         return _fourth(input, size, wide, norm)
 
 
-def _of_length(input: Any, own: Any, size: Any, n: int) -> Any:
+def _of_length(input: Any, own: Any, size: TensorLike, n: int) -> Any:
     """Cut, or with zeros at its end."""
     if own is None:
         raise NotImplementedError("tf.signal.dct(n=...) of a last dimension that is not known is not there; set its shape")
@@ -61,7 +62,7 @@ def _of_length(input: Any, own: Any, size: Any, n: int) -> Any:
     return tf.pad(input, tf.constant([[0, 0]] * (input.shape.rank - 1) + [[0, n - own]]))
 
 
-def _second(input: Any, size: Any, wide: Any, zero: Any, norm: Any) -> Any:
+def _second(input: Any, size: Any, wide: object, zero: object, norm: object) -> Any:
     turns = 2.0 * tf.exp(tf.complex(zero, -tf.range(wide) * pi * 0.5 / wide))
     found = tf.real(rfft(input, fft_length=[2 * size])[..., :size] * turns)
     if norm == "ortho":
@@ -72,7 +73,7 @@ def _second(input: Any, size: Any, wide: Any, zero: Any, norm: Any) -> Any:
     return found
 
 
-def _third(input: Any, size: Any, wide: Any, zero: Any, norm: Any) -> Any:
+def _third(input: Any, size: Any, wide: Any, zero: Any, norm: object) -> Any:
     if norm == "ortho":
         first = tf.sqrt(wide)
         others = first * sqrt(0.5)
@@ -83,7 +84,7 @@ def _third(input: Any, size: Any, wide: Any, zero: Any, norm: Any) -> Any:
     return irfft(turns * tf.complex(input, zero), fft_length=[2 * size])[..., :size]
 
 
-def _fourth(input: Any, size: Any, wide: Any, norm: Any) -> Any:
+def _fourth(input: Any, size: Any, wide: object, norm: object) -> Any:
     """Every other element of the second kind of a signal twice as long."""
     doubled = dct(input, type=2, n=2 * size)
     found = doubled[..., 1::2]
@@ -92,7 +93,9 @@ def _fourth(input: Any, size: Any, wide: Any, norm: Any) -> Any:
     return found
 
 
-def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Any:
+def idct(
+    input: TensorLike, type: int = 2, n: object = None, axis: int = -1, norm: object = None, name: str | None = None
+) -> Any:
     """`tf.signal.idct`: along the last axis."""
     _check(type, n, axis, norm)
     return dct(input, type=_INVERSES[type], n=n, axis=axis, norm=norm, name=name)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _REAL, _COMPLEX = (dtypes.float32, dtypes.float64), (dtypes.complex64, dtypes.complex128)
 
@@ -91,7 +92,7 @@ irfft, irfft2d, irfft3d = _inverse("IRFFT", "irfft", 1), _inverse("IRFFT2D", "ir
 
 
 def _shift(word: str, sign: int) -> Any:
-    def shift(x: Any, axes: Any = None, name: str | None = None) -> Any:
+    def shift(x: TensorLike, axes: TensorLike | None = None, name: str | None = None) -> Any:
         with name_scope(name, word) as scope:
             x = convert_to_tensor(x)
             if axes is None:

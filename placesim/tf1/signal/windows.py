@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _cosine(word: str, middle: float, swing: float) -> Any:
     """A window of one period of a cosine."""
 
-    def window(window_length: Any, periodic: Any = True, dtype: Any = dtypes.float32, name: str | None = None) -> Any:
+    def window(window_length: Any, periodic: Any = True, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Any:
         if not dtypes.as_dtype(dtype).is_floating:
             raise ValueError(f"dtype must be a floating point type. Found {dtype}")
         with name_scope(name, word, [window_length, periodic]):
@@ -48,7 +49,7 @@ def _cosine(word: str, middle: float, swing: float) -> Any:
 hann_window, hamming_window = _cosine("hann_window", 0.5, 0.5), _cosine("hamming_window", 0.54, 0.46)
 
 
-def vorbis_window(window_length: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Any:
+def vorbis_window(window_length: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Any:
     """`tf.signal.vorbis_window`."""
     with name_scope(name, "vorbis_window"):
         length: Any = convert_to_tensor(window_length, dtypes.int32)

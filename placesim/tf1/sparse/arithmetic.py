@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def sparse(value: Any) -> SparseTensor:
+def sparse(value: TensorLike) -> SparseTensor:
     """Raises TypeError for what is no sparse tensor."""
     if isinstance(value, SparseTensor):
         return value
@@ -46,10 +47,10 @@ def sparse_tensor_dense_matmul(
 
 
 def sparse_to_dense(
-    sparse_indices: Any,
-    output_shape: Any,
-    sparse_values: Any,
-    default_value: Any = 0,
+    sparse_indices: object,
+    output_shape: ShapeLike,
+    sparse_values: object,
+    default_value: object = 0,
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Any:
@@ -60,7 +61,7 @@ def sparse_to_dense(
 
 
 def sparse_tensor_to_dense(
-    sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
+    sp_input: Any, default_value: object = None, validate_indices: bool = True, name: str | None = None
 ) -> Any:
     """`tf.sparse_tensor_to_dense`."""
     sp_input = sparse(sp_input)
@@ -70,7 +71,7 @@ def sparse_tensor_to_dense(
     return sparse_to_dense(indices, shape, values, default_value, validate_indices, name)
 
 
-def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
+def sparse_add(a: Any, b: Any, threshold: object = None, thresh: object = None) -> Any:
     """`tf.sparse_add`."""
     given = threshold if thresh is None else thresh
     if not isinstance(a, SparseTensor):
@@ -88,7 +89,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
 
 def _reduction(op: str, name: str) -> Any:
     def reduction(
-        sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
+        sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
     ) -> Any:
         sp_input = sparse(sp_input)
         axis = reduction_axes if axis is None else axis
@@ -110,7 +111,11 @@ def _sparse_reduction(op: str, name: str) -> Any:
     reduce = _reduction(op, name)
 
     def reduction(
-        sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
+        sp_input: object,
+        axis: TensorLike | None = None,
+        keepdims: bool | None = None,
+        reduction_axes: object = None,
+        keep_dims: bool | None = None,
     ) -> SparseTensor:
         return SparseTensor(*reduce(sp_input, axis, keepdims, reduction_axes, keep_dims))
 
@@ -139,7 +144,7 @@ def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
         return SparseTensor(sp_input.indices, found, sp_input.dense_shape)
 
 
-def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+def sparse_slice(sp_input: Any, start: TensorLike, size: TensorLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse_slice`."""
     sp_input = sparse(sp_input)
     start, size = convert_to_tensor(start, dtypes.int64), convert_to_tensor(size, dtypes.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -12,10 +13,12 @@ from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder, sparse
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def sparse_eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> SparseTensor:
+def sparse_eye(
+    num_rows: Any, num_columns: Any = None, dtype: DTypeLike = dtypes.float32, name: str | None = None
+) -> SparseTensor:
     """`tf.sparse.eye`: ones along the diagonal."""
     with name_scope(name, "eye", [num_rows, num_columns]):
         rows = convert_to_tensor(num_rows, dtypes.int64, name="num_rows")
@@ -25,7 +28,7 @@ def sparse_eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float
         return SparseTensor(tf.stack([places, places], axis=1), tf.ones(count, dtype), [rows, columns])
 
 
-def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse.from_dense`: the elements that are not zero."""
     with name_scope(name, "dense_to_sparse"):
         tensor = convert_to_tensor(tensor)
@@ -34,7 +37,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 
 
 def sparse_merge(
-    sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False
+    sp_ids: TensorLike, sp_values: object, vocab_size: object, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:
     """`tf.sparse_merge`: values at places whose last numbers are the ids."""
     return _merged(sp_ids, sp_values, vocab_size, name, already_sorted)
@@ -86,7 +89,9 @@ def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any 
     return gen("SerializeManySparse")(*parts(sparse(sp_input)), out_type, name=name)
 
 
-def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None) -> SparseTensor:
+def deserialize_many_sparse(
+    serialized_sparse: object, dtype: DTypeLike, rank: object = None, name: str | None = None
+) -> SparseTensor:
     """`tf.io.deserialize_many_sparse`: rows, one for each of the serialized tensors."""
     indices, values, shape = gen("DeserializeManySparse")(serialized_sparse, dtype, name=name)
     indices.set_shape([None, rank])
@@ -100,7 +105,7 @@ _HASH_KEY = 0xDECAFCAFFE
 """What TensorFlow's own crosses are hashed with."""
 
 
-def sparse_cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
+def sparse_cross(inputs: Any, name: str | None = None, separator: TensorLike | None = None) -> SparseTensor:
     """`tf.sparse.cross`: the texts of all combinations."""
     separator = "_X_" if separator is None else separator
     separator = convert_to_tensor(separator, dtypes.string)
@@ -150,9 +155,9 @@ def _crossed(tensor: Any) -> Any:
 def sparse_bincount(
     values: Any,
     weights: Any = None,
-    axis: Any = 0,
-    minlength: Any = None,
-    maxlength: Any = None,
+    axis: TensorLike = 0,
+    minlength: object = None,
+    maxlength: object = None,
     binary_output: bool = False,
     name: str | None = None,
 ) -> SparseTensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor_likes import ShapeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
@@ -18,7 +19,7 @@ from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def sparse_concat(
@@ -26,7 +27,7 @@ def sparse_concat(
     sp_inputs: Any,
     name: str | None = None,
     expand_nonconcat_dim: bool = False,
-    concat_dim: Any = None,
+    concat_dim: object = None,
     expand_nonconcat_dims: Any = None,
 ) -> SparseTensor:
     """`tf.sparse.concat`: along an axis; with `expand_nonconcat_dim` the others become the largest."""
@@ -87,7 +88,7 @@ def _fitting(sizes: list[int], wanted: list[int]) -> list[int]:
     return wanted
 
 
-def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+def sparse_reset_shape(sp_input: Any, new_shape: ShapeLike | None = None) -> SparseTensor:
     """`tf.sparse.reset_shape`: the least shape, or one that is not smaller.  Raises ValueError."""
     sp_input = sparse(sp_input)
     indices, values, old = (tf.identity(part) for part in parts(sp_input))
@@ -112,7 +113,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     return SparseTensor(indices, values, wanted)
 
 
-def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+def sparse_retain(sp_input: Any, to_retain: object) -> SparseTensor:
     """`tf.sparse.retain`: the elements that are chosen."""
     sp_input = sparse(sp_input)
     chosen = tf.convert_to_tensor(to_retain)
@@ -125,12 +126,12 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 
 def sparse_split(
-    keyword_required: Any = None,
+    keyword_required: object = None,
     sp_input: Any = None,
     num_split: Any = None,
     axis: Any = None,
     name: str | None = None,
-    split_dim: Any = None,
+    split_dim: object = None,
 ) -> list[SparseTensor]:
     """`tf.sparse.split`: into equal parts along an axis; arguments are given by name."""
     if keyword_required is not None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -66,7 +67,7 @@ class IndexedSlices:
         return self.shape
 
     def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[operator]
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __str__(self) -> str:
         shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
@@ -134,7 +135,7 @@ class SparseTensor:
             self._told_shape = constant_value_as_shape(self._dense_shape)
         return self._told_shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Adds what is known of the static shape.  Raises ValueError where both can't be."""
         self._told_shape = self.shape.merge_with(shape)
 
@@ -146,10 +147,10 @@ class SparseTensor:
         """Other values at the same places."""
         return SparseTensor(self._indices, new_values, self._dense_shape)
 
-    def __mul__(self, other: Any) -> SparseTensor:
+    def __mul__(self, other: object) -> SparseTensor:
         return self._combined("SparseDenseCwiseMul", "mul", other)
 
-    def __truediv__(self, other: Any) -> SparseTensor:
+    def __truediv__(self, other: object) -> SparseTensor:
         return self._combined("SparseDenseCwiseDiv", "truediv", other)
 
     __div__ = __truediv__
@@ -176,14 +177,14 @@ def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = No
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
     if value.dense_shape is None:
         raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
-    rows = value.dense_shape[0]  # type: ignore[index]
+    rows = value.dense_shape[0]
     return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
 
 
 register_tensor_conversion_function(IndexedSlices, _dense_slices)
 
 
-def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """A sparse tensor as it is, of its value one, of anything else a tensor.  Raises RuntimeError for another type."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, SparseTensorValue):
@@ -195,7 +196,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
     return convert_to_tensor(value, wanted, name)
 
 
-def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+def convert_to_tensor_or_indexed_slices(value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """Slices and sparse tensors as they are, of anything else a tensor.  Raises ValueError for another type."""
     if isinstance(value, IndexedSlices | SparseTensor):
         wanted = None if dtype is None else dtypes.as_dtype(dtype)

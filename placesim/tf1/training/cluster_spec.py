@@ -123,9 +123,9 @@ def replica_device_setter(
     ps_device: str = "/job:ps",
     worker_device: str = "/job:worker",
     merge_devices: bool = True,
-    cluster: Any = None,
+    cluster: object = None,
     ps_ops: Any = None,
-    ps_strategy: Any = None,
+    ps_strategy: object = None,
 ) -> Callable[[Any], str] | None:
     """A device function; None where there are no parameter servers.  Raises TypeError for a strategy that can't be called."""
     if cluster is not None:
@@ -162,7 +162,7 @@ class _RoundRobin:
     def __init__(self, count: int) -> None:
         self._count, self._next = count, 0
 
-    def __call__(self, op: Any) -> int:
+    def __call__(self, op: object) -> int:
         found = self._next
         self._next = (found + 1) % self._count
         return found

@@ -52,7 +52,7 @@ class _MonitoredBase:
         """The graph; None once it is closed."""
         return None if self._raw is None else self._raw.graph
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def run(self, fetches: object, feed_dict: object = None, options: object = None, run_metadata: object = None) -> Any:
         """One step, as `tf.Session.run`, with the hooks called around it."""
         return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
@@ -80,7 +80,7 @@ class _MonitoredBase:
     def _is_closed(self) -> bool:
         return self._raw is None
 
-    def _close(self, failure: Any) -> None:
+    def _close(self, failure: object) -> None:
         try:
             if failure is None and self._raw is not None:
                 for hook in self._hooks:
@@ -129,7 +129,7 @@ class SingularMonitoredSession(_MonitoredBase):
         config: Any = None,
         checkpoint_dir: Any = None,
         stop_grace_period_secs: float = 120,
-        checkpoint_filename_with_path: Any = None,
+        checkpoint_filename_with_path: object = None,
     ) -> None:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
@@ -142,19 +142,19 @@ class SingularMonitoredSession(_MonitoredBase):
 def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     master: str = "",
     is_chief: bool = True,
-    checkpoint_dir: Any = None,
+    checkpoint_dir: object = None,
     scaffold: Scaffold | None = None,
     hooks: Any = None,
     chief_only_hooks: Any = None,
-    save_checkpoint_secs: Any = USE_DEFAULT,
-    save_summaries_steps: Any = USE_DEFAULT,
-    save_summaries_secs: Any = USE_DEFAULT,
-    config: Any = None,
+    save_checkpoint_secs: object = USE_DEFAULT,
+    save_summaries_steps: object = USE_DEFAULT,
+    save_summaries_secs: object = USE_DEFAULT,
+    config: object = None,
     stop_grace_period_secs: float = 120,
     log_step_count_steps: int | None = 100,
     max_wait_secs: float = 7200,
-    save_checkpoint_steps: Any = USE_DEFAULT,
-    summary_dir: Any = None,
+    save_checkpoint_steps: object = USE_DEFAULT,
+    summary_dir: object = None,
     save_graph_def: bool = True,
 ) -> MonitoredSession:
     """A MonitoredSession for training: the chief's saves checkpoints and summaries, where there is a directory for them."""
@@ -190,7 +190,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     return MonitoredSession(chief, [*used, *(hooks or ())], stop_grace_period_secs)
 
 
-def _settled(steps: Any, secs: Any, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
+def _settled(steps: object, secs: object, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
     """How often something is saved: one that is left out is none where the other is given."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default

@@ -11,7 +11,7 @@ from typing import Any
 from placesim.tf1.session import watching
 
 
-def run_own(session: Any, fetches: Any, otherwise: Any) -> Any:
+def run_own(session: Any, fetches: Any, otherwise: object) -> Any:
     """The values of fetches; `otherwise` where steps aren't computed."""
     if not watching.computes_steps():
         return otherwise
@@ -19,6 +19,6 @@ def run_own(session: Any, fetches: Any, otherwise: Any) -> Any:
         return session.run(fetches)
 
 
-def read_step(session: Any, step: Any) -> int:
+def read_step(session: object, step: object) -> int:
     """The value of a global step in a session; 0 where steps aren't computed."""
     return int(run_own(session, step, 0))

@@ -53,7 +53,7 @@ class SessionRunHook:
     def begin(self) -> None:
         """Before the session is made: the graph may still be added to."""
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: object, coord: object) -> None:
         """After the session was made, or made again; the graph is finalized."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -63,5 +63,5 @@ class SessionRunHook:
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """After a step that raised nothing."""
 
-    def end(self, session: Any) -> None:
+    def end(self, session: object) -> None:
         """At the end of a session that ends without an exception."""

@@ -19,13 +19,13 @@ class CheckpointSaverListener:
     def begin(self) -> None:
         """Before the session is made."""
 
-    def before_save(self, session: Any, global_step_value: int) -> None:
+    def before_save(self, session: object, global_step_value: int) -> None:
         """Before a checkpoint."""
 
-    def after_save(self, session: Any, global_step_value: int) -> Any:
+    def after_save(self, session: object, global_step_value: int) -> Any:
         """After a checkpoint; True asks for the end of the loop."""
 
-    def end(self, session: Any, global_step_value: int) -> None:
+    def end(self, session: object, global_step_value: int) -> None:
         """At the end of the session."""
 
 
@@ -61,7 +61,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.begin()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: object, coord: object) -> None:
         """Writes the graph and the first checkpoint."""
         if not watching.computes_steps():
             return
@@ -154,7 +154,7 @@ class SummarySaverHook(SessionRunHook):
         output_dir: Any = None,
         summary_writer: Any = None,
         scaffold: Any = None,
-        summary_op: Any = None,
+        summary_op: object = None,
     ) -> None:
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
@@ -194,7 +194,7 @@ class SummarySaverHook(SessionRunHook):
                 self._writer.add_summary(summary, step)
         self._next_step = step + 1
 
-    def end(self, session: Any = None) -> None:
+    def end(self, session: object = None) -> None:
         """Everything is in the file."""
         if self._writer:
             self._writer.flush()

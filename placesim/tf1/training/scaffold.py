@@ -35,11 +35,11 @@ class Scaffold:
         init_fn: Callable[..., Any] | None = None,
         ready_op: Any = None,
         ready_for_local_init_op: Any = None,
-        local_init_op: Any = None,
-        summary_op: Any = None,
-        saver: Any = None,
+        local_init_op: object = None,
+        summary_op: object = None,
+        saver: object = None,
         copy_from_scaffold: Scaffold | None = None,
-        local_init_feed_dict: Any = None,
+        local_init_feed_dict: object = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _GIVEN}
         copied: Any = copy_from_scaffold

@@ -108,7 +108,7 @@ class Server:
         _tasks[self._target] = (cluster, f"/job:{job}/replica:0/task:{index}")
 
     @staticmethod
-    def create_local_server(config: Any = None, start: bool = True) -> Server:
+    def create_local_server(config: object = None, start: bool = True) -> Server:
         """A server of a cluster that has this one task."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
@@ -139,7 +139,7 @@ def _has_free_port(spec: ClusterSpec) -> bool:
     return any(address.endswith(":0") for job in spec.jobs for address in spec.job_tasks(job) if address)
 
 
-def _definition(given: Any, job_name: Any, task_index: Any, protocol: Any, config: Any) -> Any:
+def _definition(given: object, job_name: Any, task_index: object, protocol: object, config: object) -> Any:
     """The ServerDef that a server's arguments come to."""
     kind = message_class("ServerDef")
     found = kind()
@@ -179,7 +179,7 @@ def _find(target: str, config: Config, machine: Machine) -> Any:
     return cluster.open(task, config, machine)
 
 
-def _reset(target: str, containers: Any) -> None:
+def _reset(target: str, containers: object) -> None:
     _known(target)[0].shared.clear()
 
 

@@ -43,7 +43,7 @@ class StepContext:
     def session(self) -> Any:
         return self._session
 
-    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+    def run_with_hooks(self, *args: object, **kwargs: object) -> Any:
         """One step with the hooks."""
         return self._run_with_hooks(*args, **kwargs)
 
@@ -124,7 +124,7 @@ class HookedSession(_Layer):
         self._stops = self._stops or context.stop_requested
         return found["caller"]
 
-    def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: Any, options: Any) -> Any:
+    def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: Any, options: object) -> Any:
         """Adds the hooks' fetches and options; all feeds."""
         feeds: dict[Any, Any] = {}
         for hook in self._hooks:

@@ -21,8 +21,8 @@ class SessionManager:
         ready_for_local_init_op: Any = None,
         graph: Any = None,
         recovery_wait_secs: float = 30,
-        local_init_run_options: Any = None,
-        local_init_feed_dict: Any = None,
+        local_init_run_options: object = None,
+        local_init_feed_dict: object = None,
     ) -> None:
         self._graph = tf.get_default_graph() if graph is None else graph
         self._local_init_op, self._local_init_feed_dict = local_init_op, local_init_feed_dict
@@ -41,14 +41,14 @@ class SessionManager:
     def prepare_session(
         self,
         master: str,
-        init_op: Any = None,
-        saver: Any = None,
-        checkpoint_dir: Any = None,
-        checkpoint_filename_with_path: Any = None,
+        init_op: object = None,
+        saver: object = None,
+        checkpoint_dir: object = None,
+        checkpoint_filename_with_path: object = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = 7200,
-        config: Any = None,
-        init_feed_dict: Any = None,
+        config: object = None,
+        init_feed_dict: object = None,
         init_fn: Any = None,
     ) -> Any:
         """A session whose variables are restored, else initialized.  Raises RuntimeError where it is not ready then."""
@@ -74,12 +74,12 @@ class SessionManager:
     def recover_session(
         self,
         master: str,
-        saver: Any = None,
-        checkpoint_dir: Any = None,
-        checkpoint_filename_with_path: Any = None,
+        saver: object = None,
+        checkpoint_dir: object = None,
+        checkpoint_filename_with_path: object = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = 7200,
-        config: Any = None,
+        config: object = None,
     ) -> tuple[Any, bool]:
         """A session that is restored where there is a checkpoint, and whether it is initialized."""
         session, is_loaded = self._restored(
@@ -100,7 +100,7 @@ class SessionManager:
         tf.logging.info("Restored model from %s", source)
         return session, True
 
-    def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float | None = float("inf")) -> Any:
+    def wait_for_session(self, master: str, config: object = None, max_wait_secs: float | None = float("inf")) -> Any:
         """A session once its model is ready.  Raises DeadlineExceededError after so many seconds."""
         limit = float("inf") if max_wait_secs is None else max_wait_secs
         began = time.monotonic()
@@ -122,7 +122,7 @@ class SessionManager:
             )
             time.sleep(self._wait_secs)
 
-    def initializes_here(self, init_op: Any) -> SessionManager:
+    def initializes_here(self, init_op: object) -> SessionManager:
         """`init_op` is what the chief would run: it is run here where the chief's process is not there."""
         self._init_op_here = init_op
         return self
@@ -143,7 +143,7 @@ class SessionManager:
     # --- steps towards being ready
 
     def _restored(
-        self, master: str, saver: Any, folder: Any, file: Any, waits: bool, max_wait_secs: float, config: Any
+        self, master: str, saver: Any, folder: object, file: Any, waits: bool, max_wait_secs: float, config: object
     ) -> tuple[Any, bool]:
         """A session, and whether a checkpoint was put into it."""
         session = tf.Session(master, graph=self._graph, config=config)
@@ -179,11 +179,11 @@ class SessionManager:
         tf.logging.info("Done running local_init_op.")
         return None
 
-    def _readiness(self, session: Any) -> str | None:
+    def _readiness(self, session: object) -> str | None:
         return missing_of(self._ready_op, session, "Model not ready")
 
 
-def missing_of(ready_op: Any, session: Any, doubt: str) -> str | None:
+def missing_of(ready_op: object, session: object, doubt: str) -> str | None:
     """What a check finds not initialized, None if nothing."""
     if ready_op is None:
         return None
@@ -199,5 +199,5 @@ def missing_of(ready_op: Any, session: Any, doubt: str) -> str | None:
     return "Variables not initialized: " + ", ".join(name.decode() for name in found)
 
 
-def _name(op: Any) -> Any:
+def _name(op: object) -> Any:
     return op.name if hasattr(op, "name") else None

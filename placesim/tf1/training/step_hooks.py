@@ -142,7 +142,7 @@ class StopAtStepHook(SessionRunHook):
         """Raises RuntimeError where there is no global step."""
         self._step = step_reader("StopAtStepHook")
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: object, coord: object) -> None:
         """Counts from the step that the session begins with."""
         if self._last_step is None:
             assert self._num_steps is not None

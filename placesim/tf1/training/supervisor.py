@@ -10,6 +10,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.queues.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.session import watching
 from placesim.tf1.training import initializing
@@ -38,21 +39,21 @@ class Supervisor:
         ready_for_local_init_op: Any = USE_DEFAULT,
         is_chief: bool = True,
         init_op: Any = USE_DEFAULT,
-        init_feed_dict: Any = None,
+        init_feed_dict: object = None,
         local_init_op: Any = USE_DEFAULT,
         logdir: Any = None,
         summary_op: Any = USE_DEFAULT,
         saver: Any = USE_DEFAULT,
-        global_step: Any = USE_DEFAULT,
+        global_step: TensorLike = USE_DEFAULT,
         save_summaries_secs: float = 120,
         save_model_secs: float = 600,
         recovery_wait_secs: float = 30,
         stop_grace_secs: float = 120,
         checkpoint_basename: str = "model.ckpt",
         session_manager: SessionManager | None = None,
-        summary_writer: Any = USE_DEFAULT,
+        summary_writer: object = USE_DEFAULT,
         init_fn: Callable[[Any], Any] | None = None,
-        local_init_run_options: Any = None,
+        local_init_run_options: object = None,
     ) -> None:
         self._graph = tf.get_default_graph() if graph is None else graph
         self._is_chief = is_chief
@@ -84,7 +85,7 @@ class Supervisor:
         self._session_manager.initializes_here(self._init_op)
         self._graph.finalize()
 
-    def _given(self, value: Any, collection: str, make: Callable[[], Any] | None) -> Any:
+    def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
         """What was given, else what the collection holds, else a new one that is put there; None means none."""
         if value is not self.USE_DEFAULT:
             return value
@@ -176,7 +177,7 @@ class Supervisor:
     def managed_session(
         self,
         master: str = "",
-        config: Any = None,
+        config: object = None,
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
     ) -> Iterator[Any]:
@@ -196,7 +197,7 @@ class Supervisor:
     def prepare_or_wait_for_session(
         self,
         master: str = "",
-        config: Any = None,
+        config: object = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
@@ -246,7 +247,7 @@ class Supervisor:
             self._summary_writer.add_meta_graph(described)
             self._graph_added = True
 
-    def start_standard_services(self, sess: Any) -> list[Any] | None:
+    def start_standard_services(self, sess: object) -> list[Any] | None:
         """The threads that save and summarize.  Raises RuntimeError for who is not the chief."""
         if not self._is_chief:
             raise RuntimeError(
@@ -272,7 +273,7 @@ class Supervisor:
         self._started_threads.extend(found)
         return found
 
-    def start_queue_runners(self, sess: Any, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
+    def start_queue_runners(self, sess: object, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
         """The threads of the graph's queues, or of those given."""
         runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners
         found = [thread for runner in runners for thread in runner.create_threads(sess, self._coord, daemon=True, start=True)]
@@ -281,7 +282,7 @@ class Supervisor:
 
     # --- what its threads do
 
-    def _log_session(self, status: int, step: int | None, **more: Any) -> None:
+    def _log_session(self, status: int, step: int | None, **more: object) -> None:
         self._summary_writer.add_session_log(message_class("SessionLog")(status=status, **more), step)
 
     def _write_summary(self, session: Any) -> None:
@@ -293,7 +294,7 @@ class Supervisor:
             tf.logging.info("Recording summary at step %s.", step)
             self._summary_writer.add_summary(summary, step)
 
-    def _save(self, session: Any) -> None:
+    def _save(self, session: object) -> None:
         tf.logging.info("Saving checkpoint to path %s", self._save_path)
         with watching.untold():
             self._saver.save(session, self._save_path, global_step=self._global_step)
@@ -302,7 +303,7 @@ class Supervisor:
 
     # --- the end
 
-    def loop(self, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None) -> Any:
+    def loop(self, timer_interval_secs: float | None, target: object, args: object = None, kwargs: object = None) -> Any:
         """A thread that calls a function every so many seconds, None: again and again."""
         found = LooperThread(self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)
         found.start()
@@ -319,7 +320,7 @@ class Supervisor:
                 self._summary_writer.close()
                 self._graph_added = False
 
-    def request_stop(self, ex: Any = None) -> None:
+    def request_stop(self, ex: object = None) -> None:
         """Asks all threads to end."""
         self._coord.request_stop(ex=ex)
 
@@ -335,7 +336,7 @@ class Supervisor:
         """Waits till an end is asked for."""
         self._coord.wait_for_stop()
 
-    def summary_computed(self, sess: Any, summary: Any, global_step: int | None = None) -> None:
+    def summary_computed(self, sess: object, summary: object, global_step: int | None = None) -> None:
         """Writes a summary.  Raises TypeError for what is none, RuntimeError where there is no writer."""
         if not self._summary_writer:
             raise RuntimeError("Writing a summary requires a summary writer.")
@@ -360,5 +361,5 @@ def _local_init_op() -> Any:
     return tf.group(tf.local_variables_initializer(), initializing.tables_initializer())
 
 
-def _step_of(graph: Any) -> Any:
+def _step_of(graph: object) -> Any:
     return tf.train.get_global_step(graph)

@@ -27,7 +27,7 @@ def basic_train_loop(
 
 
 def checkpoints_iterator(
-    checkpoint_dir: Any,
+    checkpoint_dir: object,
     min_interval_secs: float = 0,
     timeout: float | None = None,
     timeout_fn: Callable[[], Any] | None = None,
@@ -52,7 +52,7 @@ def checkpoints_iterator(
             return
 
 
-def _wait_for_another(directory: Any, last: str | None, timeout: float | None) -> str | None:
+def _wait_for_another(directory: object, last: str | None, timeout: float | None) -> str | None:
     """The path of a checkpoint that is not the last one; None where none has come in time."""
     logging.info("Waiting for new checkpoint at %s", directory)
     until = None if timeout is None else time.time() + timeout

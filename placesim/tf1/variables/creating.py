@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.variables.reference import RefVariable
 from placesim.tf1.variables.resource import ResourceVariable
 from placesim.tf1.variables.scopes import get_variable_scope
@@ -44,22 +45,22 @@ def resource_variables_enabled() -> bool:
 
 
 def create_variable(
-    initial_value: Any = None,
+    initial_value: object = None,
     trainable: bool | None = None,
-    collections: Any = None,
+    collections: object = None,
     validate_shape: bool = True,
-    caching_device: Any = None,
+    caching_device: object = None,
     name: str | None = None,
     variable_def: VariableDef | None = None,
-    dtype: Any = None,
-    expected_shape: Any = None,
+    dtype: DTypeLike | None = None,
+    expected_shape: object = None,
     import_scope: str | None = None,
-    constraint: Any = None,
+    constraint: object = None,
     use_resource: bool | None = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
-    shape: Any = None,
-    **others: Any,
+    synchronization: object = VariableSynchronization.AUTO,
+    aggregation: object = VariableAggregation.NONE,
+    shape: ShapeLike | None = None,
+    **others: object,
 ) -> Any:
     """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
     arguments = dict(

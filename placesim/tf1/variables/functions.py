@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import HandledVariable, scatter_rows
 from placesim.tf1.variables.variable import Variable
@@ -22,21 +23,21 @@ def _is_reference(ref: Any) -> bool:
     return bool(ref.dtype._is_ref_dtype)
 
 
-def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None) -> Any:
+def assign(ref: Any, value: Any, validate_shape: object = None, use_locking: object = None, name: str | None = None) -> Any:
     """`Assign`, or what a resource variable is after it."""
     if _is_reference(ref):
         return gen("Assign")(ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
     return ref.assign(value, name=name)
 
 
-def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+def assign_add(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
     """`AssignAdd`, or what a resource variable is after it."""
     if _is_reference(ref):
         return gen("AssignAdd")(ref, value, use_locking=use_locking, name=name)
     return ref.assign_add(value)
 
 
-def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+def assign_sub(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
     """`AssignSub`, or what a resource variable is after it."""
     if _is_reference(ref):
         return gen("AssignSub")(ref, value, use_locking=use_locking, name=name)
@@ -64,7 +65,9 @@ scatter_nd_add = _scatter("ScatterNdAdd", False)
 scatter_nd_sub = _scatter("ScatterNdSub", False)
 
 
-def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+def batch_scatter_update(
+    ref: TensorLike, indices: Any, updates: TensorLike, use_locking: bool = True, name: str | None = None
+) -> Any:
     """`scatter_nd_update` of rows whose leading dimensions are those of `indices`."""
     with tf.name_scope(name):
         indices = tf.convert_to_tensor(indices, name="indices")
@@ -87,7 +90,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
     return gen("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)
 
 
-def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
+def is_variable_initialized(ref: TensorLike, name: str | None = None) -> Any:
     """Whether a variable has a value."""
     if isinstance(ref, HandledVariable):
         return ref.is_initialized(name)
@@ -150,7 +153,7 @@ def _to_report(variables: Any) -> list[Any]:
     return [op.outputs[0] for op in tf.get_default_graph().get_operations() if op.type in _REFERENCES]
 
 
-def assert_variables_initialized(var_list: Any = None) -> Any:
+def assert_variables_initialized(var_list: object = None) -> Any:
     """A tensor of the ranks of variables, which fails where one has no value; None where there are no variables."""
     ranks = []
     for variable in _to_report(var_list):
@@ -162,7 +165,7 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
     return tf.stack(ranks)
 
 
-def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Any:
+def report_uninitialized_variables(var_list: object = None, name: str = "report_uninitialized_variables") -> Any:
     """The names of the variables that have no value."""
     variables = _to_report(var_list)
     with tf.name_scope(name):

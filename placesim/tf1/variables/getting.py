@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.variables.scopes import scopes_of_graph
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 
 
 def get_variable(
     name: str | None,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
+    collections: object = None,
+    caching_device: object = None,
+    partitioner: object = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
+    custom_getter: object = None,
+    constraint: object = None,
+    synchronization: object = VariableSynchronization.AUTO,
+    aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """The variable of this name in the current variable scope: a new one, or where variables are reused the one there is.
 
@@ -52,20 +53,20 @@ def get_variable(
 
 def get_local_variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: object = None,
+    regularizer: object = None,
     trainable: bool = False,
     collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
+    caching_device: object = None,
+    partitioner: object = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    synchronization: Any = VariableSynchronization.AUTO,
-    aggregation: Any = VariableAggregation.NONE,
+    custom_getter: object = None,
+    constraint: object = None,
+    synchronization: object = VariableSynchronization.AUTO,
+    aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """`get_variable` of a local variable, which is not trainable."""
     return get_variable(
@@ -87,5 +88,5 @@ def get_local_variable(
     )
 
 
-def no_regularizer(_: Any) -> None:
+def no_regularizer(_: object) -> None:
     """A regularizer that gives no loss, for a variable in a scope that has one."""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import placesim.tf1 as tf
 from placesim.graph.variables import fan_in_and_out
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.types.dtypes import as_dtype
 
 TRUNCATED_STDDEV = 0.87962566103423978
@@ -24,7 +25,7 @@ class Initializer:
     fields: tuple[str, ...] = ("dtype",)
     dtype: Any = None
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
     def get_config(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class _FillInitializer(Initializer):
     def __init__(self, dtype: Any = "float32") -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
         return getattr(tf, self.function)(shape, self._dtype(dtype))
 
 
@@ -80,7 +81,7 @@ class Constant(Initializer):
             raise TypeError(f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected {kinds}.")
         self.value, self.dtype, self.verify_shape = value, as_dtype(dtype), verify_shape
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None, verify_shape: bool | None = None) -> Any:
         verify = self.verify_shape if verify_shape is None else verify_shape
         return tf.constant(self.value, self._dtype(dtype), shape=shape, verify_shape=verify)
 
@@ -93,7 +94,7 @@ class RandomUniform(Initializer):
     def __init__(self, minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: Any = "float32") -> None:
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
         return tf.random_uniform(shape, self.minval, self.maxval, self._dtype(dtype), seed=self.seed)
 
 
@@ -106,7 +107,7 @@ class RandomNormal(Initializer):
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
         return getattr(tf, self.function)(shape, self.mean, self.stddev, self._dtype(dtype), seed=self.seed)
 
 
@@ -124,7 +125,7 @@ class UniformUnitScaling(Initializer):
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
         self.factor, self.seed, self.dtype = factor, seed, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
         inputs = float(math.prod(_sizes(_whole(shape, partition_info))[:-1]))
         limit = math.sqrt(3 / max(inputs, 1.0)) * self.factor
         return tf.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
@@ -154,7 +155,7 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: object = None) -> Any:
         fan_in, fan_out = fan_in_and_out(_sizes(_whole(shape, partition_info)))
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, fan)
@@ -193,7 +194,7 @@ class Orthogonal(Initializer):
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
         self.gain, self.seed, self.dtype = gain, seed, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: object = None) -> Any:
         sizes = _sizes(shape)
         if len(sizes) < 2:
             _refuse_vector(shape)
@@ -294,14 +295,14 @@ class LecunUniform(_KerasVarianceScaling):
 # --- shared ---------------------------------------------------------------------------------------------------------
 
 
-def _floating(dtype: Any) -> Any:
+def _floating(dtype: DTypeLike) -> Any:
     dtype = as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {dtype}.")
     return dtype
 
 
-def _sizes(shape: Any) -> Sequence[int]:
+def _sizes(shape: ShapeLike) -> Sequence[int]:
     """A fully defined shape given in any way, as ints."""
     return tf.TensorShape(shape).as_list()  # type: ignore[no-any-return]
 
@@ -310,12 +311,12 @@ def _whole(shape: Any, partition_info: Any) -> Any:
     return shape if partition_info is None else partition_info.full_shape
 
 
-def _refuse_vector(shape: Any) -> NoReturn:
+def _refuse_vector(shape: ShapeLike) -> NoReturn:
     wanted = "The tensor to initialize, specified by argument `shape` must be at least two-dimensional"
     raise ValueError(f"{wanted}. Received shape={shape}")
 
 
-def keras_get(identifier: Any) -> Any:
+def keras_get(identifier: object) -> Any:
     """`tf.keras.initializers.get`: None, a name, a config or a callable.  Raises ValueError."""
     if identifier is None or (callable(identifier) and not isinstance(identifier, type)):
         return identifier

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.types.shapes import TensorShape
 
@@ -18,7 +19,7 @@ class PartitionInfo(NamedTuple):
     var_offset: list[int]
 
 
-def partition(partitioner: Callable[..., Any], shape: TensorShape, dtype: Any) -> list[int]:
+def partition(partitioner: Callable[..., Any], shape: TensorShape, dtype: DTypeLike) -> list[int]:
     """How many shards a partitioner makes along each axis.  Raises ValueError for what is no such list."""
     if not shape.is_fully_defined():
         text = "<unknown>" if shape.rank is None else str(shape)
@@ -94,17 +95,23 @@ class PartitionedVariable:
             with tf.name_scope(None):
                 return tf.identity(whole, name=self.name)
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> list[Any]:
+    def assign(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
         """Assigns each shard its part of a value, or of a list of values."""
         return self._each("assign", value, use_locking, name, read_value)
 
-    def assign_add(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> list[Any]:
+    def assign_add(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
         return self._each("assign_add", value, use_locking, name, read_value)
 
-    def assign_sub(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> list[Any]:
+    def assign_sub(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
         return self._each("assign_sub", value, use_locking, name, read_value)
 
-    def _each(self, method: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:
+    def _each(self, method: str, value: TensorLike, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:
         if isinstance(value, (list, PartitionedVariable)):
             values = list(value)
         else:
@@ -134,7 +141,7 @@ register_tensor_conversion_function(PartitionedVariable, _convert)
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable[..., list[int]]:
     """So many shards along an axis, at most one an element."""
 
-    def partitioner(shape: Any, **_: Any) -> list[int]:
+    def partitioner(shape: Any, **_: object) -> list[int]:
         return _along(shape, axis, min(num_shards, shape.as_list()[axis]))
 
     return partitioner
@@ -185,12 +192,12 @@ def _along(shape: TensorShape, axis: int, count: int) -> list[int]:
 def create_partitioned_variables(
     shape: Any,
     slicing: Sequence[int],
-    initializer: Any,
-    dtype: Any = None,
+    initializer: object,
+    dtype: DTypeLike | None = None,
     trainable: bool = True,
-    collections: Any = None,
+    collections: object = None,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: object = None,
 ) -> list[Any]:
     """A partitioned variable's shards, as a list, in a variable scope of its own."""
     if len(shape) != len(slicing):

@@ -9,6 +9,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.shapes import TensorShape
@@ -41,11 +42,11 @@ class RefVariable(Variable):
         name: str | None = None,
         variable_def: VariableDef | None = None,
         dtype: Any = None,
-        expected_shape: Any = None,
+        expected_shape: object = None,
         import_scope: str | None = None,
-        constraint: Any = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        constraint: object = None,
+        synchronization: object = None,
+        aggregation: object = None,
         shape: Any = None,
     ) -> None:
         if variable_def is not None:
@@ -63,7 +64,7 @@ class RefVariable(Variable):
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
             add_to_collections(self, collections)
 
-    def _make(self, scope: str, value: Any, dtype: Any, shape: TensorShape | None, validate_shape: bool) -> None:
+    def _make(self, scope: str, value: TensorLike, dtype: Any, shape: TensorShape | None, validate_shape: bool) -> None:
         with ExitStack() as labelled:
             if callable(value):
                 labelled.enter_context(self.graph.builder.class_attr(scope[:-1]))
@@ -122,31 +123,31 @@ class RefVariable(Variable):
     def read_value(self) -> Any:
         return tf.identity(self._reference, name="read")
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: object = None) -> Any:
         return self._reference.eval(session=session)
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         self._reference.set_shape(shape)
         self._snapshot.set_shape(shape)
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """`Assign`: the new value's reference, or the op where `read_value` is false."""
         return self._change("Assign", value, use_locking, name, read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         return self._change("AssignAdd", delta, use_locking, name, read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_sub(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         return self._change("AssignSub", delta, use_locking, name, read_value)
 
-    def _change(self, op: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> Any:
+    def _change(self, op: str, value: TensorLike, use_locking: bool, name: str | None, read_value: bool) -> Any:
         result = gen(op)(self._reference, value, use_locking=use_locking, name=name)
         return result if read_value else result.op
 
     def count_up_to(self, limit: int) -> Any:
         return tf.count_up_to(self._reference, limit=limit)
 
-    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+    def _assign_part(self, part: Tensor, value: TensorLike, name: str | None = None) -> Any:
         name = part.op.name + "/_assign" if name is None else name
         with tf.name_scope(None):
             return gen("StridedSliceAssign")(self._reference, value=value, name=name, **part_masks(part))
@@ -170,7 +171,7 @@ def reading_device(variable: RefVariable) -> Iterator[None]:
 
 
 def _scatter(op: str) -> Any:
-    def scatter(self: RefVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter(self: RefVariable, sparse_delta: object, use_locking: bool = False, name: str | None = None) -> Any:
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta}")
         return gen(op)(self._reference, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
@@ -179,7 +180,7 @@ def _scatter(op: str) -> Any:
 
 
 def _scatter_nd(op: str) -> Any:
-    def scatter(self: RefVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter(self: RefVariable, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Any:
         return gen(op)(self._reference, indices, updates, use_locking=True, name=name)
 
     return scatter

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 
 _PROPERTIES = ("device", "dtype", "graph", "name", "op", "shape", "value_index")
@@ -30,7 +31,7 @@ class RegularizationLoss:
     def get_shape(self) -> Any:
         return self._first.get_shape()
 
-    def eval(self, *args: Any, **kwargs: Any) -> Any:
+    def eval(self, *args: object, **kwargs: object) -> Any:
         return self._build().eval(*args, **kwargs)
 
     def _as_graph_element(self) -> Any:
@@ -54,7 +55,7 @@ for _name in _OPERATORS:
     setattr(RegularizationLoss, f"__{_name}__", _anew(f"__{_name}__"))
 
 
-def _convert(loss: RegularizationLoss, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(loss: RegularizationLoss, dtype: DTypeLike | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     return loss._build()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.shapes import TensorShape
@@ -78,10 +79,10 @@ class HandledVariable(Variable):
     def initialized_value(self) -> Any:
         raise NotImplementedError
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         self._shape = self._shape.merge_with(shape)
 
-    def assign(self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign(self, value: Any, use_locking: object = None, name: str | None = None, read_value: bool = True) -> Any:
         """`AssignVariableOp`: the variable as it is after it, or the op where `read_value` is false."""
         with self._order():
             value = tf.convert_to_tensor(value, dtype=self._dtype)
@@ -92,13 +93,17 @@ class HandledVariable(Variable):
             op = gen("AssignVariableOp")(self.handle, value, validate_shape=validate, name=name)
         return self._after(op) if read_value else op
 
-    def assign_add(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self, delta: TensorLike, use_locking: object = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
         return self._change("AssignAddVariableOp", delta, name, read_value)
 
-    def assign_sub(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_sub(
+        self, delta: TensorLike, use_locking: object = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
         return self._change("AssignSubVariableOp", delta, name, read_value)
 
-    def _change(self, op: str, delta: Any, name: str | None, read_value: bool) -> Any:
+    def _change(self, op: str, delta: TensorLike, name: str | None, read_value: bool) -> Any:
         with self._order():
             made = gen(op)(self.handle, tf.convert_to_tensor(delta, dtype=self._dtype), name=name)
             return self._after(made) if read_value else made
@@ -107,15 +112,15 @@ class HandledVariable(Variable):
         """What changes and reads of this wait for."""
         return tf.control_dependencies([])
 
-    def _after(self, op: Any) -> ChangedVariable:
+    def _after(self, op: object) -> ChangedVariable:
         return ChangedVariable(self, op)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Any:
         """`ResourceGather` of rows, named `Gather`."""
         with tf.name_scope("Gather" if name is None else name) as scope:
             return gen("ResourceGather")(self.handle, indices, dtype=self._dtype, name=scope)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Any:
         with tf.name_scope("GatherNd" if name is None else name) as scope:
             value = gen("ResourceGatherNd")(self.handle, indices, dtype=self._dtype, name=scope)
         return tf.identity(value)
@@ -123,7 +128,7 @@ class HandledVariable(Variable):
     def count_up_to(self, limit: int) -> Any:
         return gen("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
 
-    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+    def _assign_part(self, part: Tensor, value: TensorLike, name: str | None = None) -> Any:
         name = part.op.name + "/_assign" if name is None else name
         value = tf.convert_to_tensor(value, dtype=self._dtype)
         with tf.name_scope(None):
@@ -144,11 +149,11 @@ class ResourceVariable(HandledVariable):
         name: str | None = None,
         variable_def: VariableDef | None = None,
         dtype: Any = None,
-        expected_shape: Any = None,
+        expected_shape: object = None,
         import_scope: str | None = None,
-        constraint: Any = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        constraint: object = None,
+        synchronization: object = None,
+        aggregation: object = None,
         shape: Any = None,
     ) -> None:
         if variable_def is not None:
@@ -167,7 +172,7 @@ class ResourceVariable(HandledVariable):
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape))
             add_to_collections(self, collections)
 
-    def _make(self, scope: str, value: Any, dtype: Any, shape: TensorShape | None) -> None:
+    def _make(self, scope: str, value: TensorLike, dtype: Any, shape: TensorShape | None) -> None:
         own = scope[:-1]
         with self.graph.builder.class_attr(own):
             with tf.name_scope("Initializer"), tf.device(None):
@@ -258,7 +263,7 @@ class ChangedVariable(HandledVariable):
 
 
 def _scatter(op: str) -> Callable[..., Any]:
-    def scatter(self: HandledVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter(self: HandledVariable, sparse_delta: object, use_locking: bool = False, name: str | None = None) -> Any:
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
         return self._after(scatter_rows(op, self, sparse_delta.indices, sparse_delta.values, name))
@@ -267,13 +272,13 @@ def _scatter(op: str) -> Callable[..., Any]:
 
 
 def _scatter_nd(op: str) -> Callable[..., Any]:
-    def scatter(self: HandledVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter(self: HandledVariable, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Any:
         return self._after(scatter_rows(op, self, indices, updates, name))
 
     return scatter
 
 
-def scatter_rows(op: str, variable: HandledVariable, indices: Any, updates: Any, name: str | None) -> Any:
+def scatter_rows(op: str, variable: HandledVariable, indices: TensorLike, updates: TensorLike, name: str | None) -> Any:
     """A `ResourceScatter...`; the updates are converted before the op's own scope is opened."""
     updates = tf.convert_to_tensor(updates, dtype=variable.dtype)
     return gen(op)(variable.handle, indices, updates, name=name)

@@ -10,6 +10,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.variables.store import VariableStore
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 
@@ -52,12 +53,12 @@ class VariableScope:
         initializer: Any = None,
         regularizer: Any = None,
         caching_device: Any = None,
-        partitioner: Any = None,
+        partitioner: object = None,
         custom_getter: Any = None,
         name_scope: str = "",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         use_resource: bool | None = None,
-        constraint: Any = None,
+        constraint: object = None,
     ) -> None:
         self.reuse = reuse
         self.name = name
@@ -75,25 +76,25 @@ class VariableScope:
         """From here on variables are only found, never made."""
         self.reuse = True
 
-    def set_initializer(self, initializer: Any) -> None:
+    def set_initializer(self, initializer: object) -> None:
         self.initializer = initializer
 
-    def set_regularizer(self, regularizer: Any) -> None:
+    def set_regularizer(self, regularizer: object) -> None:
         self.regularizer = regularizer
 
-    def set_caching_device(self, caching_device: Any) -> None:
+    def set_caching_device(self, caching_device: object) -> None:
         self.caching_device = caching_device
 
-    def set_partitioner(self, partitioner: Any) -> None:
+    def set_partitioner(self, partitioner: object) -> None:
         self.partitioner = partitioner
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         self.dtype = dtype
 
     def set_use_resource(self, use_resource: Any) -> None:
         self.use_resource = use_resource
 
-    def set_custom_getter(self, custom_getter: Any) -> None:
+    def set_custom_getter(self, custom_getter: object) -> None:
         self.custom_getter = custom_getter
 
     def get_collection(self, name: str) -> list[Any]:
@@ -109,7 +110,7 @@ class VariableScope:
     def local_variables(self) -> list[Any]:
         return self.get_collection("local_variables")
 
-    def get_variable(self, var_store: VariableStore, name: str, **arguments: Any) -> Any:
+    def get_variable(self, var_store: VariableStore, name: str, **arguments: object) -> Any:
         """`tf.get_variable` in this scope, in a store of one's own."""
         return var_store.get(self, name, {**_DEFAULTS, **arguments})
 
@@ -128,7 +129,7 @@ class VariableScope:
 def _chain(inner: Callable[..., Any], outer: Callable[..., Any]) -> Callable[..., Any]:
     """A custom getter inside another scope's: called first, with the outer one as its getter."""
 
-    def getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def getter(getter: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         return inner(functools.partial(outer, getter), *args, **kwargs)
 
     return getter
@@ -190,13 +191,13 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
         values: Any = None,
         initializer: Any = None,
         regularizer: Any = None,
-        caching_device: Any = None,
-        partitioner: Any = None,
+        caching_device: object = None,
+        partitioner: object = None,
         custom_getter: Any = None,
-        reuse: Any = None,
-        dtype: Any = None,
+        reuse: object = None,
+        dtype: DTypeLike | None = None,
         use_resource: bool | None = None,
-        constraint: Any = None,
+        constraint: object = None,
         auxiliary_name_scope: bool = True,
     ) -> None:
         if default_name is None and name_or_scope is None:
@@ -299,18 +300,18 @@ def _graph_of(values: Any) -> Any:
 
 
 def variable_op_scope(
-    values: Any,
-    name_or_scope: Any,
+    values: TensorLike,
+    name_or_scope: object,
     default_name: str | None = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
-    reuse: Any = None,
-    dtype: Any = None,
+    initializer: object = None,
+    regularizer: object = None,
+    caching_device: object = None,
+    partitioner: object = None,
+    custom_getter: object = None,
+    reuse: object = None,
+    dtype: DTypeLike | None = None,
     use_resource: bool | None = None,
-    constraint: Any = None,
+    constraint: object = None,
 ) -> variable_scope:
     """`tf.variable_scope` with its arguments in an older order."""
     settings = (initializer, regularizer, caching_device, partitioner, custom_getter, reuse, dtype, use_resource, constraint)

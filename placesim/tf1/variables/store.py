@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.types.dtypes import as_dtype
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.initializers import GlorotUniform, Zeros
@@ -78,17 +79,17 @@ class VariableStore:
         shape: Any = None,
         dtype: Any = None,
         initializer: Any = None,
-        regularizer: Any = None,
-        reuse: Any = None,
+        regularizer: object = None,
+        reuse: object = None,
         trainable: bool | None = None,
-        collections: Any = None,
-        caching_device: Any = None,
+        collections: object = None,
+        caching_device: object = None,
         partitioner: Any = None,
         validate_shape: bool = True,
         use_resource: bool | None = None,
-        constraint: Any = None,
-        synchronization: Any = VariableSynchronization.AUTO,
-        aggregation: Any = VariableAggregation.NONE,
+        constraint: object = None,
+        synchronization: object = VariableSynchronization.AUTO,
+        aggregation: object = VariableAggregation.NONE,
     ) -> Any:
         """What a custom getter gets as its getter: the variable of a full name, whole or in parts."""
         dtype = tf.float32 if dtype is None else dtype
@@ -121,7 +122,7 @@ class VariableStore:
 
     # --- one variable ---
 
-    def _single(self, name: str, shape: Any, dtype: Any, initializer: Any, part: Any, rest: dict[str, Any]) -> Any:
+    def _single(self, name: str, shape: Any, dtype: DTypeLike, initializer: object, part: object, rest: dict[str, Any]) -> Any:
         reuse, regularizer = rest["reuse"], rest["regularizer"]
         shape = TensorShape(shape)
         is_value = initializer is not None and not callable(initializer)
@@ -180,7 +181,7 @@ class VariableStore:
         return self.partitioned[name]
 
     @staticmethod
-    def _shard(part_name: str, initializer: Any, offset: list[int], size: list[int], dtype: Any) -> tuple[Any, Any]:
+    def _shard(part_name: str, initializer: object, offset: list[int], size: list[int], dtype: DTypeLike) -> tuple[Any, Any]:
         """A shard's initializer and shape: an initial value is cut, an initializer called for each shard."""
         with tf.name_scope(part_name + "/PartitionedInitializer"):
             if initializer is None or callable(initializer):
@@ -189,7 +190,7 @@ class VariableStore:
             return tf.slice(value, offset, size), None
 
 
-def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: Any) -> Any:
+def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: object) -> Any:
     if not reuse:
         raise ValueError(
             f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope? "
@@ -221,7 +222,7 @@ def _refuse_missing(name: str) -> None:
 
 
 def _check_parts(
-    name: str, found: PartitionedVariable, shape: TensorShape, dtype: Any, parts: Any, reuse: Any
+    name: str, found: PartitionedVariable, shape: TensorShape, dtype: Any, parts: object, reuse: object
 ) -> PartitionedVariable:
     if reuse is False:
         hint = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"

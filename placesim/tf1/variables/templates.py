@@ -14,8 +14,8 @@ def make_template(
     func_: Callable[..., Any],
     create_scope_now_: bool = False,
     unique_name_: str | None = None,
-    custom_getter_: Any = None,
-    **kwargs: Any,
+    custom_getter_: object = None,
+    **kwargs: object,
 ) -> Template:
     """A `Template` of a function, with `kwargs` already given."""
     if kwargs:
@@ -42,7 +42,7 @@ class Template:
             self._unique_name, self._name, custom_getter=self._custom_getter, auxiliary_name_scope=has_name_scope
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self._scope is None:
             with self._new_scope() as scope:
                 self._scope = scope

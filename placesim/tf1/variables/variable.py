@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -68,7 +69,7 @@ class VariableMetaclass(type):
     create: ClassVar[Callable[..., Any]]
     """`create_variable`, which its module puts here: it knows the kinds."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Any:
         if cls is Variable:
             return VariableMetaclass.create(*args, **kwargs)
         return super().__call__(*args, **kwargs)
@@ -144,7 +145,7 @@ class Variable(metaclass=VariableMetaclass):
         with tf.init_scope():
             return tf.cond(tf.is_variable_initialized(self), self.read_value, lambda: self.initial_value)
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: object = None) -> Any:
         """Its value in `session`, else in the default one."""
         return self.value().eval(session=session)
 
@@ -156,7 +157,7 @@ class Variable(metaclass=VariableMetaclass):
         assign = self.initializer
         where.run(assign, feed_dict={assign.inputs[1]: value})
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Sets what is known of the shape."""
         raise NotImplementedError
 
@@ -166,13 +167,13 @@ class Variable(metaclass=VariableMetaclass):
 
     experimental_ref = ref
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Any:
         raise AttributeError
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Any:
         raise AttributeError
 
     def _get_save_slice_info(self) -> SaveSliceInfo | None:
@@ -223,12 +224,12 @@ class Variable(metaclass=VariableMetaclass):
     def _as_graph_element(self) -> Any:
         return self._tensor
 
-    def __getitem__(self, spec: Any) -> Any:
+    def __getitem__(self, spec: object) -> Any:
         part = self.value()[spec]
         part.assign = functools.partial(self._assign_part, part)
         return part
 
-    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+    def _assign_part(self, part: Tensor, value: TensorLike, name: str | None = None) -> Any:
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -264,7 +265,7 @@ _OPERATORS = (
 
 
 def _on_value(operator: str) -> Callable[..., Any]:
-    def apply(self: Variable, *args: Any) -> Any:
+    def apply(self: Variable, *args: object) -> Any:
         value = self.value()
         return getattr(type(value), operator)(value, *args)
 
@@ -279,7 +280,7 @@ for _name in _OPERATORS:
 # --- what both kinds' constructors do -------------------------------------------------------------------------------
 
 
-def check_collections(collections: Any) -> list[str]:
+def check_collections(collections: object) -> list[str]:
     """The collections to put a variable in.  Raises ValueError."""
     if collections is None:
         return ["variables"]
@@ -290,7 +291,7 @@ def check_collections(collections: Any) -> list[str]:
 
 
 def set_roles(
-    variable: Variable, name: str | None, trainable: bool | None, synchronization: Any, aggregation: Any, constraint: Any
+    variable: Variable, name: str | None, trainable: bool | None, synchronization: Any, aggregation: Any, constraint: object
 ) -> None:
     """Checks and keeps what only Python knows of a variable.  Raises ValueError."""
     if constraint is not None and not callable(constraint):

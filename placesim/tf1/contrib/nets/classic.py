@@ -11,6 +11,7 @@ from placesim.tf1.contrib.kernels import conv2d, fully_connected
 from placesim.tf1.contrib.outputs import convert_collection_to_dict
 from placesim.tf1.contrib.regularizers import l2_regularizer
 from placesim.tf1.contrib.shaping import dropout, max_pool2d, repeat
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 def _spread(deviation: float) -> Any:
@@ -64,12 +65,12 @@ def _squeezed(net: Any, points: dict[str, Any], opened: Any, spatial_squeeze: bo
 def _vgg(
     name: str,
     blocks: Sequence[int],
-    inputs: Any,
+    inputs: TensorLike,
     num_classes: int,
-    is_training: Any,
+    is_training: bool,
     dropout_keep_prob: float,
     spatial_squeeze: bool,
-    scope: Any,
+    scope: object,
 ) -> tuple[Any, dict[str, Any]]:
     """Blocks of convolutions with twice the channels each, a pool after each, then three layers."""
     with tf.variable_scope(scope, name, [inputs]) as opened:
@@ -89,12 +90,12 @@ def _vgg(
 
 def _vgg_net(name: str, blocks: Sequence[int]) -> Any:
     def net(
-        inputs: Any,
+        inputs: TensorLike,
         num_classes: int = 1000,
-        is_training: Any = True,
+        is_training: bool = True,
         dropout_keep_prob: float = 0.5,
         spatial_squeeze: bool = True,
-        scope: Any = name,
+        scope: object = name,
     ) -> tuple[Any, dict[str, Any]]:
         return _vgg(name, blocks, inputs, num_classes, is_training, dropout_keep_prob, spatial_squeeze, scope)
 
@@ -110,12 +111,12 @@ vgg_19 = vgg_e = _vgg_net("vgg_19", (2, 2, 4, 4, 4))
 
 
 def alexnet_v2(
-    inputs: Any,
+    inputs: TensorLike,
     num_classes: int = 1000,
-    is_training: Any = True,
+    is_training: bool = True,
     dropout_keep_prob: float = 0.5,
     spatial_squeeze: bool = True,
-    scope: Any = "alexnet_v2",
+    scope: object = "alexnet_v2",
 ) -> tuple[Any, dict[str, Any]]:
     """The logits of AlexNet on images of 224 x 224, and its layers' outputs by name."""
     with tf.variable_scope(scope, "alexnet_v2", [inputs]) as opened:
@@ -138,18 +139,18 @@ def alexnet_v2(
             return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
 
 
-def _logits(net: Any, num_classes: int) -> Any:
+def _logits(net: object, num_classes: int) -> Any:
     settings = {"activation_fn": None, "normalizer_fn": None, "biases_initializer": tf.zeros_initializer()}
     return conv2d(net, num_classes, [1, 1], scope="fc8", **settings)
 
 
 def overfeat(
-    inputs: Any,
+    inputs: TensorLike,
     num_classes: int = 1000,
-    is_training: Any = True,
+    is_training: bool = True,
     dropout_keep_prob: float = 0.5,
     spatial_squeeze: bool = True,
-    scope: Any = "overfeat",
+    scope: object = "overfeat",
 ) -> tuple[Any, dict[str, Any]]:
     """The logits of OverFeat on images of 231 x 231, and its layers' outputs by name."""
     with tf.variable_scope(scope, "overfeat", [inputs]) as opened:

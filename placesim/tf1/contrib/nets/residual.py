@@ -13,6 +13,7 @@ from placesim.tf1.contrib.kernels import conv2d
 from placesim.tf1.contrib.outputs import collect_named_outputs, convert_collection_to_dict, last_dimension
 from placesim.tf1.contrib.regularizers import l2_regularizer
 from placesim.tf1.contrib.shaping import max_pool2d, softmax
+from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class Block(NamedTuple):
@@ -23,12 +24,14 @@ class Block(NamedTuple):
     args: Sequence[Any]
 
 
-def subsample(inputs: Any, factor: int, scope: str | None = None) -> Any:
+def subsample(inputs: TensorLike, factor: int, scope: str | None = None) -> Any:
     """Every so many pixels."""
     return inputs if factor == 1 else max_pool2d(inputs, [1, 1], stride=factor, scope=scope)
 
 
-def conv2d_same(inputs: Any, num_outputs: int, kernel_size: int, stride: int, rate: int = 1, scope: str | None = None) -> Any:
+def conv2d_same(
+    inputs: TensorLike, num_outputs: int, kernel_size: int, stride: int, rate: int = 1, scope: str | None = None
+) -> Any:
     """A convolution whose padding does not depend on the stride."""
     if stride == 1:
         return conv2d(inputs, num_outputs, kernel_size, stride=1, rate=rate, padding="SAME", scope=scope)
@@ -40,7 +43,7 @@ def conv2d_same(inputs: Any, num_outputs: int, kernel_size: int, stride: int, ra
 
 @add_arg_scope
 def stack_blocks_dense(
-    net: Any, blocks: Sequence[Block], output_stride: int | None = None, outputs_collections: Any = None
+    net: object, blocks: Sequence[Block], output_stride: int | None = None, outputs_collections: object = None
 ) -> Any:
     """Blocks one after another; once `output_stride` is reached, dilation takes the strides' place.  Raises ValueError."""
     stride, rate = 1, 1
@@ -97,8 +100,8 @@ def bottleneck_v1(
     depth_bottleneck: int,
     stride: int,
     rate: int = 1,
-    outputs_collections: Any = None,
-    scope: Any = None,
+    outputs_collections: object = None,
+    scope: object = None,
 ) -> Any:
     """A unit whose three convolutions are normalized after."""
     with tf.variable_scope(scope, "bottleneck_v1", [inputs]) as opened:
@@ -119,8 +122,8 @@ def bottleneck_v2(
     depth_bottleneck: int,
     stride: int,
     rate: int = 1,
-    outputs_collections: Any = None,
-    scope: Any = None,
+    outputs_collections: object = None,
+    scope: object = None,
 ) -> Any:
     """A unit whose inputs are normalized before its three convolutions."""
     with tf.variable_scope(scope, "bottleneck_v2", [inputs]) as opened:
@@ -154,15 +157,15 @@ def resnet_v2_block(scope: str, base_depth: int, num_units: int, stride: int) ->
 
 def _network(name: str, unit: Callable[..., Any], is_second: bool) -> Callable[..., Any]:
     def network(
-        inputs: Any,
+        inputs: TensorLike,
         blocks: Sequence[Block],
         num_classes: int | None = None,
-        is_training: Any = None,
+        is_training: bool | None = None,
         global_pool: bool = True,
         output_stride: int | None = None,
         include_root_block: bool = True,
-        reuse: Any = None,
-        scope: Any = None,
+        reuse: object = None,
+        scope: object = None,
     ) -> tuple[Any, dict[str, Any]]:
         with tf.variable_scope(scope, name, [inputs], reuse=reuse) as opened:
             collection = opened.original_name_scope + "_end_points"
@@ -211,13 +214,13 @@ resnet_v2 = _network("resnet_v2", bottleneck_v2, True)
 
 def _sized(name: str, network: Callable[..., Any], block: Callable[..., Block], counts: Sequence[int]) -> Callable[..., Any]:
     def sized(
-        inputs: Any,
+        inputs: TensorLike,
         num_classes: int | None = None,
-        is_training: Any = None,
+        is_training: bool | None = None,
         global_pool: bool = True,
         output_stride: int | None = None,
-        reuse: Any = None,
-        scope: Any = name,
+        reuse: object = None,
+        scope: object = name,
     ) -> tuple[Any, dict[str, Any]]:
         strides = (2, 2, 2, 1)
         blocks = [

@@ -8,20 +8,22 @@ import numpy as np
 
 from placesim.tf1.gradients.registry import GradientFunction, text_of
 from placesim.tf1.gradients.slices import dense, evaluated
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _pass(op: Any, grad: Any) -> Any:
+def _pass(op: Operation, grad: Tensor) -> Any:
     return grad
 
 
-def _reshape_to_input(op: Any, grad: Any) -> Any:
+def _reshape_to_input(op: Operation, grad: Tensor) -> Any:
     x = op.inputs[0]
     grad = dense(grad)
     sizes = None if x.shape.rank is None else x.shape.as_list()
@@ -31,12 +33,12 @@ def _reshape_to_input(op: Any, grad: Any) -> Any:
     return tf.reshape(grad, tf.shape(x))
 
 
-def _back_to_input_shape(op: Any, grad: Any) -> Any:
+def _back_to_input_shape(op: Operation, grad: Tensor) -> Any:
     grad = dense(grad)
     return tf.reshape(grad, tf.shape(op.inputs[0]))
 
 
-def _tile(op: Any, grad: Any) -> list[Any]:
+def _tile(op: Operation, grad: Tensor) -> list[Any]:
     x, multiples = op.inputs
     input_shape = tf.shape(x, out_type=multiples.dtype)
     # [m0, s0, m1, s1, ...]: every other dimension is a repetition, and is summed.
@@ -51,22 +53,22 @@ def _tile(op: Any, grad: Any) -> list[Any]:
     return [summed, None]
 
 
-def _pad(op: Any, grad: Any) -> list[Any]:
+def _pad(op: Operation, grad: Tensor) -> list[Any]:
     x, paddings = op.inputs[0], op.inputs[1]
     before = tf.slice(paddings, [0, 0], tf.stack([tf.rank(x), 1]))
     begin = tf.reshape(before, [-1])
     return [tf.slice(grad, begin, tf.shape(x)), *([None] * (len(op.inputs) - 1))]
 
 
-def _mirror_pad(op: Any, grad: Any) -> list[Any]:
+def _mirror_pad(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("MirrorPadGrad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
 
 
-def _mirror_pad_grad(op: Any, grad: Any) -> list[Any]:
+def _mirror_pad_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("MirrorPad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
 
 
-def _slice(op: Any, grad: Any) -> list[Any]:
+def _slice(op: Operation, grad: Tensor) -> list[Any]:
     x, begin = op.inputs[0], op.inputs[1]
     rank = tf.rank(x)
     slice_size = tf.shape(op.outputs[0])
@@ -79,16 +81,16 @@ def _slice(op: Any, grad: Any) -> list[Any]:
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
-def _masks(op: Any) -> dict[str, int]:
+def _masks(op: Operation) -> dict[str, int]:
     return {mask: op.get_attr(mask) for mask in _MASKS}
 
 
-def _known(tensor: Any) -> Any:
+def _known(tensor: TensorLike) -> Any:
     value = constant_value(tensor)
     return tensor if value is None else value
 
 
-def _strided_slice(op: Any, grad: Any) -> list[Any]:
+def _strided_slice(op: Operation, grad: Tensor) -> list[Any]:
     x, begin, end, strides = op.inputs
     shape = tf.shape(x, out_type=begin.dtype)
     # Bounds that are constants are made anew, beside the gradient, and not read from the forward pass.
@@ -96,24 +98,24 @@ def _strided_slice(op: Any, grad: Any) -> list[Any]:
     return [gen("StridedSliceGrad")(*bounds, grad, **_masks(op)), None, None, None]
 
 
-def _strided_slice_grad(op: Any, grad: Any) -> list[Any]:
+def _strided_slice_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [None, None, None, None, gen("StridedSlice")(grad, *op.inputs[1:4], **_masks(op))]
 
 
-def _strided_slice_update(op: Any, grad: Any) -> list[Any]:
+def _strided_slice_update(op: Operation, grad: Tensor) -> list[Any]:
     begin, end, strides, value = op.inputs[1:]
     value_grad = gen("StridedSlice")(grad, begin, end, strides, **_masks(op))
     x_grad = gen("TensorStridedSliceUpdate")(grad, begin, end, strides, tf.zeros_like(value), **_masks(op))
     return [x_grad, None, None, None, _summed_to(value_grad, value)]
 
 
-def _summed_to(grad: Any, tensor: Any) -> Any:
+def _summed_to(grad: Tensor, tensor: TensorLike) -> Any:
     output_shape, input_shape = tf.shape(grad), tf.shape(tensor)
     axes = gen("BroadcastGradientArgs")(output_shape, input_shape)[1]
     return tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), input_shape)
 
 
-def _broadcast_to(op: Any, grad: Any) -> list[Any]:
+def _broadcast_to(op: Operation, grad: Tensor) -> list[Any]:
     x, broadcast_shape = op.inputs
     shape = tf.shape(x, out_type=broadcast_shape.dtype)
     known = evaluated(broadcast_shape)
@@ -123,26 +125,26 @@ def _broadcast_to(op: Any, grad: Any) -> list[Any]:
     return [tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), shape), None]
 
 
-def _transpose(op: Any, grad: Any) -> list[Any]:
+def _transpose(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.transpose(grad, tf.invert_permutation(op.inputs[1])), None]
 
 
-def _conjugate_transpose(op: Any, grad: Any) -> list[Any]:
+def _conjugate_transpose(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.transpose(grad, tf.invert_permutation(op.inputs[1]), conjugate=True), None]
 
 
-def _reverse_sequence(op: Any, grad: Any) -> list[Any]:
+def _reverse_sequence(op: Operation, grad: Tensor) -> list[Any]:
     lengths = op.inputs[1]
     seq_dim, batch_dim = op.get_attr("seq_dim"), op.get_attr("batch_dim")
     return [gen("ReverseSequence")(grad, lengths, seq_dim=seq_dim, batch_dim=batch_dim), None]
 
 
-def _fill(op: Any, grad: Any) -> list[Any]:
+def _fill(op: Operation, grad: Tensor) -> list[Any]:
     return [None, tf.reduce_sum(grad)]
 
 
 def _check_numerics(op_name: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         # The forward message's bytes are written as Python shows them: TensorFlow does so.
         message = f"Not a number (NaN) or infinity (Inf) values detected in gradient. {op.get_attr('message')}"
         return gen(op_name)(grad, message=message)
@@ -150,29 +152,29 @@ def _check_numerics(op_name: str) -> GradientFunction:
     return gradient
 
 
-def _prevented(op: Any, grad: Any) -> Any:
+def _prevented(op: Operation, grad: Tensor) -> Any:
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')!r}")
 
 
-def _roll(op: Any, grad: Any) -> list[Any]:
+def _roll(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("Roll")(grad, -op.inputs[1], op.inputs[2]), None, None]
 
 
 # --- blocks and patches -----------------------------------------------------------------------------------------------------
 
 
-def _space_to_batch(op: Any, grad: Any) -> list[Any]:
+def _space_to_batch(op: Operation, grad: Tensor) -> list[Any]:
     block = op.get_attr("block_size")
     return [gen("BatchToSpaceND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
 
 
-def _batch_to_space(op: Any, grad: Any) -> list[Any]:
+def _batch_to_space(op: Operation, grad: Tensor) -> list[Any]:
     block = op.get_attr("block_size")
     return [gen("SpaceToBatchND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
 
 
 def _depth_and_space(back: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         data_format = text_of(op.get_attr("data_format"))
         if data_format == "NCHW_VECT_C":
             raise ValueError(f"Cannot compute {op.type} gradient with NCHW_VECT_C. NCHW_VECT_C requires qint8 data type.")
@@ -184,28 +186,28 @@ def _depth_and_space(back: str) -> GradientFunction:
 # --- diagonals ---------------------------------------------------------------------------------------------------------------
 
 
-def _alignment(op: Any) -> dict[str, Any]:
+def _alignment(op: Operation) -> dict[str, Any]:
     """How diagonals are aligned: an attr since the ops' third version."""
     return {"align": text_of(op.get_attr("align"))} if op.type.endswith("V3") else {}
 
 
-def _matrix_diag(op: Any, grad: Any) -> Any:
+def _matrix_diag(op: Operation, grad: Tensor) -> Any:
     return tf.matrix_diag_part(grad)
 
 
-def _matrix_diag_with_k(op: Any, grad: Any) -> list[Any]:
+def _matrix_diag_with_k(op: Operation, grad: Tensor) -> list[Any]:
     align = _alignment(op)
     return [tf.matrix_diag_part(grad, k=op.inputs[1], **align), None, None, None, None]
 
 
-def _matrix_diag_part(op: Any, grad: Any) -> Any:
+def _matrix_diag_part(op: Operation, grad: Tensor) -> Any:
     sizes = None if op.inputs[0].shape.rank is None else op.inputs[0].shape.as_list()[-2:]
     if sizes and None not in sizes and sizes[0] == sizes[1]:
         return tf.matrix_diag(grad)
     return tf.matrix_set_diag(tf.zeros_like(op.inputs[0]), grad)
 
 
-def _matrix_diag_part_with_k(op: Any, grad: Any) -> list[Any]:
+def _matrix_diag_part_with_k(op: Operation, grad: Tensor) -> list[Any]:
     x, k = op.inputs[0], op.inputs[1]
     align = _alignment(op)
     sizes = [None, None] if x.shape.rank is None else x.shape.as_list()[-2:]
@@ -230,7 +232,7 @@ def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
     return [tf.matrix_set_diag(grad, zeros), tf.matrix_diag_part(grad)]
 
 
-def _matrix_set_diag_with_k(op: Any, grad: Any) -> list[Any]:
+def _matrix_set_diag_with_k(op: Operation, grad: Tensor) -> list[Any]:
     k = op.inputs[2]
     align = _alignment(op)
     diagonal_shape = op.inputs[1].shape
@@ -242,39 +244,39 @@ def _matrix_set_diag_with_k(op: Any, grad: Any) -> list[Any]:
     return [x_grad, tf.matrix_diag_part(grad, k=k, **align), None]
 
 
-def _matrix_band_part(op: Any, grad: Any) -> list[Any]:
+def _matrix_band_part(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
 
 
 # --- scattering --------------------------------------------------------------------------------------------------------------
 
 
-def _scatter_nd(op: Any, grad: Any) -> list[Any]:
+def _scatter_nd(op: Operation, grad: Tensor) -> list[Any]:
     return [None, tf.gather_nd(grad, op.inputs[0]), None]
 
 
-def _scatter_non_aliasing_add(op: Any, grad: Any) -> list[Any]:
+def _scatter_non_aliasing_add(op: Operation, grad: Tensor) -> list[Any]:
     return [grad, None, tf.gather_nd(grad, op.inputs[1])]
 
 
-def _scatter_update(op: Any, grad: Any) -> list[Any]:
+def _scatter_update(op: Operation, grad: Tensor) -> list[Any]:
     _, indices, updates = op.inputs
     updates_grad = tf.gather_nd(grad, indices)
     return [gen("TensorScatterUpdate")(tf.identity(grad), indices, tf.zeros_like(updates)), None, updates_grad]
 
 
-def _scatter_add(op: Any, grad: Any) -> list[Any]:
+def _scatter_add(op: Operation, grad: Tensor) -> list[Any]:
     updates_grad = tf.gather_nd(grad, op.inputs[1])
     return [tf.identity(grad), None, updates_grad]
 
 
-def _scatter_subtract(op: Any, grad: Any) -> list[Any]:
+def _scatter_subtract(op: Operation, grad: Tensor) -> list[Any]:
     updates_grad = tf.gather_nd(grad, op.inputs[1])
     x_grad = tf.identity(grad)
     return [x_grad, None, -updates_grad]
 
 
-def _scatter_extreme(op: Any, grad: Any) -> list[Any]:
+def _scatter_extreme(op: Operation, grad: Tensor) -> list[Any]:
     x, indices, updates = op.inputs
     output = op.outputs[0]
     of_x = tf.cast(tf.equal(x, output), x.dtype)
@@ -287,20 +289,20 @@ def _scatter_extreme(op: Any, grad: Any) -> list[Any]:
 # --- quantization ------------------------------------------------------------------------------------------------------------
 
 
-def _fake_quant_args(op: Any, grad: Any) -> Any:
+def _fake_quant_args(op: Operation, grad: Tensor) -> Any:
     attrs = {name: op.get_attr(name) for name in ("min", "max", "num_bits", "narrow_range")}
     return gen("FakeQuantWithMinMaxArgsGradient")(grad, op.inputs[0], **attrs)
 
 
 def _fake_quant_vars(back: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         attrs = {name: op.get_attr(name) for name in ("num_bits", "narrow_range")}
         return list(gen(back)(grad, *op.inputs, **attrs))
 
     return gradient
 
 
-def _quantize_with_range(op: Any, grad: Any) -> list[Any]:
+def _quantize_with_range(op: Operation, grad: Tensor) -> list[Any]:
     return list(gen("QuantizeAndDequantizeV4Grad")(grad, *op.inputs, axis=op.get_attr("axis")))
 
 
@@ -309,11 +311,11 @@ def _first_of(count: int) -> GradientFunction:
     return lambda op, grad: [grad, *([None] * (count - 1))]
 
 
-def _print(op: Any, *grads: Any) -> list[Any]:
+def _print(op: Operation, *grads: object) -> list[Any]:
     return [*grads, *([None] * (len(op.inputs) - len(grads)))]
 
 
-def _identities(op: Any, *grads: Any) -> list[Any]:
+def _identities(op: Operation, *grads: object) -> list[Any]:
     return list(grads)
 
 

@@ -8,22 +8,24 @@ from typing import Any
 from placesim.tf1.gradients.broadcasting import reduced, reductions, same_static_shapes
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _conjugates(op: Any) -> tuple[Any, Any]:
+def _conjugates(op: Operation) -> tuple[Any, Any]:
     return tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
 
 
-def _add(op: Any, grad: Any) -> list[Any]:
+def _add(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return [grad, grad] if same_static_shapes(x, y, grad) else reduced(x, y, grad, grad)
 
 
-def _subtract(op: Any, grad: Any) -> list[Any]:
+def _subtract(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     negated = -grad
     return [grad, negated] if same_static_shapes(x, y, grad) else reduced(x, y, grad, negated)
@@ -33,7 +35,7 @@ _PLAIN_PRODUCTS = frozenset({"float32", "int32"})
 """The types whose products of equal shapes skip everything that broadcasting and conjugates would ask for."""
 
 
-def _multiply(op: Any, grad: Any) -> list[Any]:
+def _multiply(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     multiply = gen("Mul")
     if same_static_shapes(x, y, grad) and grad.dtype.base_dtype.name in _PLAIN_PRODUCTS:
@@ -42,7 +44,7 @@ def _multiply(op: Any, grad: Any) -> list[Any]:
     return reduced(x, y, x_grad, multiply(tf.conj(x), grad))
 
 
-def _multiply_no_nan(op: Any, grad: Any) -> list[Any]:
+def _multiply_no_nan(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     multiply = gen("MulNoNan")
     x_grad, y_grad = multiply(grad, y), multiply(x, grad)
@@ -50,7 +52,7 @@ def _multiply_no_nan(op: Any, grad: Any) -> list[Any]:
 
 
 def _quotient(divide: Callable[[Any, Any], Any]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, y = _conjugates(op)
         x_grad = divide(grad, y)
         y_grad = grad * divide(divide(-x, y), y)
@@ -59,13 +61,13 @@ def _quotient(divide: Callable[[Any, Any], Any]) -> GradientFunction:
     return gradient
 
 
-def _remainder(op: Any, grad: Any) -> list[Any]:
+def _remainder(op: Operation, grad: Tensor) -> list[Any]:
     x, y = _conjugates(op)
     quotient = gen("FloorDiv")(x, y)
     return reduced(op.inputs[0], op.inputs[1], grad, grad * tf.negative(quotient))
 
 
-def _power(op: Any, grad: Any) -> list[Any]:
+def _power(op: Operation, grad: Tensor) -> list[Any]:
     x, y = _conjugates(op)
     x_grad = grad * y * tf.pow(x, y - 1)
     # There is no logarithm where x <= 0; of complex numbers only where x is 0.
@@ -79,7 +81,7 @@ def _power(op: Any, grad: Any) -> list[Any]:
 def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
     """Of Maximum and Minimum: the gradient goes to the input that was taken."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, y = op.inputs
         zeros = tf.zeros_like(grad)
         taken = compare(x, y)
@@ -89,7 +91,7 @@ def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
     return gradient
 
 
-def _squared_difference(op: Any, grad: Any) -> list[Any]:
+def _squared_difference(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     with control_dependencies([grad]):
         x_grad = tf.scalar_mul(2.0, grad) * (x - y)
@@ -97,7 +99,7 @@ def _squared_difference(op: Any, grad: Any) -> list[Any]:
     return [x_grad, negated] if same_static_shapes(x, y, grad) else reduced(x, y, x_grad, negated)
 
 
-def _arctangent(op: Any, grad: Any) -> list[Any]:
+def _arctangent(op: Operation, grad: Tensor) -> list[Any]:
     y, x = op.inputs
     with control_dependencies([grad]):
         inverse = grad / (tf.square(y) + tf.square(x))
@@ -105,7 +107,7 @@ def _arctangent(op: Any, grad: Any) -> list[Any]:
         return reduced(y, x, y_grad, -y * inverse)
 
 
-def _complex(op: Any, grad: Any) -> list[Any]:
+def _complex(op: Operation, grad: Tensor) -> list[Any]:
     real = tf.real(grad)
     return reduced(op.inputs[0], op.inputs[1], real, tf.imag(grad))
 
@@ -116,7 +118,7 @@ def _complex(op: Any, grad: Any) -> list[Any]:
 def _partial(rule: Callable[[Any, Any, Any], tuple[Any, Any]]) -> GradientFunction:
     """`rule(x, y, shapes)` gives the two partial derivatives, None where there is none."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, y = op.inputs
         shapes = tf.shape(x), tf.shape(y)
         axes = gen("BroadcastGradientArgs")(*shapes)
@@ -134,27 +136,27 @@ def _is_not_zero(x: Any) -> Any:
     return tf.cast(tf.not_equal(x, tf.cast(0.0, x.dtype)), x.dtype)
 
 
-def _xlogy(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+def _xlogy(x: TensorLike, y: TensorLike, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xlogy")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(x, y)
 
 
-def _xlog1py(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+def _xlog1py(x: Any, y: Any, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xlog1py")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(x, y + 1.0)
 
 
-def _xdivy(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+def _xdivy(x: Any, y: Any, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xdivy")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(tf.negative(x), y**2)
 
 
-def _igamma(a: Any, x: Any, shapes: Any) -> tuple[Any, Any]:
+def _igamma(a: Any, x: Any, shapes: object) -> tuple[Any, Any]:
     of_a = gen("IgammaGradA")(a, x)
     return of_a, tf.exp(-x + (a - 1) * tf.log(x) - tf.lgamma(a))
 
 
-def _igammac(op: Any, grad: Any) -> list[Any]:
+def _igammac(op: Operation, grad: Tensor) -> list[Any]:
     of_a, of_x = _IGAMMA(op, grad)
     return [-of_a, -of_x]
 
@@ -166,7 +168,7 @@ def _next_after(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
     return tf.ones(shapes[0], dtype=x.dtype), tf.zeros(shapes[1], dtype=y.dtype)
 
 
-def _betainc(op: Any, grad: Any) -> list[Any]:
+def _betainc(op: Operation, grad: Tensor) -> list[Any]:
     a, b, x = op.inputs
     shapes = tf.shape(a), tf.shape(x)
     over = gen("BroadcastGradientArgs")(*shapes)[1]
@@ -178,14 +180,14 @@ def _betainc(op: Any, grad: Any) -> list[Any]:
 # --- choosing and clipping ---------------------------------------------------------------------------------------------------
 
 
-def _select(op: Any, grad: Any) -> list[Any]:
+def _select(op: Operation, grad: Tensor) -> list[Any]:
     condition, x = op.inputs[0], op.inputs[1]
     zeros = tf.zeros_like(x)
     x_grad = tf.where(condition, grad, zeros)
     return [None, x_grad, tf.where(condition, zeros, grad)]
 
 
-def _select_broadcast(op: Any, grad: Any) -> list[Any]:
+def _select_broadcast(op: Operation, grad: Tensor) -> list[Any]:
     condition, x, y = op.inputs
     zeros = tf.zeros([], dtype=grad.dtype.base_dtype)
     grads = [tf.where_v2(condition, grad, zeros), tf.where_v2(condition, zeros, grad)]
@@ -193,7 +195,7 @@ def _select_broadcast(op: Any, grad: Any) -> list[Any]:
     return [None, *(reductions(given, output)[0].of(of_it) for given, of_it in zip((x, y), grads, strict=True))]
 
 
-def _clip_by_value(op: Any, grad: Any) -> list[Any]:
+def _clip_by_value(op: Operation, grad: Tensor) -> list[Any]:
     x, low, high = op.inputs
     shapes = [tf.shape(tensor) for tensor in (x, low, high)]
     zeros = tf.zeros(tf.shape(grad), grad.dtype)
@@ -207,17 +209,17 @@ def _clip_by_value(op: Any, grad: Any) -> list[Any]:
     ]
 
 
-def _cross(op: Any, grad: Any) -> list[Any]:
+def _cross(op: Operation, grad: Tensor) -> list[Any]:
     u, v = op.inputs
     u_grad = gen("Cross")(v, grad)
     return [u_grad, gen("Cross")(grad, u)]
 
 
-def _sum_of_all(op: Any, grad: Any) -> list[Any]:
+def _sum_of_all(op: Operation, grad: Tensor) -> list[Any]:
     return [grad] * len(op.inputs)
 
 
-def _neither(op: Any, grad: Any) -> list[Any]:
+def _neither(op: Operation, grad: Tensor) -> list[Any]:
     return [None, None]
 
 

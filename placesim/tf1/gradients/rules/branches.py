@@ -23,7 +23,7 @@ from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class _BranchGradient(FunctionGraph):
@@ -73,7 +73,7 @@ def _is_among(tensor: Tensor, tensors: Sequence[Tensor]) -> bool:
     return any(tensor is each for each in tensors)
 
 
-def _conditional_gradient(op: Operation, *grads: Any) -> list[Any]:
+def _conditional_gradient(op: Operation, *grads: object) -> list[Any]:
     forward: list[FunctionGraph] | None = getattr(op, "bodies", None)
     if forward is None:
         raise not_there("gradients of an imported conditional", "the Python function that made it has one")

@@ -17,7 +17,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 class CalledFunction(Protocol):
@@ -94,7 +94,7 @@ def _backward(forward: FunctionGraph, outputs: list[Tensor]) -> tuple[_Backward,
     return back, plain
 
 
-def _given(grad: Any, tensor: Tensor) -> Any:
+def _given(grad: Tensor, tensor: Tensor) -> Any:
     if grad is None:
         return tf.zeros_like(tensor)
     return convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad

@@ -10,11 +10,13 @@ from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _merge(parts: Any, name: str | None = None) -> Any:
@@ -51,7 +53,7 @@ def _as_slices(part: Any) -> IndexedSlices:
     return IndexedSlices(part, tf.range(0, shape[0]), shape)
 
 
-def _switched(grad: Any, pred: Any, name: str | None = None) -> list[Any]:
+def _switched(grad: Tensor, pred: TensorLike, name: str | None = None) -> list[Any]:
     """A gradient led to the side of `pred`: false, true."""
     with get_default_graph().colocate_with(grad, ignore_existing=True):
         if not isinstance(grad, IndexedSlices):
@@ -69,7 +71,7 @@ def _grad_loop() -> Any:
     return get_default_graph()._control_flow_context
 
 
-def _switch(op: Any, *grads: Any) -> list[Any]:
+def _switch(op: Operation, *grads: object) -> list[Any]:
     context = op._control_flow_context
     if isinstance(context, WhileContext):
         state = _grad_loop().grad_state
@@ -95,7 +97,7 @@ def _switch(op: Any, *grads: Any) -> list[Any]:
     return [gen("Merge")([when_false, when_true])[0], None]
 
 
-def _merge_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
+def _merge_gradient(op: Operation, grad: Tensor, _: object) -> list[Any]:
     context: Any = output_context(op.inputs[0].op)
     if isinstance(context, WhileContext):
         return _switched(grad, _grad_loop().condition)
@@ -139,7 +141,7 @@ def _exit(op: Any, grad: Any) -> Any:
     return entered[0] if len(entered) == 1 else IndexedSlices(*entered)  # type: ignore[arg-type]
 
 
-def _enter(op: Any, grad: Any) -> Any:
+def _enter(op: Operation, grad: Tensor) -> Any:
     loop = _grad_loop()
     if loop is None or not getattr(loop, "back_prop", True) or getattr(loop, "grad_state", None) is None:
         return grad
@@ -151,7 +153,7 @@ def _enter(op: Any, grad: Any) -> Any:
     return result
 
 
-def _pass(op: Any, grad: Any) -> Any:
+def _pass(op: Operation, grad: Tensor) -> Any:
     return grad
 
 

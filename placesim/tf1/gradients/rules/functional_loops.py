@@ -25,7 +25,7 @@ from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 _MEASURES = frozenset(("Shape", "Size", "Rank", "TensorListElementShape", "TensorListLength"))
 """Ops that are made in the forward turn where they read its tensors: less is kept of each."""
 _LEADING = 3
@@ -157,7 +157,7 @@ def _loop_gradient(op: Operation, *grads: Any) -> list[Any]:
     return found
 
 
-def _seed(grad: Any, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
+def _seed(grad: Tensor, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
     """The gradient that a loop variable's last value received, None where it can't have one."""
     if not is_trainable(inside):
         return None

@@ -8,14 +8,16 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.rules.variables import variable_shape
 from placesim.tf1.gradients.slices import dense
 from placesim.tf1.graphs.default_graph_scopes import colocate_with
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _rows(grad: Any, indices: Any, table_shape: Any, is_resource: bool = False) -> IndexedSlices:
+def _rows(grad: Tensor, indices: Any, table_shape: Any, is_resource: bool = False) -> IndexedSlices:
     """The gradient of a table whose rows `indices` were read.  That of a resource's rows is made dense as reshape's input."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
@@ -23,7 +25,7 @@ def _rows(grad: Any, indices: Any, table_shape: Any, is_resource: bool = False) 
     return IndexedSlices(values, tf.reshape(indices, count), table_shape)
 
 
-def _gather(op: Any, grad: Any) -> list[Any]:
+def _gather(op: Operation, grad: Tensor) -> list[Any]:
     table, indices = op.inputs
     with colocate_with(table):
         table_shape = tf.shape(table)
@@ -59,7 +61,7 @@ def _gather_along_axis(op: Any, grad: Any) -> list[Any]:
     return [tf.reshape(table_grad, tf.shape(table)), None, None]
 
 
-def _sum_rows(table_shape: Any, values: Any, indices: Any, batch_dims: int, rows: Any) -> Any:
+def _sum_rows(table_shape: object, values: TensorLike, indices: TensorLike, batch_dims: int, rows: object) -> Any:
     """The values summed by the row that they were read from, for each batch on its own."""
     count = tf.expand_dims(tf.size(indices), 0)
     if batch_dims:
@@ -78,7 +80,7 @@ def _sum_rows(table_shape: Any, values: Any, indices: Any, batch_dims: int, rows
     return summed
 
 
-def _batch_indices(table_shape: Any, indices: Any, batch_dims: int) -> Any:
+def _batch_indices(table_shape: object, indices: Any, batch_dims: int) -> Any:
     """The indices into the table whose batches are laid one after another."""
     dtype = indices.dtype.base_dtype
     sizes = tf.cast(table_shape, dtype)
@@ -93,7 +95,7 @@ def _batch_indices(table_shape: Any, indices: Any, batch_dims: int) -> Any:
     return indices
 
 
-def _gather_nd(op: Any, grad: Any) -> list[Any]:
+def _gather_nd(op: Operation, grad: Tensor) -> list[Any]:
     table, indices = op.inputs
     return [_scattered(grad, indices, tf.shape(table, out_type=indices.dtype)), None]
 
@@ -105,12 +107,12 @@ def _scattered(grad: Any, indices: Any, table_shape: Any) -> Any:
     return tf.scatter_nd(indices, grad, table_shape)
 
 
-def _resource_gather(op: Any, grad: Any) -> list[Any]:
+def _resource_gather(op: Operation, grad: Tensor) -> list[Any]:
     handle, indices = op.inputs
     return [_rows(grad, indices, variable_shape(handle), is_resource=True), None]
 
 
-def _resource_gather_nd(op: Any, grad: Any) -> list[Any]:
+def _resource_gather_nd(op: Operation, grad: Tensor) -> list[Any]:
     handle, indices = op.inputs
     return [_scattered(grad, indices, variable_shape(handle, indices.dtype)), None]
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _known(shape: Any) -> list[int] | None:
@@ -18,7 +19,7 @@ def _known(shape: Any) -> list[int] | None:
 
 
 def _resize(op_name: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
         image = op.inputs[0]
         if image.dtype not in (tf.half, tf.float32, tf.float64):
@@ -28,20 +29,20 @@ def _resize(op_name: str) -> GradientFunction:
     return gradient
 
 
-def _resize_nearest(op: Any, grad: Any) -> list[Any]:
+def _resize_nearest(op: Operation, grad: Tensor) -> list[Any]:
     image = op.inputs[0]
     size = _known(image.get_shape()[1:3]) or tf.shape(image)[1:3]
     attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
     return [gen("ResizeNearestNeighborGrad")(grad, size, **attrs), None]
 
 
-def _scale_and_translate(op: Any, grad: Any) -> list[Any]:
+def _scale_and_translate(op: Operation, grad: Tensor) -> list[Any]:
     image, _, scale, translation = op.inputs
     found = gen("ScaleAndTranslateGrad")(grad, image, scale, translation, **attrs_of(op, ("kernel_type", "antialias")))
     return [found, None, None, None]
 
 
-def _crop_and_resize(op: Any, grad: Any) -> list[Any]:
+def _crop_and_resize(op: Operation, grad: Tensor) -> list[Any]:
     image, boxes, indices = op.inputs[:3]
     of_image = None
     shape = _known(image.get_shape())
@@ -54,7 +55,7 @@ def _crop_and_resize(op: Any, grad: Any) -> list[Any]:
     return [of_image, of_boxes, None, None]
 
 
-def _inverse_transforms(transforms: Any) -> Any:
+def _inverse_transforms(transforms: object) -> Any:
     """The projective transforms the other way: eight numbers each, the ninth is 1."""
     with name_scope("flat_transforms_to_matrices"):
         transforms = tf.reshape(transforms, tf.constant([-1, 8]))
@@ -68,7 +69,7 @@ def _inverse_transforms(transforms: Any) -> Any:
 
 
 def _projective_transform(op_name: str, *names: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         images, transforms = op.inputs[:2]
         inverse = _inverse_transforms(transforms)
         size = tf.shape(images)[1:3]
@@ -79,7 +80,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
     return gradient
 
 
-def _image_patches(op: Any, grad: Any) -> list[Any]:
+def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
     """Each pixel's number goes the patches' way; the gradients of one number are summed."""
     image = op.inputs[0]
     batch, rows, columns, channels = tf.unstack(tf.shape(image, out_type=tf.int64))
@@ -123,7 +124,7 @@ def _volume_patches(op: Any, grad: Any) -> list[Any]:
     return [tf.transpose(found, (3, 0, 1, 2, 4))]
 
 
-def _dilation(op: Any, grad: Any) -> list[Any]:
+def _dilation(op: Operation, grad: Tensor) -> list[Any]:
     image, kernel = op.inputs
     attrs = attrs_of(op, ("strides", "rates", "padding"))
     of_image = gen("Dilation2DBackpropInput")(image, kernel, grad, **attrs)

@@ -7,13 +7,15 @@ from typing import Any
 
 from placesim.tf1.control_flow.contexts import output_context
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 _SLICES_UP_TO = 16
 """Joined tensors that are cut out one by one; more are split at once."""
@@ -37,7 +39,7 @@ def _axis_here(grad: Any, axis: Any) -> Any:
     return constant(constant_value(axis), dtype=axis.dtype)
 
 
-def _concat_parts(grad: Any, axis: Any, values: Sequence[Any]) -> list[Any]:
+def _concat_parts(grad: Tensor, axis: TensorLike, values: Sequence[Any]) -> list[Any]:
     if len(values) == 1:
         return [grad]
     if isinstance(grad, IndexedSlices):
@@ -52,7 +54,7 @@ def _concat_parts(grad: Any, axis: Any, values: Sequence[Any]) -> list[Any]:
     return [tf.slice(grad, begin, size) for begin, size in zip(offsets, shapes, strict=True)]
 
 
-def _concat_slices(grad: IndexedSlices, axis: Any, values: Sequence[Any]) -> list[Any]:
+def _concat_slices(grad: IndexedSlices, axis: TensorLike, values: Sequence[Any]) -> list[Any]:
     """Of a concat whose result was gathered from."""
     positive = axis % tf.rank(values[0])
     known = constant_value(axis)
@@ -83,7 +85,7 @@ def _concat_slices(grad: IndexedSlices, axis: Any, values: Sequence[Any]) -> lis
     return parts
 
 
-def _concat_columns(grad: IndexedSlices, axis: Any, shapes: Sequence[Any]) -> list[Any]:
+def _concat_columns(grad: IndexedSlices, axis: TensorLike, shapes: Sequence[Any]) -> list[Any]:
     """Every tensor has all of the rows, and of each row its columns."""
     rank = tf.shape(shapes[0])
     before = tf.zeros(tf.expand_dims(axis, 0), dtype="int32")
@@ -98,31 +100,31 @@ def _concat_columns(grad: IndexedSlices, axis: Any, shapes: Sequence[Any]) -> li
     return parts
 
 
-def _concat(op: Any, grad: Any) -> list[Any]:
+def _concat(op: Operation, grad: Tensor) -> list[Any]:
     return [None, *_concat_parts(grad, op.inputs[0], op.inputs[1:])]
 
 
-def _concat_axis_last(op: Any, grad: Any) -> list[Any]:
+def _concat_axis_last(op: Operation, grad: Tensor) -> list[Any]:
     return [*_concat_parts(grad, op.inputs[-1], op.inputs[:-1]), None]
 
 
-def _pack(op: Any, grad: Any) -> list[Any]:
+def _pack(op: Operation, grad: Tensor) -> list[Any]:
     return list(tf.unstack(grad, num=op.get_attr("N"), axis=op.get_attr("axis")))
 
 
-def _unpack(op: Any, *grads: Any) -> Any:
+def _unpack(op: Operation, *grads: object) -> Any:
     return tf.stack(grads, axis=op.get_attr("axis"))
 
 
-def _split(op: Any, *grads: Any) -> list[Any]:
+def _split(op: Operation, *grads: object) -> list[Any]:
     return [None, tf.concat(list(grads), op.inputs[0])]
 
 
-def _split_by_sizes(op: Any, *grads: Any) -> list[Any]:
+def _split_by_sizes(op: Operation, *grads: object) -> list[Any]:
     return [tf.concat(list(grads), op.inputs[2]), None, None]
 
 
-def _dynamic_partition(op: Any, *grads: Any) -> list[Any]:
+def _dynamic_partition(op: Operation, *grads: object) -> list[Any]:
     data, partitions = op.inputs
     shape = tf.shape(partitions)
     places = tf.reshape(tf.range(tf.reduce_prod(shape)), shape)
@@ -131,7 +133,7 @@ def _dynamic_partition(op: Any, *grads: Any) -> list[Any]:
     return [tf.reshape(stitched, tf.shape(data)), None]
 
 
-def _dynamic_stitch(op: Any, grad: Any) -> list[Any]:
+def _dynamic_stitch(op: Operation, grad: Tensor) -> list[Any]:
     count = len(op.inputs) // 2
     indices = [tf.cast(index, "int32") for index in op.inputs[:count]]
     if isinstance(grad, IndexedSlices):

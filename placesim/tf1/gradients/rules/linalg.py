@@ -8,16 +8,18 @@ from typing import Any
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.rules.reductions import kept_dims_shape
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 # --- products ----------------------------------------------------------------------------------------------------------------
 
 
-def _matmul(op: Any, grad: Any) -> list[Any]:
+def _matmul(op: Operation, grad: Tensor) -> list[Any]:
     turned_a, turned_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
     a, b = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
     multiply = gen("MatMul")
@@ -32,13 +34,13 @@ def _matmul(op: Any, grad: Any) -> list[Any]:
     return [a_grad, b_grad]
 
 
-def _batch_products(op: Any, grad: Any, marked: bool) -> tuple[Any, Any]:
+def _batch_products(op: Operation, grad: Tensor, marked: bool) -> tuple[Any, Any]:
     x, y = op.inputs
     turned_x, turned_y = op.get_attr("adj_x"), op.get_attr("adj_y")
     of_x = {"grad_x": True} if marked else {}
     of_y = {"grad_y": True} if marked else {}
 
-    def multiply(a: Any, b: Any, **attrs: Any) -> Any:
+    def multiply(a: TensorLike, b: TensorLike, **attrs: object) -> Any:
         return gen("BatchMatMulV2")(a, b, name="MatMul", **attrs)
 
     if not turned_x:
@@ -52,11 +54,11 @@ def _batch_products(op: Any, grad: Any, marked: bool) -> tuple[Any, Any]:
     return x_grad, y_grad
 
 
-def _batch_matmul(op: Any, grad: Any) -> list[Any]:
+def _batch_matmul(op: Operation, grad: Tensor) -> list[Any]:
     return list(_batch_products(op, grad, marked=False))
 
 
-def _batch_matmul_broadcast(op: Any, grad: Any) -> list[Any]:
+def _batch_matmul_broadcast(op: Operation, grad: Tensor) -> list[Any]:
     x_grad, y_grad = _batch_products(op, grad, marked=True)
     return _reduced_batches(op.inputs[0], op.inputs[1], x_grad, y_grad)
 
@@ -74,12 +76,12 @@ def _reduced_batches(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:
     return [x_grad, tf.reshape(tf.reduce_sum(y_grad, y_axes), y_shape)]
 
 
-def _sparse_matmul(op: Any, grad: Any) -> list[Any]:
+def _sparse_matmul(op: Operation, grad: Tensor) -> list[Any]:
     a, b = op.inputs
     turned_a, turned_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
     is_sparse = {a.name: op.get_attr("a_is_sparse"), b.name: op.get_attr("b_is_sparse"), grad.name: grad.op.type == "ReluGrad"}
 
-    def multiply(x: Any, y: Any, dtype: Any, turned_x: bool = False, turned_y: bool = False) -> Any:
+    def multiply(x: Any, y: Any, dtype: DTypeLike, turned_x: bool = False, turned_y: bool = False) -> Any:
         x_sparse, y_sparse = is_sparse[x.name], is_sparse[y.name]
         if turned_y:
             y = tf.transpose(y)
@@ -103,7 +105,7 @@ def _sparse_matmul(op: Any, grad: Any) -> list[Any]:
 # --- Einstein sums -----------------------------------------------------------------------------------------------------------
 
 
-def _einsum(op: Any, grad: Any) -> list[Any]:
+def _einsum(op: Operation, grad: Tensor) -> list[Any]:
     equation = op.get_attr("equation")
     equation = equation.decode() if isinstance(equation, bytes) else equation
     ellipsis = next(label for label in string.ascii_letters if label not in equation)
@@ -148,14 +150,14 @@ class _EinsteinSums:
         """The sum of an equation."""
         return gen("Einsum")(operands, f"{given}->{wanted}".replace(self.ellipsis, "..."))
 
-    def of_operand(self, grad: Any, other: Any, shape: Any, labels: str, other_labels: str, output: str) -> Any:
+    def of_operand(self, grad: Tensor, other: object, shape: ShapeLike, labels: str, other_labels: str, output: str) -> Any:
         """The gradient of one of two operands."""
         reduced = [label for label in dict.fromkeys(labels) if label not in output + other_labels + self.ellipsis]
         left = "".join(label for label in labels if label not in reduced)
         summed = self.make([grad, other], f"{output},{other_labels}", left)
         return summed if not reduced else self.spread(summed, left, labels, shape, reduced)
 
-    def spread(self, grad: Any, output: str, labels: str, shape: Any, reduced: list[str]) -> Any:
+    def spread(self, grad: Tensor, output: str, labels: str, shape: Any, reduced: list[str]) -> Any:
         """The gradient of an operand some of whose labels were summed away."""
         axes = [self._axis(labels, label) for label in reduced]
         dims = tf.stack([shape[axis] for axis in axes])
@@ -184,39 +186,39 @@ class _EinsteinSums:
 # --- inverses, determinants, solutions ---------------------------------------------------------------------------------------
 
 
-def _inverse(op: Any, grad: Any) -> Any:
+def _inverse(op: Operation, grad: Tensor) -> Any:
     inverse, adjoint = op.outputs[0], op.get_attr("adjoint")
     inner = tf.matmul(grad, inverse, adjoint_a=adjoint, adjoint_b=not adjoint)
     return -tf.matmul(inverse, inner, adjoint_a=not adjoint)
 
 
-def _determinant(op: Any, grad: Any) -> Any:
+def _determinant(op: Operation, grad: Tensor) -> Any:
     matrix, value = op.inputs[0], op.outputs[0]
     inverse = tf.linalg.inv(matrix, adjoint=True)
     factors = tf.reshape(grad * value, tf.concat([tf.shape(value), [1, 1]], 0))
     return factors * inverse
 
 
-def _log_determinant(op: Any, _: Any, grad: Any) -> Any:
+def _log_determinant(op: Operation, _: object, grad: Tensor) -> Any:
     matrix, value = op.inputs[0], op.outputs[1]
     inverse = tf.linalg.inv(matrix, adjoint=True)
     factors = tf.reshape(grad, tf.concat([tf.shape(value), [1, 1]], 0))
     return factors * inverse
 
 
-def _outer(rhs_grad: Any, solution: Any, adjoint: bool) -> Any:
+def _outer(rhs_grad: Tensor, solution: object, adjoint: bool) -> Any:
     if adjoint:
         return -tf.matmul(solution, rhs_grad, adjoint_b=True)
     return -tf.matmul(rhs_grad, solution, adjoint_b=True)
 
 
-def _solution(op: Any, grad: Any) -> list[Any]:
+def _solution(op: Operation, grad: Tensor) -> list[Any]:
     adjoint = op.get_attr("adjoint")
     rhs_grad = tf.linalg.solve(op.inputs[0], grad, adjoint=not adjoint)
     return [_outer(rhs_grad, op.outputs[0], adjoint), rhs_grad]
 
 
-def _triangular_solution(op: Any, grad: Any) -> list[Any]:
+def _triangular_solution(op: Operation, grad: Tensor) -> list[Any]:
     matrix, rhs = op.inputs
     adjoint, lower = op.get_attr("adjoint"), op.get_attr("lower")
     rhs_grad = tf.linalg.triangular_solve(matrix, grad, lower=lower, adjoint=not adjoint)
@@ -228,11 +230,11 @@ def _triangular_solution(op: Any, grad: Any) -> list[Any]:
 # --- factorisations ----------------------------------------------------------------------------------------------------------
 
 
-def _halved_diagonal(matrix: Any) -> Any:
+def _halved_diagonal(matrix: TensorLike) -> Any:
     return tf.matrix_set_diag(matrix, 0.5 * tf.matrix_diag_part(matrix))
 
 
-def _cholesky(op: Any, grad: Any) -> Any:
+def _cholesky(op: Operation, grad: Tensor) -> Any:
     factor = op.outputs[0]
     rows = tf.shape(factor)[-1]
     batch = tf.shape(factor)[:-2]
@@ -254,11 +256,11 @@ def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
     if rows > columns and q.shape.as_list()[-2] == q.shape.as_list()[-1]:
         raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
 
-    def behind(x: Any, triangle: Any) -> Any:
+    def behind(x: TensorLike, triangle: object) -> Any:
         """x times the triangle's inverse's adjoint."""
         return tf.linalg.adjoint(tf.linalg.triangular_solve(triangle, tf.linalg.adjoint(x), lower=False, adjoint=False))
 
-    def square_or_tall(q: Any, r: Any, q_grad: Any, r_grad: Any) -> Any:
+    def square_or_tall(q: object, r: object, q_grad: Tensor, r_grad: Tensor) -> Any:
         of_q = tf.matmul(q, q_grad, adjoint_a=True)
         skew_q = of_q - tf.linalg.adjoint(of_q)
         of_r = tf.matmul(r, r_grad, adjoint_b=True)
@@ -282,7 +284,7 @@ def _safe_reciprocal(x: Any) -> Any:
     return x * tf.reciprocal(x * x + 1e-20)
 
 
-def _self_adjoint_eig(op: Any, values_grad: Any, vectors_grad: Any) -> Any:
+def _self_adjoint_eig(op: Operation, values_grad: Tensor, vectors_grad: Tensor) -> Any:
     values, with_vectors = op.outputs[0], op.get_attr("compute_v")
     with control_dependencies([values_grad, vectors_grad]):
         if with_vectors:
@@ -342,7 +344,7 @@ def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
         return tf.matrix_transpose(result) if wide else result
 
 
-def _tridiagonal_solve(op: Any, grad: Any) -> list[Any]:
+def _tridiagonal_solve(op: Operation, grad: Tensor) -> list[Any]:
     """The transposed system gives the right side's gradient; its product with the solution that of the diagonals."""
     diagonals, found = op.inputs[0], op.outputs[0]
     middle = diagonals[..., 1, :]
@@ -359,7 +361,7 @@ def _tridiagonal_solve(op: Any, grad: Any) -> list[Any]:
     return [-tf.stack([of_above, of_middle, of_below], axis=-2), of_rhs]
 
 
-def _least_squares(op: Any, grad: Any) -> list[Any]:
+def _least_squares(op: Operation, grad: Tensor) -> list[Any]:
     if not op.get_attr("fast"):
         raise ValueError("Gradient not defined for fast=False")
     raise NotImplementedError("the gradient of MatrixSolveLs is not there; tf.matrix_solve_ls by default makes other ops")

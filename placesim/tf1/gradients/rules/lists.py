@@ -6,17 +6,18 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_lists import element_shape_argument
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _push_back(op: Any, grad: Any) -> list[Any]:
+def _push_back(op: Operation, grad: Tensor) -> list[Any]:
     return list(gen("TensorListPopBack")(grad, tf.shape(op.inputs[1]), op.get_attr("element_dtype")))
 
 
-def _pop_back(op: Any, list_grad: Any, grad: Any) -> list[Any]:
+def _pop_back(op: Operation, list_grad: Tensor, grad: Tensor) -> list[Any]:
     if list_grad is None:
         shape = gen("TensorListElementShape")(op.outputs[0], "int32")
         list_grad = gen("EmptyTensorList")(shape, -1, op.get_attr("element_dtype"))
@@ -25,70 +26,70 @@ def _pop_back(op: Any, list_grad: Any, grad: Any) -> list[Any]:
     return [gen("TensorListPushBack")(list_grad, grad), None]
 
 
-def _stack(op: Any, grad: Any) -> list[Any]:
+def _stack(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("TensorListFromTensor")(grad, element_shape_argument(grad.shape[1:])), None]
 
 
-def _from_tensor(op: Any, grad: Any) -> list[Any]:
+def _from_tensor(op: Operation, grad: Tensor) -> list[Any]:
     tensor = op.inputs[0]
     count = tensor.shape.as_list()[0] if tensor.shape.rank else None
     found = gen("TensorListStack")(grad, tf.slice(tf.shape(tensor), [1], [-1]), tensor.dtype, -1 if count is None else count)
     return [found, None]
 
 
-def _get_item(op: Any, grad: Any) -> list[Any]:
+def _get_item(op: Operation, grad: Tensor) -> list[Any]:
     handle, index, _ = op.inputs
     size = gen("TensorListLength")(handle)
     empty = gen("TensorListReserve")(gen("TensorListElementShape")(handle, "int32"), size, grad.dtype)
     return [gen("TensorListSetItem")(empty, index, grad), None, None]
 
 
-def _set_item(op: Any, grad: Any) -> list[Any]:
+def _set_item(op: Operation, grad: Tensor) -> list[Any]:
     _, index, item = op.inputs
     zeros = tf.zeros_like(item)
     list_grad = gen("TensorListSetItem")(grad, index, zeros)
     return [list_grad, None, gen("TensorListGetItem")(grad, index, tf.shape(item), item.dtype)]
 
 
-def _gather(op: Any, grad: Any) -> list[Any]:
+def _gather(op: Operation, grad: Tensor) -> list[Any]:
     handle, indices, _ = op.inputs
     size = gen("TensorListLength")(handle)
     shape = gen("TensorListElementShape")(handle, "int32")
     return [gen("TensorListScatterV2")(grad, indices, shape, size), None, None]
 
 
-def _scatter(op: Any, grad: Any) -> list[Any]:
+def _scatter(op: Operation, grad: Tensor) -> list[Any]:
     tensor, indices = op.inputs[:2]
     shape = tf.slice(tf.shape(tensor), [1], [-1])
     return [gen("TensorListGather")(grad, indices, shape, tensor.dtype), *[None] * (len(op.inputs) - 1)]
 
 
-def _resize(op: Any, grad: Any) -> list[Any]:
+def _resize(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("TensorListResize")(grad, gen("TensorListLength")(op.inputs[0])), None]
 
 
-def _concat(op: Any, grad: Any, _: Any) -> list[Any]:
+def _concat(op: Operation, grad: Tensor, _: object) -> list[Any]:
     lengths = op.outputs[1]
     shape = gen("TensorListElementShape")(op.inputs[0], "int32")
     return [gen("TensorListSplit")(grad, shape, lengths), None, None]
 
 
-def _split(op: Any, grad: Any) -> list[Any]:
+def _split(op: Operation, grad: Tensor) -> list[Any]:
     tensor, _, lengths = op.inputs
     shape = tf.slice(tf.shape(tensor), [1], [-1])
     shape = tf.concat([[-1], shape], 0)
     return [gen("TensorListConcatV2")(grad, shape, lengths, op.get_attr("element_dtype"))[0], None, None]
 
 
-def _nothing(op: Any, *grads: Any) -> list[Any]:
+def _nothing(op: Operation, *grads: object) -> list[Any]:
     return [None] * len(op.inputs)
 
 
-def _optional_from_value(op: Any, grad: Any) -> list[Any]:
+def _optional_from_value(op: Operation, grad: Tensor) -> list[Any]:
     return list(gen("OptionalGetValue")(grad, [x.dtype for x in op.inputs], [x.shape for x in op.inputs]))
 
 
-def _optional_get_value(op: Any, *grads: Any) -> list[Any]:
+def _optional_get_value(op: Operation, *grads: object) -> list[Any]:
     return [gen("OptionalFromValue")(list(grads))]
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of, text_of
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _of_output(op_name: str) -> GradientFunction:
@@ -27,7 +29,7 @@ def _of_input(op_name: str, *attrs: str) -> GradientFunction:
 def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
     """Of the gradients of activations made of straight lines: there is no curvature."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x = op.inputs[1]
         return [gen(op_name)(grad, x, **attrs_of(op, attrs)), tf.zeros_like(x)]
 
@@ -35,7 +37,7 @@ def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
 
 
 def _exponential_grad(op_name: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         inner, x = op.inputs
         return [
             gen(op_name)(grad, x),
@@ -45,39 +47,39 @@ def _exponential_grad(op_name: str) -> GradientFunction:
     return gradient
 
 
-def _softplus(op: Any, grad: Any) -> Any:
+def _softplus(op: Operation, grad: Tensor) -> Any:
     return grad * tf.sigmoid(op.inputs[0])
 
 
-def _softplus_grad(op: Any, grad: Any) -> list[Any]:
+def _softplus_grad(op: Operation, grad: Tensor) -> list[Any]:
     inner, x = op.inputs
     with control_dependencies([grad]):
         inner_grad = gen("SoftplusGrad")(grad, x)
         return [inner_grad, grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
 
 
-def _softmax(op: Any, grad: Any) -> Any:
+def _softmax(op: Operation, grad: Tensor) -> Any:
     softmax = op.outputs[0]
     summed = tf.reduce_sum(grad * softmax, -1, keepdims=True)
     return (grad - summed) * softmax
 
 
-def _log_softmax(op: Any, grad: Any) -> Any:
+def _log_softmax(op: Operation, grad: Tensor) -> Any:
     shares = tf.exp(op.outputs[0])
     whole = tf.reduce_sum(grad, -1, keepdims=True)
     return grad - whole * shares
 
 
-def _bias_add(op: Any, grad: Any) -> list[Any]:
+def _bias_add(op: Operation, grad: Tensor) -> list[Any]:
     return [grad, gen("BiasAddGrad")(grad, data_format=text_of(op.get_attr("data_format")))]
 
 
-def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
+def _bias_add_v1(op: Operation, grad: Tensor) -> list[Any]:
     over = tf.range(tf.rank(grad) - 1)
     return [grad, tf.reduce_sum(grad, over)]
 
 
-def _bias_add_grad(op: Any, grad: Any) -> Any:
+def _bias_add_grad(op: Operation, grad: Tensor) -> Any:
     whole, channels = tf.shape(op.inputs[0]), tf.shape(grad)
     is_second = text_of(op.get_attr("data_format")) == "NCHW"
     around = [slice(None, 1), slice(2, None)] if is_second else [slice(None, -1)]
@@ -92,12 +94,12 @@ def _bias_add_grad(op: Any, grad: Any) -> Any:
 # --- normalisation -----------------------------------------------------------------------------------------------------------
 
 
-def _local_response(op: Any, grad: Any) -> Any:
+def _local_response(op: Operation, grad: Tensor) -> Any:
     attrs = attrs_of(op, ("depth_radius", "bias", "alpha", "beta"))
     return gen("LRNGrad")(grad, op.inputs[0], op.outputs[0], **attrs)
 
 
-def _batch_norm_old(op: Any, grad: Any) -> list[Any]:
+def _batch_norm_old(op: Operation, grad: Tensor) -> list[Any]:
     x, mean, variance, _, gamma = op.inputs
     attrs = attrs_of(op, ("variance_epsilon", "scale_after_normalization"))
     x_grad, mean_grad, variance_grad, beta_grad, gamma_grad = gen("BatchNormWithGlobalNormalizationGrad")(
@@ -109,7 +111,7 @@ def _batch_norm_old(op: Any, grad: Any) -> list[Any]:
 def _fused_batch_norm(version: int) -> GradientFunction:
     back = gen("FusedBatchNormGrad" + ("" if version == 1 else f"V{version}"))
 
-    def gradient(op: Any, *grads: Any) -> list[Any]:
+    def gradient(op: Operation, *grads: object) -> list[Any]:
         x, y_grad = op.inputs[0], grads[0]
         scale = op.inputs[1]
         epsilon = op.get_attr("epsilon")
@@ -140,7 +142,7 @@ _CHANNELS_FIRST = {
 }
 
 
-def _fused_batch_norm_grad(op: Any, *grads: Any) -> list[Any]:
+def _fused_batch_norm_grad(op: Operation, *grads: object) -> list[Any]:
     """Second derivatives of a batch norm, from its formula's parts."""
     raise NotImplementedError(
         "placesim.tf1 has no second derivatives of tf.nn.fused_batch_norm; tf.nn.moments with tf.nn.batch_normalization has; "
@@ -151,7 +153,7 @@ def _fused_batch_norm_grad(op: Any, *grads: Any) -> list[Any]:
 # --- cross entropies ---------------------------------------------------------------------------------------------------------
 
 
-def _broadcast_mul(vector: Any, matrix: Any) -> Any:
+def _broadcast_mul(vector: object, matrix: TensorLike) -> Any:
     return tf.expand_dims(vector, -1) * matrix
 
 
@@ -163,7 +165,7 @@ def _is_zero(tensor: Any) -> bool:
     return value is not None and not value.any()
 
 
-def _softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[Any]:
+def _softmax_cross_entropy(op: Operation, loss_grad: Any, backprop_grad: Any) -> list[Any]:
     logits, backprop = op.inputs[0], op.outputs[1]
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
@@ -173,7 +175,7 @@ def _softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[
     return [grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(logits))]
 
 
-def _sparse_softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[Any]:
+def _sparse_softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
     logits, backprop = op.inputs[0], op.outputs[1]
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
@@ -183,7 +185,7 @@ def _sparse_softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -
     return [grad, None]
 
 
-def _ctc(op: Any, loss_grad: Any, _: Any) -> list[Any]:
+def _ctc(op: Operation, loss_grad: Tensor, _: object) -> list[Any]:
     # The kernel has computed the gradient beside the loss; what it does not have is a gradient of that.
     inner = gen("PreventGradient")(
         op.outputs[1],
@@ -196,7 +198,7 @@ def _ctc(op: Any, loss_grad: Any, _: Any) -> list[Any]:
 # --- order -------------------------------------------------------------------------------------------------------------------
 
 
-def _top_k(op: Any, grad: Any, _: Any) -> list[Any]:
+def _top_k(op: Operation, grad: Tensor, _: object) -> list[Any]:
     x, indices = op.inputs[0], op.outputs[1]
     shape, indices_shape = tf.shape(x), tf.shape(indices)
     last = tf.gather(tf.cast(indices_shape, "int64"), tf.size(indices_shape) - 1)
@@ -210,7 +212,7 @@ def _top_k(op: Any, grad: Any, _: Any) -> list[Any]:
     return [result, *(tf.zeros([], dtype="int32") for _ in op.inputs[1:])]
 
 
-def _nth_element(op: Any, grad: Any) -> list[Any]:
+def _nth_element(op: Operation, grad: Tensor) -> list[Any]:
     x = op.inputs[0]
     chosen = tf.cast(tf.equal(tf.expand_dims(op.outputs[0], -1), x), grad.dtype)
     spread = tf.expand_dims(grad, -1)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _sequence(op: Any, *grads: Any) -> list[Any]:
+def _sequence(op: Operation, *grads: object) -> list[Any]:
     """Of BlockLSTM: one op, which is given all that the forward one was and made."""
     inputs, (i, cs, f, o, ci, co, h) = list(op.inputs), op.outputs
     peephole = op.get_attr("use_peephole")
@@ -21,7 +23,7 @@ def _sequence(op: Any, *grads: Any) -> list[Any]:
     return [None, *found]
 
 
-def lstm_step(op: Any, *grads: Any) -> list[Any]:
+def lstm_step(op: Operation, *grads: object) -> list[Any]:
     """Of LSTMBlockCell, which TensorFlow 1's contrib brings along."""
     x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
     i, cs, f, o, ci, co, _ = op.outputs
@@ -39,13 +41,13 @@ def lstm_step(op: Any, *grads: Any) -> list[Any]:
     return [x_grad, found.cs_prev_grad, h_grad, w_grad, *peepholes, b_grad]
 
 
-def gru_step(op: Any, *grads: Any) -> list[Any]:
+def gru_step(op: Operation, *grads: object) -> list[Any]:
     """Of GRUBlockCell, which TensorFlow 1's contrib brings along."""
     x, h_prev, w_ru, w_c, b_ru, b_c = op.inputs
     r, u, c, _ = op.outputs
     found = gen("GRUBlockCellGrad")(x, h_prev, w_ru, w_c, b_ru, b_c, r, u, c, grads[3])
 
-    def products(inputs: Any, gates: Any) -> tuple[Any, Any]:
+    def products(inputs: TensorLike, gates: object) -> tuple[Any, Any]:
         return tf.matmul(tf.concat([x, inputs], 1), gates, transpose_a=True), gen("BiasAddGrad")(gates)
 
     w_ru_grad, b_ru_grad = products(h_prev, found.d_r_bar_u_bar)

@@ -9,12 +9,13 @@ import numpy as np
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, device
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def kept_dims_shape(input_shape: Any, axes: Any) -> Any:
@@ -53,7 +54,7 @@ def _sum(op: Any, grad: Any) -> list[Any]:
 _spreads: WeakKeyDictionary[Any, dict[Any, tuple[list[int], list[int]]]] = WeakKeyDictionary()
 
 
-def _static_spread(graph: Any, sizes: tuple[int, ...], axes: np.ndarray) -> tuple[list[int], list[int]]:
+def _static_spread(graph: object, sizes: tuple[int, ...], axes: np.ndarray) -> tuple[list[int], list[int]]:
     """The shape that keeps the dimensions, and how often each is repeated.
 
     TensorFlow computes them with nodes that nobody reads, and remembers them for each graph: only the first such reduction of
@@ -84,7 +85,7 @@ def _mean(op: Any, grad: Any) -> list[Any]:
     return [tf.truediv(spread, divisor), None]
 
 
-def _extreme(op: Any, grad: Any) -> list[Any]:
+def _extreme(op: Operation, grad: Tensor) -> list[Any]:
     x, axes = op.inputs
     input_shape = tf.shape(x)
     value = op.outputs[0]
@@ -100,7 +101,7 @@ def _extreme(op: Any, grad: Any) -> list[Any]:
     return [tf.truediv(chosen, count) * grad, None]
 
 
-def _product(op: Any, grad: Any) -> list[Any]:
+def _product(op: Operation, grad: Tensor) -> list[Any]:
     x, axes = op.inputs
     input_shape = tf.shape(x)
     flat_axes = tf.reshape(axes, [-1])
@@ -126,7 +127,7 @@ def _product(op: Any, grad: Any) -> list[Any]:
     return [tf.reshape(spread, input_shape), None]
 
 
-def _euclidean_norm(op: Any, grad: Any) -> list[Any]:
+def _euclidean_norm(op: Operation, grad: Tensor) -> list[Any]:
     x, axes = op.inputs
     value = op.outputs[0]
     if not op.get_attr("keep_dims"):
@@ -136,12 +137,12 @@ def _euclidean_norm(op: Any, grad: Any) -> list[Any]:
     return [tf.truediv(x, value / grad), None]
 
 
-def _cumulative_sum(op: Any, grad: Any) -> list[Any]:
+def _cumulative_sum(op: Operation, grad: Tensor) -> list[Any]:
     exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
     return [tf.cumsum(grad, op.inputs[1], exclusive=exclusive, reverse=not reverse), None]
 
 
-def _cumulative_product(op: Any, grad: Any) -> list[Any]:
+def _cumulative_product(op: Operation, grad: Tensor) -> list[Any]:
     x, axis = op.inputs
     exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
     product = tf.cumprod(x, axis, exclusive=exclusive, reverse=reverse)
@@ -149,7 +150,7 @@ def _cumulative_product(op: Any, grad: Any) -> list[Any]:
     return [tf.div_no_nan(spread, x), None]
 
 
-def _cumulative_log_sum(op: Any, grad: Any) -> list[Any]:
+def _cumulative_log_sum(op: Operation, grad: Tensor) -> list[Any]:
     x, axis = op.inputs
     output = op.outputs[0]
     exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")

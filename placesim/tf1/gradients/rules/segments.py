@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _rows_of(values: Any, ids: Any) -> Any:
+def _rows_of(values: TensorLike, ids: TensorLike) -> Any:
     return tf.gather(values, ids)
 
 
-def _segment_sum(op: Any, grad: Any) -> list[Any]:
+def _segment_sum(op: Operation, grad: Tensor) -> list[Any]:
     return [_rows_of(grad, op.inputs[1]), None]
 
 
-def _segment_mean(op: Any, grad: Any) -> list[Any]:
+def _segment_mean(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     rank = tf.rank(data)
     ids_shape = tf.shape(ids)
@@ -32,7 +34,7 @@ def _segment_mean(op: Any, grad: Any) -> list[Any]:
 def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
     """Of the SparseSegment ops: one op, which needs the number of rows; `extra` inputs follow the segments."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         shape = tf.shape(op.inputs[0])
         parts = grad, op.inputs[1], op.inputs[2], shape[0]
         if op.get_attr("sparse_gradient"):
@@ -45,7 +47,7 @@ def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
     return gradient
 
 
-def _segment_extreme(op: Any, grad: Any) -> list[Any]:
+def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     zeros = tf.zeros_like(data, dtype=data.dtype)
     chosen = tf.equal(data, _rows_of(op.outputs[0], ids))
@@ -54,7 +56,7 @@ def _segment_extreme(op: Any, grad: Any) -> list[Any]:
     return [tf.where_v2(chosen, _rows_of(shared, ids), zeros), None]
 
 
-def _without_zeros(family: str, data: Any, grad: Any, *segments: Any) -> tuple[Any, Any, Any, Any]:
+def _without_zeros(family: str, data: TensorLike, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
     """Where the data is zero, the data with ones there, the gradient, and the products of that data.
 
     The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
@@ -66,7 +68,7 @@ def _without_zeros(family: str, data: Any, grad: Any, *segments: Any) -> tuple[A
     return is_zero, filled, grad, gen(family + "Prod")(filled, *segments)
 
 
-def _segment_product(op: Any, grad: Any) -> list[Any]:
+def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     is_zero, without, grad, products_without = _without_zeros("Segment", data, grad, ids)
     all_rows = _rows_of(op.outputs[0], ids)
@@ -75,7 +77,7 @@ def _segment_product(op: Any, grad: Any) -> list[Any]:
     return [_rows_of(grad, ids) * partial, None]
 
 
-def _unsorted_rows(values: Any, ids: Any, ids_or_zero: Any = None, known: Any = None) -> tuple[Any, Any, Any]:
+def _unsorted_rows(values: TensorLike, ids: Any, ids_or_zero: object = None, known: object = None) -> tuple[Any, Any, Any]:
     """The rows of `values` by segment, zeros where a segment is negative; with what tells and what clips them."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
@@ -90,11 +92,11 @@ def _unsorted_rows(values: Any, ids: Any, ids_or_zero: Any = None, known: Any = 
     return tf.where_v2(known, rows, zeros), ids_or_zero, known
 
 
-def _unsorted_sum(op: Any, grad: Any) -> list[Any]:
+def _unsorted_sum(op: Operation, grad: Tensor) -> list[Any]:
     return [_unsorted_rows(grad, op.inputs[1])[0], None, None]
 
 
-def _unsorted_extreme(op: Any, grad: Any) -> list[Any]:
+def _unsorted_extreme(op: Operation, grad: Tensor) -> list[Any]:
     data, ids, count = op.inputs
     rows, ids_or_zero, known = _unsorted_rows(op.outputs[0], ids)
     chosen = tf.logical_and(tf.equal(data, rows), known)
@@ -105,7 +107,7 @@ def _unsorted_extreme(op: Any, grad: Any) -> list[Any]:
     return [tf.where_v2(chosen, grads, zeros), None, None]
 
 
-def _unsorted_product(op: Any, grad: Any) -> list[Any]:
+def _unsorted_product(op: Operation, grad: Tensor) -> list[Any]:
     data, ids, count = op.inputs
     is_zero, _, grad, products_without = _without_zeros("UnsortedSegment", data, grad, ids, count)
     ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))

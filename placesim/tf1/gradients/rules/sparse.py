@@ -6,13 +6,14 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.rules.reductions import kept_dims_shape
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _matmul(op: Any, grad: Any) -> list[Any]:
+def _matmul(op: Operation, grad: Tensor) -> list[Any]:
     indices, values, shape, dense = op.inputs
     adjoint_a, adjoint_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
     complex_ = values.dtype.is_complex
@@ -30,14 +31,14 @@ def _matmul(op: Any, grad: Any) -> list[Any]:
     return [None, tf.squeeze(found, axis=[-2, -1]), None, of_dense]
 
 
-def _to_dense(op: Any, grad: Any) -> list[Any]:
+def _to_dense(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape, _, _default = op.inputs
     of_values = tf.gather_nd(grad, indices)
     of_default = tf.reduce_sum(grad) - tf.reduce_sum(of_values)
     return [tf.zeros_like(indices), tf.zeros_like(shape), of_values, of_default]
 
 
-def _add(op: Any, *grads: Any) -> list[Any]:
+def _add(op: Operation, *grads: object) -> list[Any]:
     a_indices, _, _, b_indices = op.inputs[:4]
     a_grad, b_grad = gen("SparseAddGrad")(grads[1], a_indices, b_indices, op.outputs[0])
     a_grad.set_shape(op.inputs[1].get_shape())
@@ -45,11 +46,11 @@ def _add(op: Any, *grads: Any) -> list[Any]:
     return [None, a_grad, None, None, b_grad, None, None]
 
 
-def _dense_add(op: Any, grad: Any) -> list[Any]:
+def _dense_add(op: Operation, grad: Tensor) -> list[Any]:
     return [None, tf.gather_nd(grad, op.inputs[0]), None, grad]
 
 
-def _reduce_sum(op: Any, grad: Any) -> list[Any]:
+def _reduce_sum(op: Operation, grad: Tensor) -> list[Any]:
     indices, _, shape, axes = op.inputs
     kept = kept_dims_shape(shape, axes)
     grad = tf.reshape(grad, kept)
@@ -57,7 +58,7 @@ def _reduce_sum(op: Any, grad: Any) -> list[Any]:
     return [None, tf.gather_nd(grad, indices // scale), None, None]
 
 
-def _reorder(op: Any, *grads: Any) -> list[Any]:
+def _reorder(op: Operation, *grads: object) -> list[Any]:
     indices, _, shape = op.inputs
     count = tf.shape(indices)[0]
     entries = tf.SparseTensor(indices, tf.range(count), shape)
@@ -65,7 +66,7 @@ def _reorder(op: Any, *grads: Any) -> list[Any]:
     return [None, tf.gather(grads[1], tf.invert_permutation(order.values)), None]
 
 
-def _softmax(op: Any, grad: Any) -> list[Any]:
+def _softmax(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape, found = op.inputs[0], op.inputs[2], op.outputs[0]
     weighted = tf.SparseTensor(indices, found * grad, shape)
     summed = -tf.sparse_reduce_sum(weighted, [-1], keepdims=True)
@@ -73,12 +74,12 @@ def _softmax(op: Any, grad: Any) -> list[Any]:
     return [None, moved * found, None]
 
 
-def _slice(op: Any, *grads: Any) -> list[Any]:
+def _slice(op: Operation, *grads: object) -> list[Any]:
     found = gen("SparseSliceGrad")(grads[1], op.inputs[0], op.inputs[3], op.outputs[0])
     return [None, found, None, None, None]
 
 
-def _fill_empty_rows(op: Any, *grads: Any) -> list[Any]:
+def _fill_empty_rows(op: Operation, *grads: object) -> list[Any]:
     values, default = gen("SparseFillEmptyRowsGrad")(op.outputs[3], grads[1])
     return [None, values, None, default]
 
@@ -86,7 +87,7 @@ def _fill_empty_rows(op: Any, *grads: Any) -> list[Any]:
 def _cwise(divide: bool) -> GradientFunction:
     """With a dense operand that is broadcast to the sparse one."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         indices, values, shape, dense = op.inputs
         dense_shape = tf.cast(tf.shape(dense), tf.int64)
         more = tf.expand_dims(tf.size(shape) - tf.size(dense_shape), 0)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _size(grad: Any, rank: int, dtype: Any) -> Any:
+def _size(grad: Tensor, rank: int, dtype: DTypeLike) -> Any:
     """How many numbers a transform is of."""
     return tf.cast(tf.reduce_prod(tf.shape(grad)[-rank:]), dtype)
 
 
 def _forward(rank: int, inverse: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         size = _size(grad, rank, grad.dtype)
         return gen(inverse)(grad) * size
 
@@ -26,7 +28,7 @@ def _forward(rank: int, inverse: str) -> GradientFunction:
 
 
 def _inverse(rank: int, forward: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         share = tf.cast(1.0 / _size(grad, rank, grad.dtype.real_dtype), grad.dtype)
         return gen(forward)(grad) * share
 
@@ -36,7 +38,7 @@ def _inverse(rank: int, forward: str) -> GradientFunction:
 def _real_inverse(rank: int, name: str) -> GradientFunction:
     """The columns but the first and, of an even length, the last stand for two."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         length = op.inputs[1]
         last = _last(length)
         odd = gen("FloorMod")(last, 2, name="mod")
@@ -60,7 +62,7 @@ def _ranked(rank: int) -> str:
     return "" if rank == 1 else f"{rank}D"
 
 
-def _real_forward(op: Any, grad: Any) -> list[Any]:
+def _real_forward(op: Operation, grad: Tensor) -> list[Any]:
     """The first column, and of an even length the last, stand for one number and not for two."""
     x, length = op.inputs
     sizes = tf.shape(x)

@@ -6,12 +6,14 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
-def _source(grad: Any) -> str:
+def _source(grad: Tensor) -> str:
     """What tells one call of `tf.gradients` from another: the scope that its nodes are in."""
     parts = grad.name.split(":")[0].split("/")
     places = [index for index, part in enumerate(parts) if part.startswith("gradients")]
@@ -20,13 +22,13 @@ def _source(grad: Any) -> str:
     return "/".join(parts[: places[-1] + 1])
 
 
-def _gradients_of(handle: Any, dtype: Any, source: str, flow: Any) -> Any:
+def _gradients_of(handle: object, dtype: DTypeLike, source: str, flow: object) -> Any:
     """The array of the gradients, where elements were read."""
     array = tf.TensorArray(dtype=dtype, handle=handle, flow=flow, colocate_with_first_write_call=False)
     return array.grad(source=source, flow=flow)
 
 
-def _gradients_after(op: Any, handle: Any, dtype: Any, flow_grad: Any) -> tuple[Any, Any]:
+def _gradients_after(op: Operation, handle: object, dtype: DTypeLike, flow_grad: Tensor) -> tuple[Any, Any]:
     """The array of the gradients, where elements were written: not before the forward pass has; and the flow's gradient."""
     flow_out = tf.identity(op.outputs[0], "flow_out")
     with control_dependencies([flow_out]):
@@ -35,38 +37,38 @@ def _gradients_after(op: Any, handle: Any, dtype: Any, flow_grad: Any) -> tuple[
     return array.grad(source=_source(flow), flow=flow), flow
 
 
-def _read(op: Any, grad: Any) -> list[Any]:
+def _read(op: Operation, grad: Tensor) -> list[Any]:
     handle, index, flow = op.inputs
     array = _gradients_of(handle, op.get_attr("dtype"), _source(grad), flow)
     return [None, None, array.write(index, grad).flow]
 
 
-def _write(op: Any, flow_grad: Any) -> list[Any]:
+def _write(op: Operation, flow_grad: Tensor) -> list[Any]:
     handle, index = op.inputs[:2]
     array, after = _gradients_after(op, handle, op.get_attr("T"), flow_grad)
     return [None, None, array.read(index), after]
 
 
-def _gather(op: Any, grad: Any) -> list[Any]:
+def _gather(op: Operation, grad: Tensor) -> list[Any]:
     handle, indices, flow = op.inputs
     array = _gradients_of(handle, op.get_attr("dtype"), _source(grad), flow)
     return [None, None, array.scatter(indices, grad).flow]
 
 
-def _scatter(op: Any, flow_grad: Any) -> list[Any]:
+def _scatter(op: Operation, flow_grad: Tensor) -> list[Any]:
     handle, indices = op.inputs[:2]
     array, after = _gradients_after(op, handle, op.get_attr("T"), flow_grad)
     return [None, None, array.gather(indices), after]
 
 
-def _concat(op: Any, grad: Any, _: Any) -> list[Any]:
+def _concat(op: Operation, grad: Tensor, _: object) -> list[Any]:
     handle, flow = op.inputs
     lengths = op.outputs[1]
     array = _gradients_of(handle, op.get_attr("dtype"), _source(grad), flow)
     return [None, array.split(grad, lengths=lengths).flow]
 
 
-def _split(op: Any, flow_grad: Any) -> list[Any]:
+def _split(op: Operation, flow_grad: Tensor) -> list[Any]:
     handle = op.inputs[0]
     array, after = _gradients_after(op, handle, op.get_attr("T"), flow_grad)
     return [None, array.concat(), None, after]

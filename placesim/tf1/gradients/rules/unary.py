@@ -13,17 +13,19 @@ import numpy as np
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 
 
 def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientFunction:
     """`rule(gradient, conjugate of x or y)`, whose nodes wait for the gradient."""
 
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         with control_dependencies([grad]):
             return rule(grad, tf.conj(op.outputs[0] if of_output else op.inputs[0]))
 
@@ -33,7 +35,7 @@ def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientF
 def _late_real(rule: Callable[[Any, Any, Any], Any]) -> GradientFunction:
     """`rule(gradient, x, y)` of real tensors, whose nodes wait for the gradient."""
 
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         with control_dependencies([grad]):
             return rule(grad, op.inputs[0], op.outputs[0])
 
@@ -43,7 +45,7 @@ def _late_real(rule: Callable[[Any, Any, Any], Any]) -> GradientFunction:
 def _scaled(factor: float, rule: Callable[[Any], Any], of_output: bool = False) -> GradientFunction:
     """gradient * factor * rule(x or y): only the last of it waits for the gradient."""
 
-    def gradient(op: Any, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         scaled = grad * constant(factor, dtype=grad.dtype)
         with control_dependencies([grad]):
             return scaled * rule(tf.conj(op.outputs[0] if of_output else op.inputs[0]))
@@ -65,36 +67,36 @@ def _one(tensor: Any) -> Any:
     return constant(1, dtype=tensor.dtype)
 
 
-def _one_minus_square(grad: Any, x: Any) -> Any:
+def _one_minus_square(grad: Tensor, x: TensorLike) -> Any:
     squared = tf.square(x)
     return tf.subtract(_one(grad), squared)
 
 
-def _inverse_of_root(grad: Any, x: Any) -> Any:
+def _inverse_of_root(grad: Tensor, x: TensorLike) -> Any:
     return tf.reciprocal(tf.sqrt(_one_minus_square(grad, x)))
 
 
-def _acos(grad: Any, x: Any) -> Any:
+def _acos(grad: Tensor, x: TensorLike) -> Any:
     factor = _inverse_of_root(grad, x)
     return -grad * factor
 
 
-def _atan(grad: Any, x: Any) -> Any:
+def _atan(grad: Tensor, x: TensorLike) -> Any:
     squared = tf.square(x)
     return grad * tf.reciprocal(tf.add(_one(grad), squared))
 
 
-def _angle(grad: Any, x: Any, y: Any) -> Any:
+def _angle(grad: Tensor, x: TensorLike, y: TensorLike) -> Any:
     real, imaginary = tf.real(x), tf.imag(x)
     inverse = tf.reciprocal(tf.complex(imaginary, real))
     return -tf.complex(grad, constant(0, dtype=grad.dtype)) * inverse
 
 
-def _cos(grad: Any, x: Any) -> Any:
+def _cos(grad: Tensor, x: TensorLike) -> Any:
     return -grad * tf.sin(x)
 
 
-def _tan(grad: Any, x: Any) -> Any:
+def _tan(grad: Tensor, x: TensorLike) -> Any:
     return tf.square(tf.reciprocal(tf.cos(x))) * grad
 
 
@@ -102,12 +104,12 @@ def _square(grad: Any, x: Any) -> Any:
     return tf.multiply(grad, tf.multiply(x, constant(2.0, dtype=x.dtype)))
 
 
-def _sign(op: Any, grad: Any) -> Any:
+def _sign(op: Operation, grad: Tensor) -> Any:
     x = op.inputs[0]
     return tf.zeros_like(x)
 
 
-def _spence(grad: Any, x: Any, y: Any) -> Any:
+def _spence(grad: Tensor, x: Any, y: TensorLike) -> Any:
     slope = tf.log(x) / (1 - x)
     at_one = tf.equal(x, 1.0)
     return grad * gen("Select")(at_one, -tf.ones_like(x), slope)
@@ -117,7 +119,7 @@ def _bessel_i1(grad: Any, x: Any, y: Any) -> Any:
     return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(1.0, x.dtype), tf.math.bessel_i0(x) - tf.div(y, x))
 
 
-def _bessel_i1e(grad: Any, x: Any, y: Any) -> Any:
+def _bessel_i1e(grad: Tensor, x: Any, y: TensorLike) -> Any:
     at_zero = tf.equal(x, 0.0)
     half = tf.cast(0.5, x.dtype)
     return grad * tf.where_v2(at_zero, half, tf.math.bessel_i0e(x) - y * (tf.sign(x) + tf.reciprocal(x)))
@@ -127,21 +129,21 @@ def _bessel_j1(grad: Any, x: Any, y: Any) -> Any:
     return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(0.5, x.dtype), tf.math.bessel_j0(x) - tf.div(y, x))
 
 
-def _abs_of_complex(op: Any, grad: Any) -> Any:
+def _abs_of_complex(op: Operation, grad: Tensor) -> Any:
     value = op.outputs[0]
     direction = tf.complex(grad, tf.zeros_like(grad)) * op.inputs[0]
     return tf.div_no_nan(direction, tf.complex(value, tf.zeros_like(value)))
 
 
-def _real(op: Any, grad: Any) -> Any:
+def _real(op: Operation, grad: Tensor) -> Any:
     return tf.complex(grad, constant(0, dtype=grad.dtype))
 
 
-def _imag(op: Any, grad: Any) -> Any:
+def _imag(op: Operation, grad: Tensor) -> Any:
     return tf.complex(constant(0, dtype=grad.dtype), grad)
 
 
-def _cast(op: Any, grad: Any) -> Any:
+def _cast(op: Operation, grad: Tensor) -> Any:
     source, target = op.inputs[0].dtype.base_dtype, grad.dtype.base_dtype
     if source.name in _CAST_BACK and target.name in _CAST_BACK:
         return tf.cast(grad, source)
@@ -169,35 +171,35 @@ _CAST_BACK = frozenset(
 # --- gradients of the gradient ops -------------------------------------------------------------------------------------
 
 
-def _reciprocal_grad(op: Any, grad: Any) -> list[Any]:
+def _reciprocal_grad(op: Operation, grad: Tensor) -> list[Any]:
     value = op.inputs[1]
     with control_dependencies([grad]):
         y, of_y = tf.conj(op.inputs[0]), tf.conj(grad)
         return [of_y * -2.0 * value * y, gen("ReciprocalGrad")(y, grad)]
 
 
-def _sqrt_grad(op: Any, grad: Any) -> list[Any]:
+def _sqrt_grad(op: Operation, grad: Tensor) -> list[Any]:
     value, product = op.inputs[0], op.outputs[0]
     with control_dependencies([grad]):
         quotient = grad / value
         return [-tf.conj(quotient) * product, 0.5 * quotient]
 
 
-def _rsqrt_grad(op: Any, grad: Any) -> list[Any]:
+def _rsqrt_grad(op: Operation, grad: Tensor) -> list[Any]:
     value, of_value = op.inputs
     with control_dependencies([grad]):
         y, inner = tf.conj(value), tf.conj(grad)
         return [-1.5 * inner * of_value * tf.square(y), gen("RsqrtGrad")(y, grad)]
 
 
-def _sigmoid_grad(op: Any, grad: Any) -> list[Any]:
+def _sigmoid_grad(op: Operation, grad: Tensor) -> list[Any]:
     with control_dependencies([grad]):
         y, inner = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
         product = grad * inner
         return [product - 2.0 * product * y, gen("SigmoidGrad")(y, grad)]
 
 
-def _tanh_grad(op: Any, grad: Any) -> list[Any]:
+def _tanh_grad(op: Operation, grad: Tensor) -> list[Any]:
     with control_dependencies([grad]):
         y, inner = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
         return [grad * -2.0 * inner * y, gen("TanhGrad")(y, grad)]

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
-tf: Any = namespace("")
+tf = namespace("")
 _CONV = ("dilations", "strides", "padding", "explicit_paddings", "use_cudnn_on_gpu", "data_format")
 _CONV_3D = ("dilations", "strides", "padding", "data_format")
 _DEPTHWISE = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 
 
 def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         attrs = attrs_of(op, names)
         x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
         x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
@@ -26,7 +27,7 @@ def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> Gra
 
 
 def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         attrs = attrs_of(op, names)
         filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
         return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
@@ -35,7 +36,7 @@ def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]
 
 
 def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         attrs = attrs_of(op, names)
         x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
         return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
@@ -43,14 +44,14 @@ def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]
     return gradient
 
 
-def _depthwise(op: Any, grad: Any) -> list[Any]:
+def _depthwise(op: Operation, grad: Tensor) -> list[Any]:
     attrs = attrs_of(op, _DEPTHWISE)
     x, kernel = op.inputs
     x_grad = gen("DepthwiseConv2dNativeBackpropInput")(tf.shape(x), kernel, grad, **attrs)
     return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, tf.shape(kernel), grad, **attrs)]
 
 
-def _dilation(op: Any, grad: Any) -> list[Any]:
+def _dilation(op: Operation, grad: Tensor) -> list[Any]:
     attrs = attrs_of(op, ("strides", "rates", "padding"))
     x_grad = gen("Dilation2DBackpropInput")(*op.inputs, grad, **attrs)
     return [x_grad, gen("Dilation2DBackpropFilter")(*op.inputs, grad, **attrs)]
@@ -63,7 +64,7 @@ def _max_pool(back: str, names: Sequence[str]) -> GradientFunction:
     return lambda op, grad: gen(back)(op.inputs[0], op.outputs[0], grad, **attrs_of(op, names))
 
 
-def _max_pool_v2(op: Any, grad: Any) -> list[Any]:
+def _max_pool_v2(op: Operation, grad: Tensor) -> list[Any]:
     x, ksize, strides = op.inputs
     attrs = attrs_of(op, ("padding", "data_format"))
     return [gen("MaxPoolGradV2")(x, op.outputs[0], grad, ksize, strides, **attrs), None, None]
@@ -72,14 +73,14 @@ def _max_pool_v2(op: Any, grad: Any) -> list[Any]:
 def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
     """Of a max pool's gradient with regard to the gradient it was given: there is none for the values."""
 
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
         return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **attrs_of(op, names))]
 
     return gradient
 
 
-def _max_pool_grad_v2(op: Any, grad: Any) -> list[Any]:
+def _max_pool_grad_v2(op: Operation, grad: Tensor) -> list[Any]:
     ksize, strides = op.inputs[3:]
     zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
     attrs = attrs_of(op, ("padding", "data_format"))
@@ -91,23 +92,23 @@ def _average_pool(back: str) -> GradientFunction:
 
 
 def _average_pool_grad(forward: str) -> GradientFunction:
-    def gradient(op: Any, grad: Any) -> list[Any]:
+    def gradient(op: Operation, grad: Tensor) -> list[Any]:
         return [gen("StopGradient")(op.inputs[0]), gen(forward)(grad, **attrs_of(op, _POOL))]
 
     return gradient
 
 
-def _max_pool_with_argmax(op: Any, grad: Any, _: Any) -> Any:
+def _max_pool_with_argmax(op: Operation, grad: Tensor, _: object) -> Any:
     attrs = attrs_of(op, ("ksize", "strides", "padding", "include_batch_in_index"))
     return gen("MaxPoolGradWithArgmax")(op.inputs[0], grad, op.outputs[1], **attrs)
 
 
-def _fractional_max_pool(op: Any, grad: Any, *_: Any) -> Any:
+def _fractional_max_pool(op: Operation, grad: Tensor, *_: object) -> Any:
     outputs = op.outputs
     return gen("FractionalMaxPoolGrad")(op.inputs[0], outputs[0], grad, outputs[1], outputs[2], op.get_attr("overlapping"))
 
 
-def _fractional_average_pool(op: Any, grad: Any, *_: Any) -> Any:
+def _fractional_average_pool(op: Operation, grad: Tensor, *_: object) -> Any:
     shape = op.inputs[0].shape.as_list()
     return gen("FractionalAvgPoolGrad")(shape, grad, op.outputs[1], op.outputs[2], op.get_attr("overlapping"))
 
