@@ -52,11 +52,9 @@ format: .venv/dev ## format the code, and mend what the linter can
 golden: .venv/dev ## write the golden outputs of graphs/ anew; read the difference before you keep it
 	$(BIN)/python -m tests.test_golden
 
-tables: .venv/dev ## write what is generated: tables of ops, kernel families, the manual's pages of ops and of functions
+tables: .venv/dev ## write what is generated: tables of ops, kernel families
 	$(BIN)/python -m placesim.ops.compile_tables
 	$(BIN)/python -m placesim.ops.kernels.op_families_text
-	$(BIN)/python -m placesim.report.ops_page
-	$(BIN)/python -m placesim.tf1.importing.functions_page
 
 bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done

@@ -1,9 +1,12 @@
-"""The pages of the manual, as they lie in `manual/` -> topics, and the sections and numbered rules of a page."""
+"""The pages of the manual -> topics, and the sections and numbered rules of a page.
+
+Most lie in `manual/`; a page of what tables hold is made from them, section by section, when it is read.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +29,39 @@ class Part(NamedTuple):
     end: int
 
 
+Sections = Mapping[str, Callable[[], str]]
+"""The headings of a page that is made, with what makes the text under each; under "" what stands before the first heading."""
+
+
+def _ops() -> Sections:
+    from placesim.report.ops_page import ops_sections
+
+    return ops_sections()
+
+
+def _functions() -> Sections:
+    from placesim.tf1.importing.functions_page import functions_sections
+
+    return functions_sections()
+
+
+class MadePage(NamedTuple):
+    """The title of a page that is made, which lists of topics show, and its sections."""
+
+    title: str
+    sections: Callable[[], Sections]
+
+
+MADE: Mapping[str, MadePage] = {
+    "ops": MadePage("Ops: inputs, attrs, kernels by device, and where the numpy kernel is", _ops),
+    "tf1-functions": MadePage("TensorFlow 1's functions: what scripts find, and what they do not", _functions),
+}
+
+
 def topics() -> dict[str, str]:
     """Each page's name and title, in the order of names."""
-    return {path.stem: _title(path) for path in sorted(_FOLDER.glob("*.md"), key=lambda path: path.stem)}
+    written = {path.stem: _title(path) for path in _FOLDER.glob("*.md")}
+    return dict(sorted((written | {name: page.title for name, page in MADE.items()}).items()))
 
 
 def _title(path: Path) -> str:
@@ -38,7 +71,41 @@ def _title(path: Path) -> str:
 
 def read_page(topic: str) -> str:
     """The text of a page, in Markdown; `topic` is one of `topics`."""
-    return (_FOLDER / f"{topic}.md").read_text(encoding="utf-8")
+    return "".join(page_pieces(topic))
+
+
+def page_pieces(topic: str) -> Iterator[str]:
+    """The same as it comes about."""
+    if topic in MADE:
+        sections = MADE[topic].sections()
+        return _filled(_outline(topic, sections), sections)
+    return iter([(_FOLDER / f"{topic}.md").read_text(encoding="utf-8")])
+
+
+def read_sections(topic: str, wanted: str) -> str:
+    """What `find_sections` finds in a page; of a page that is made nothing else is."""
+    if topic in MADE:
+        sections = MADE[topic].sections()
+        return "".join(_filled(find_sections(_outline(topic, sections), wanted), sections))
+    return find_sections(read_page(topic), wanted)
+
+
+def read_outline(topic: str) -> str:
+    """A page, or its headings alone where it is made."""
+    return _outline(topic, MADE[topic].sections()) if topic in MADE else read_page(topic)
+
+
+def _outline(topic: str, sections: Sections) -> str:
+    return f"# {MADE[topic].title}\n" + "".join(f"\n{heading}\n" for heading in sections if heading)
+
+
+def _filled(outline: str, sections: Sections) -> Iterator[str]:
+    """Some headings, each with the text under it."""
+    for line in outline.splitlines(keepends=True):
+        heading = line.rstrip("\n")
+        yield line
+        if heading:
+            yield sections["" if heading.startswith("# ") else heading]()
 
 
 def find_sections(text: str, wanted: str) -> str:

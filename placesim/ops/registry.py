@@ -67,6 +67,10 @@ class Registry:
             self._kernels[op] = found
         return found
 
+    def has_kernels(self, op: str) -> bool:
+        """Whether TensorFlow has a kernel for an op; decodes none."""
+        return bool(self._kernel_facts.get(op))
+
 
 def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
     """JSON of the data file -> OpDef."""

@@ -1,23 +1,20 @@
-"""The op table -> `ops.md`, the manual's page of ops.
-
-`python -m placesim.report.ops_page` (a part of `make tables`) writes that file anew.
-"""
+"""The op table -> the sections of `ops`, the manual's page of ops, each made when it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
-from pathlib import Path
 
-from placesim.inspection.op_facts import OpFacts, load_registry, matching_ops
+from placesim.inspection.op_facts import facts_of, load_registry
+from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.ops.notation import format_signature
+from placesim.ops.registry import Registry
 from placesim.report.text.ops import fact_lines
 
-PATH = Path(__file__).parent.parent / "manual" / "ops.md"
-_HEAD = """# Ops: inputs, attrs, kernels by device, and where the numpy kernel is
-
+_INTRODUCTION = """
 The {count} ops of TensorFlow {release}, by name.  For {placeable} TensorFlow has a kernel, so that they can be placed; placesim
-executes {executed} with numpy.  This page is written by `make tables`; `placesim ops` tells the same on the command line.
+executes {executed} with numpy.  `placesim ops` tells the same, of one op or of those that answer a question.
 
 Under an op's name stand its inputs and its outputs, each with an element type or with the attr that holds its type (`N * T`: as
 many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  Then, a line each:
@@ -32,34 +29,30 @@ many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  Then, 
 """
 
 
-def ops_page() -> str:
-    """The page: a heading for each first letter, and under it one for each op."""
+def ops_sections() -> dict[str, Callable[[], str]]:
+    """The text under each heading of the page, under "" what stands before the first: one for each first letter and each op."""
     registry = load_registry()
-    listed = list(matching_ops(registry))
-    head = _HEAD.format(
-        count=f"{len(listed):,}",
+    return {"": partial(_introduction, registry), **dict(_sections(registry))}
+
+
+def _sections(registry: Registry) -> Iterator[tuple[str, Callable[[], str]]]:
+    for letter, names in groupby(sorted(registry.op_names), lambda name: name[0]):
+        yield "## Internal ops" if letter == "_" else f"## Letter {letter}", str
+        for name in names:
+            yield f"### {name}", partial(_entry, registry, name)
+
+
+def _introduction(registry: Registry) -> str:
+    names = registry.op_names
+    return _INTRODUCTION.format(
+        count=f"{len(names):,}",
         release=registry.release,
-        placeable=f"{sum(bool(facts.kernels) for facts in listed):,}",
-        executed=f"{sum(facts.family is not None for facts in listed):,}",
+        placeable=f"{sum(map(registry.has_kernels, names)):,}",
+        executed=f"{sum(map(OP_FAMILIES.__contains__, names)):,}",
     )
-    letters = groupby(listed, lambda facts: facts.op.name[0])
-    return head + "".join(f"\n## {_heading(letter)}\n{_section(ops)}" for letter, ops in letters)
 
 
-def _heading(letter: str) -> str:
-    """Internal ops begin with an underscore."""
-    return "Internal ops" if letter == "_" else f"Letter {letter}"
-
-
-def _section(ops: Iterable[OpFacts]) -> str:
-    return "".join(f"\n### {facts.op.name}\n\n```text\n{_entry(facts)}```\n" for facts in ops)
-
-
-def _entry(facts: OpFacts) -> str:
-    lines = [format_signature(facts.op), *(f"{line.keyword} {line.text}" for line in fact_lines(facts))]
-    return "".join(f"{line}\n" for line in lines)
-
-
-if __name__ == "__main__":
-    PATH.parent.mkdir(exist_ok=True)
-    PATH.write_text(ops_page(), encoding="utf-8")
+def _entry(registry: Registry, name: str) -> str:
+    facts = facts_of(registry, name)
+    lines = [format_signature(facts.op), *(f"{line.keyword} {line.text}" for line in fact_lines(facts))] if facts else []
+    return "\n```text\n" + "".join(f"{line}\n" for line in lines) + "```\n"

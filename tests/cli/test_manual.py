@@ -9,7 +9,7 @@ import sys
 import pytest
 from rich.cells import cell_len
 
-from placesim.cli.manual_pages import find_sections, read_page, topics
+from placesim.cli.manual_pages import MADE, find_sections, read_page, read_sections, topics
 from tests.cli.shell import ROOT, Shell
 from tests.cli.test_process import ESCAPE, on_a_terminal
 from tests.processes import run_process, run_shell
@@ -18,7 +18,7 @@ from tests.processes import run_process, run_shell
 def test_the_topics_are_listed(shell: Shell) -> None:
     ended = shell("manual")
     assert ended == (0, "".join(f"{name}\t{title}\n" for name, title in topics().items()), "")
-    assert sorted(path.stem for path in (ROOT / "placesim" / "manual").glob("*.md")) == list(topics())
+    assert sorted([*MADE, *(path.stem for path in (ROOT / "placesim" / "manual").glob("*.md"))]) == list(topics())
 
 
 def test_a_page_in_a_pipe_is_its_markdown(shell: Shell) -> None:
@@ -32,6 +32,14 @@ def test_a_section(shell: Shell) -> None:
     assert ended.output.startswith("## Scopes\n\n")
     assert "### Copies: a list of devices" in ended.output
     assert "## Variables" not in ended.output
+
+
+@pytest.mark.parametrize(
+    ("topic", "section"),
+    [("ops", "matmul"), ("ops", "fused"), ("ops", "letter q"), ("ops", "ops: inputs"), ("tf1-functions", "tf.nn")],
+)
+def test_a_section_of_a_page_that_is_made_is_the_one_of_the_whole_page(topic: str, section: str) -> None:
+    assert read_sections(topic, section) == find_sections(read_page(topic), section) != ""
 
 
 @pytest.mark.parametrize("section", [("7.2c", "i"), ("7.2c i",), ("7.2ci",)])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.manual_pages import find_sections, plain_number, read_page, read_parts, topics
+from placesim.cli.manual_pages import page_pieces, plain_number, read_outline, read_parts, read_sections, topics
 from placesim.cli.option_types import Word
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
@@ -48,7 +48,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
       placesim manual kernels | less
       placesim manual --schema graph > graph.schema.json
     """
-    from placesim.cli.output import is_terminal, write
+    from placesim.cli.output import is_terminal, write, write_pieces
 
     if schema is not None:
         if topic is not None:
@@ -61,12 +61,13 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
     if topic is None:
         write(_topics(is_styled), is_styled)
         return 0
-    text = _text(_known_topic(topic), " ".join(section))
+    pieces = _pieces(_known_topic(topic), " ".join(section))
     if is_styled:
         from placesim.report.terminal.manual import styled_page
 
-        text = styled_page(text, sys.stdout)
-    write(text, is_styled)
+        write(styled_page("".join(pieces), sys.stdout), is_styled)
+    else:
+        write_pieces(pieces)
     return 0
 
 
@@ -85,15 +86,14 @@ def _known_topic(topic: str) -> str:
     return name
 
 
-def _text(topic: str, section: str) -> str:
-    text = read_page(topic)
+def _pieces(topic: str, section: str) -> Iterable[str]:
     if not section:
-        return text
-    found = find_sections(text, section)
+        return page_pieces(topic)
+    found = read_sections(topic, section)
     if not found:
-        near = did_you_mean(section, _names(text, section))
+        near = did_you_mean(section, _names(read_outline(topic), section))
         raise UsageError(f"no such section of '{topic}': got '{section}', expected a number or a part of a heading{near}")
-    return found
+    return [found]
 
 
 def _names(text: str, section: str) -> list[str]:

@@ -1,28 +1,23 @@
-"""The tables of public names -> `tf1-functions.md`, the manual's page of what there is of TensorFlow 1's API.
-
-`python -m placesim.tf1.importing.functions_page` (a part of `make tables`) writes that file anew.
-"""
+"""The tables of public names -> the sections of `tf1-functions`, the manual's page of what there is of TensorFlow 1's API."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from placesim.ops.registry import load_registry
 from placesim.tf1.exports import table
 from placesim.tf1.importing.missing_names import all_names, contrib_names, keras_names, known_names
 
-PATH = Path(__file__).parent.parent.parent / "manual" / "tf1-functions.md"
 _WIDTH = 120
-_HEAD = """# TensorFlow 1's functions: what scripts find, and what they do not
-
+_INTRODUCTION = """
 TensorFlow {release}'s `tf.compat.v1` has {known:,} functions and classes, Keras' own left out. {there:,} of them are there, for
 scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Of the {keras:,} of `tf.keras` {keras_there:,} are there,
 of the {contrib:,} of `tf.contrib`, which ended with TensorFlow 1.15, {contrib_there:,}. Beside them `tf.raw_ops` has all
 {ops:,} ops, and {beyond:,} names are there that are no functions of these: element types, versions, and other modules' names
-for what they have. `tf.compat.v1.NAME` is `tf.NAME`. This page is written by `make tables`.
+for what they have. `tf.compat.v1.NAME` is `tf.NAME`.
 
 What is not there can be imported and named; when it is called, it raises `NotImplementedError` with its name. Then build the
 graph with TensorFlow and write it with `tf.io.write_graph`: every command takes that file (`placesim manual tensorflow-files`).
@@ -57,11 +52,20 @@ def modules() -> list[Module]:
     return [found[module] for module in sorted(found)]
 
 
-def functions_page() -> str:
-    """The page: how many names there are of each module, and a section for each with these names."""
+def functions_sections() -> dict[str, Callable[[], str]]:
+    """The text under each heading of the page, under "" what stands before the first: one for each module, with its names."""
+    listed = modules()
+    return {
+        "": partial(_introduction, listed),
+        **{f"## {module.title}": partial(_section, module) for module in listed},
+    }
+
+
+def _introduction(listed: list[Module]) -> str:
+    """How many names there are, in all and of each module."""
     registry = load_registry()
-    listed, known, keras, contrib = modules(), known_names(), keras_names(), contrib_names()
-    head = _HEAD.format(
+    known, keras, contrib = known_names(), keras_names(), contrib_names()
+    head = _INTRODUCTION.format(
         release=registry.release,
         known=len(known),
         there=len(known & table().keys()),
@@ -77,18 +81,13 @@ def functions_page() -> str:
         empty=sum(not module.there for module in listed),
     )
     rows = (f"| `{module.title}` | {len(module.there) or ''} | {len(module.missing) or ''} |\n" for module in listed)
-    return head + "".join(rows) + "".join(_section(module) for module in listed)
+    return head + "".join(rows)
 
 
 def _section(module: Module) -> str:
-    there = _block("There", module.there)
-    return f"\n## {module.title}\n{there}{_block('Not there', module.missing)}"
+    return _block("There", module.there) + _block("Not there", module.missing)
 
 
 def _block(title: str, names: Iterable[str]) -> str:
     text = textwrap.fill(" ".join(names), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return f"\n{title}:\n\n```text\n{text}\n```\n" if text else ""
-
-
-if __name__ == "__main__":
-    PATH.write_text(functions_page(), encoding="utf-8")
