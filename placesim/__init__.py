@@ -7,6 +7,8 @@
 before the function takes its name here.
 """
 
+from typing import Any as _Any
+
 from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 
 if is_own_process():  # from the first import on
@@ -39,10 +41,27 @@ from placesim.core.errors import (
     UnknownError,
     UsageError,
 )
+from placesim.formats.graph_file.entries.node_makers import FunctionMaker as _FunctionMaker
+from placesim.formats.graph_file.entries.node_makers import hand_over_makers as _hand_over_makers
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.program_machine import machine
 from placesim.version import __version__ as __version__
+
+
+def _make_functions(builder: _Any) -> _FunctionMaker:
+    from placesim.tf1.graph_file.control_flow import FileFunctions  # few files have such entries
+
+    return FileFunctions(builder)
+
+
+def _make_training(builder: _Any) -> object:
+    from placesim.tf1.graph_file.training import FileTraining
+
+    return FileTraining(builder)
+
+
+_hand_over_makers(_make_functions, _make_training)
 
 __path__.append(f"{__path__[0]}/api")  # users import `placesim.testing`
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "placesim"
-ROOMS = ["version", "core", "machine", "ops", "graph", "placement", "formats", "runtime"]
-ROOMS += ["prediction", "inspection", "planning", "report", "studies", "api", "tf1", "cli"]
-"""From the ground up: a room imports from those before it; `__init__` and `__main__` stand above all."""
+PAGE = PACKAGE / "manual/architecture.md"
 THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",
@@ -36,6 +36,7 @@ THIRD_PARTY = {
         "studies/calibration/",
         "planning/",
         "tf1/",
+        "report/document",  # for types
     ),
     "ml_dtypes": ("core/dtypes", "ops/kernels/", "runtime/", "tf1/types/dtypes"),
     "scipy": ("ops/kernels/", "planning/"),
@@ -54,6 +55,21 @@ THIRD_PARTY = {
 """Each third-party package and the modules, or rooms, that import it."""
 
 
+BY_NAME = {
+    "cli/commands/__init__",
+    "ops/kernels/__init__",
+    "ops/kernels/op_families_text",
+    "runtime/saving/saved_values",
+    "tf1/__init__",
+    "tf1/exports/__init__",
+    "tf1/gradients/registry",
+    "tf1/importing/import_hook",
+    "tf1/importing/namespaces",
+    "tf1/ops/operators",
+}
+"""Modules that load others by their names, from a table of families, commands or public names."""
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").as_posix()
 
@@ -63,59 +79,123 @@ def room_of(name: str) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+ROWS = re.findall(r"^\| `(\w+)/` \| ([\w, ]+) \|", PAGE.read_text(), re.MULTILINE)
+MAY_IMPORT = {room: set(names.split(", ")) - {"nothing"} for room, names in ROWS}
+"""By room, from the table in the manual; `__init__` and `__main__` stand above all."""
 in_every_room = pytest.mark.parametrize("room", sorted({room_of(name) for name in MODULES}))
 
 
+class Imports(NamedTuple):
+    """The imports of a module: from other modules of the package the names, and whole packages of others."""
+
+    own: dict[str, set[str]]
+    foreign: set[str]
+
+
 @cache
-def imports_of(room: str) -> dict[str, tuple[str, ...]]:
-    """What each module of a room imports, by the module's name."""
-    return {name: tuple(imported(path)) for name, path in MODULES.items() if room_of(name) == room}
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Every module that is imported at run time, anywhere in a file."""
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+def imports_of(module: str) -> Imports:
+    """All of them, inside functions and under TYPE_CHECKING too."""
+    found = Imports({}, set())
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                note(found, alias.name, "")
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-        else:
-            waiting += ast.iter_child_nodes(node)
+            for alias in node.names:
+                note(found, node.module or "", alias.name)
+    return found
+
+
+def note(found: Imports, source: str, name: str) -> None:
+    package, _, rest = source.partition(".")
+    if package != "placesim":
+        found.foreign.add(package)
+        return
+    path = rest.replace(".", "/")
+    for module in (f"{path}/{name}", f"{path}/{name}/__init__", path, f"{path}/__init__", "__init__"):
+        if module.strip("/") in MODULES:
+            found.own.setdefault(module.strip("/"), set()).add(name)
+            return
+
+
+def modules_of(room: str) -> list[str]:
+    return [name for name in MODULES if room_of(name) == room]
 
 
 @in_every_room
 def test_a_module_imports_only_what_its_room_may(room: str) -> None:
-    allowed = {*ROOMS[: ROOMS.index(room) + 1]} if room in ROOMS else {*ROOMS}
-    for module, names in imports_of(room).items():
-        own = [name for name in names if name.partition(".")[0] == "placesim"]
-        rooms = {name.split(".")[1] if "." in name else "placesim" for name in own}
+    for module in modules_of(room):
+        rooms = {room_of(name) for name in imports_of(module).own} - {room}
+        allowed = set() if room == "version" else MAY_IMPORT.get(room, {*MAY_IMPORT, "version"})
         assert rooms <= allowed, f"{module} imports {sorted(rooms - allowed)}"
+
+
+def test_the_table_names_rooms_above() -> None:
+    before = {"version"}
+    for room, names in ROWS:
+        assert MAY_IMPORT[room] <= before, f"{room} imports {names}"
+        before.add(room)
+    assert before == {room_of(name) for name in MODULES} - {"__init__", "__main__"}
+
+
+def circles() -> Iterator[list[str]]:
+    """Modules that import each other: of those that no order of imports can take, what reaches itself."""
+    readers: dict[str, list[str]] = {name: [] for name in MODULES}
+    waits = {name: len(imports_of(name).own.keys() - {name}) for name in MODULES}
+    for name in MODULES:
+        for source in imports_of(name).own.keys() - {name}:
+            readers[source].append(name)
+    ready = [name for name, count in waits.items() if not count]
+    while ready:
+        for reader in readers[ready.pop()]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                ready.append(reader)
+    left = {name for name, count in waits.items() if count}
+    reached = {name: below(name, left) for name in left}
+    while left:
+        first = min(left)
+        circle = {name for name in reached[first] if first in reached[name]}
+        left -= circle | {first}
+        if circle:
+            yield sorted(circle)
+
+
+def below(name: str, among: set[str]) -> set[str]:
+    """What a module imports, directly or not."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for source in imports_of(waiting.pop()).own.keys() & among - seen:
+            seen.add(source)
+            waiting.append(source)
+    return seen
+
+
+@cache
+def all_circles() -> list[list[str]]:
+    return list(circles())
+
+
+@in_every_room
+def test_no_module_imports_in_a_circle(room: str) -> None:
+    for circle in all_circles():
+        if room in map(room_of, circle):
+            arrows = [(name, source) for name in circle for source in imports_of(name).own if source in circle]
+            name, source = min(arrows, key=lambda arrow: len(imports_of(arrow[0]).own[arrow[1]]))
+            taken = ", ".join(sorted(imports_of(name).own[source]))
+            pytest.fail(f"{len(circle)} modules import in a circle; its smallest tie: {name} -> {source}: {taken}")
 
 
 @in_every_room
 def test_third_party_packages_stay_in_their_rooms(room: str) -> None:
-    for module, names in imports_of(room).items():
-        for package in {name.partition(".")[0] for name in names} & THIRD_PARTY.keys():
+    for module in modules_of(room):
+        for package in imports_of(module).foreign & THIRD_PARTY.keys():
             assert any(module.startswith(place) for place in THIRD_PARTY[package]), f"{package} has no place in {module}"
 
 
-def test_two_modules_above_are_asked_for_by_their_names() -> None:
-    texts = {name: path.read_text() for name, path in MODULES.items()}
-    named = {
-        (name, node.value)
-        for name, text in texts.items()
-        if "import_module" in text and room_of(name) not in ("cli", "tf1")
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("placesim.")
-    }
-    assert named == {
-        ("formats/graph_file/entries/training_entries", "placesim.tf1.graph_file.training"),
-        ("formats/graph_file/entries/control_flow_entries", "placesim.tf1.graph_file.control_flow"),
-    }
+def test_modules_are_loaded_by_name_only_from_tables() -> None:
+    assert {name for name, path in MODULES.items() if "import_module" in path.read_text()} == BY_NAME
 
 
 def test_no_module_is_named_after_nothing() -> None:

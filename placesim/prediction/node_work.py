@@ -8,16 +8,9 @@ from typing import NamedTuple
 
 from placesim.core.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
 from placesim.ops.attributes import Attrs
-from placesim.ops.categories import (
-    CONTROL_FLOW,
-    FUNCTION_ENDS,
-    IDENTITIES,
-    PLACEHOLDERS,
-    RECEIVES,
-    SENDS,
-    SHAPE_READERS,
-    VARIABLES,
-)
+from placesim.ops.kernels import load_kernels
+from placesim.ops.kernels.cost_model import DISPATCH, CostKind
+from placesim.ops.kernels.kernel import Kernel
 from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.processors import Arithmetic, Processor
 from placesim.prediction.work_amounts import (
@@ -31,32 +24,6 @@ from placesim.prediction.work_amounts import (
     matrix_product,
 )
 
-DISPATCHED = frozenset(
-    (
-        *IDENTITIES,
-        *CONTROL_FLOW,
-        *FUNCTION_ENDS,
-        *PLACEHOLDERS,
-        *RECEIVES,
-        *SENDS,
-        *SHAPE_READERS,
-        *VARIABLES,
-        "Const",
-        "ControlTrigger",
-        "EnsureShape",
-        "ExpandDims",
-        "IdentityN",
-        "NoOp",
-        "PreventGradient",
-        "ReadVariableOp",
-        "Reshape",
-        "ShapeN",
-        "Snapshot",
-        "Squeeze",
-        "StopGradient",
-    )
-)
-"""Ops that compute nothing: they name a buffer anew, read a shape, or hold a value.  They cost their dispatch."""
 _ARITHMETICS: Mapping[DataType, Arithmetic] = {
     DOUBLE: "float64",
     HALF: "float16",
@@ -83,12 +50,17 @@ class NodeShapes(NamedTuple):
     moved_bytes: int
     read_bytes: int = 0
 
+    @property
+    def kernel(self) -> Kernel:
+        return load_kernels()[self.op]
+
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:
     """What the node's kernel does; None where that is nothing."""
-    if node.op in DISPATCHED or not node.moved_bytes:
+    kind = node.kernel.cost.kind
+    if kind == DISPATCH.kind or not node.moved_bytes:
         return None
-    found = _RULES.get(node.op, _stream)
+    found = _RULES.get(kind, _stream)
     if found is not _stream and min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
         return _stream(node, processor)
     return found(node, processor)
@@ -188,38 +160,24 @@ def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
     return work
 
 
-_RULES: Mapping[str, Callable[[NodeShapes, Processor], Work]] = {
-    "MatMul": _product("transpose_a", "transpose_b"),
-    "BatchMatMul": _product("adj_x", "adj_y"),
-    "BatchMatMulV2": _product("adj_x", "adj_y"),
-    "BatchMatMulV3": _product("adj_x", "adj_y"),
-    "Conv2D": _convolution("forward"),
-    "Conv2DBackpropInput": _convolution("input gradient"),
-    "Conv2DBackpropFilter": _convolution("filter gradient"),
-    "Conv3D": _convolution("forward"),
-    "Conv3DBackpropInputV2": _convolution("input gradient"),
-    "Conv3DBackpropFilterV2": _convolution("filter gradient"),
-    "DepthwiseConv2dNative": _convolution("forward", is_depthwise=True),
-    "DepthwiseConv2dNativeBackpropInput": _convolution("input gradient", is_depthwise=True),
-    "DepthwiseConv2dNativeBackpropFilter": _convolution("filter gradient", is_depthwise=True),
-    "FusedBatchNorm": _normalization,
-    "FusedBatchNormV2": _normalization,
-    "FusedBatchNormV3": _normalization,
-    "FusedBatchNormGrad": _streamed("batch normalization gradient"),
-    "FusedBatchNormGradV2": _streamed("batch normalization gradient"),
-    "FusedBatchNormGradV3": _streamed("batch normalization gradient"),
-    "MaxPool": _streamed("pooling"),
-    "MaxPoolGrad": _streamed("pooling gradient"),
-    "AvgPool": _streamed("pooling"),
-    "AvgPoolGrad": _streamed("pooling gradient"),
-    "Softmax": _rows("softmax"),
-    "LogSoftmax": _rows("softmax"),
-    "Gather": _gathered,
-    "GatherV2": _gathered,
-    "BlockLSTM": _sequence("forward"),
-    "BlockLSTMV2": _sequence("forward"),
-    "BlockLSTMGrad": _sequence("input gradient"),
-    "BlockLSTMGradV2": _sequence("input gradient"),
+_RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
+    "matmul": _product("transpose_a", "transpose_b"),
+    "batch matmul": _product("adj_x", "adj_y"),
+    "convolution": _convolution("forward"),
+    "convolution input gradient": _convolution("input gradient"),
+    "convolution filter gradient": _convolution("filter gradient"),
+    "depthwise": _convolution("forward", is_depthwise=True),
+    "depthwise input gradient": _convolution("input gradient", is_depthwise=True),
+    "depthwise filter gradient": _convolution("filter gradient", is_depthwise=True),
+    "batch normalization": _normalization,
+    "batch normalization gradient": _streamed("batch normalization gradient"),
+    "pooling": _streamed("pooling"),
+    "max pooling gradient": _streamed("pooling gradient"),
+    "average pooling gradient": _streamed("pooling gradient"),
+    "softmax": _rows("softmax"),
+    "gather": _gathered,
+    "recurrent": _sequence("forward"),
+    "recurrent gradient": _sequence("input gradient"),
 }
-"""Ops with a formula of their own; every other op is a stream of its bytes: no published rows tell reductions, transposes or
-gathers from elementwise ops."""
+"""Kinds with a formula of their own; every other op is a stream of its bytes: no published rows tell reductions, transposes or
+slices that are gathered from elementwise ops."""

@@ -10,13 +10,14 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
 from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
 from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.prediction.cost_formulas import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
-from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
+from placesim.prediction.node_work import NodeShapes, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work_amounts import Work
 from placesim.runtime.accounting.node_sites import Site
@@ -99,7 +100,7 @@ class StepCosts:
         if op in RECEIVES:
             return self._transfer(site, execution, step)
         key: tuple[object, ...] = (id(site.program),)
-        if op not in DISPATCHED and not site.calls:
+        if not is_dispatch(site):
             key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
         found = self._known.get(key)
         if found is None:
@@ -131,7 +132,7 @@ class StepCosts:
         """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
         # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
-        is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
+        is_dispatched = is_dispatch(site) or not shapes.moved_bytes
         if place.gpu is not None and (is_dispatched or not on_host):
             processor = place.gpu.processor
             work = None if is_dispatched else node_work(shapes, processor)
@@ -180,6 +181,11 @@ def _exactly(seconds: float) -> Prediction:
     return Prediction(seconds, seconds, seconds)
 
 
+def is_dispatch(site: Site) -> bool:
+    """Whether a node costs its dispatch alone: its kernel computes nothing, or it calls functions, whose nodes are counted."""
+    return bool(site.calls) or site.instruction.kernel.cost.kind == DISPATCH.kind
+
+
 def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
     """Whether a session with threads between ops runs the node in one of them."""
     return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
@@ -191,8 +197,7 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
     op, flops = instruction.node.op, instruction.kernel.flops
-    computes = flops is not None and op not in DISPATCHED and bool(outputs)
-    operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
+    operations = int(flops(inputs, outputs, instruction.attrs)) if flops is not None and outputs else 0
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
     return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from placesim.core.dtypes import DTYPES, NAMES
@@ -16,8 +15,8 @@ from placesim.core.releases import RELEASES
 from placesim.formats.graph_file.entries.control_flow_entries import COND_KEYS, WHILE_KEYS
 from placesim.formats.graph_file.entries.entries import ENTRY_KEYS
 from placesim.formats.graph_file.entries.functions import FUNCTION_KEYS
+from placesim.formats.graph_file.entries.node_makers import make_training
 from placesim.formats.graph_file.entries.raw_nodes import RAW_KEYS
-from placesim.formats.graph_file.entries.training_entries import MAKER
 from placesim.formats.graph_file.entries.training_fields import (
     AGGREGATION,
     APPLY_OPTIONS,
@@ -147,7 +146,7 @@ def _attr() -> Schema:
 
 def _train() -> Schema:
     """What stands under `train`, with what each optimizer is given."""
-    training = import_module(MAKER).FileTraining(ScopedGraphBuilder(load_registry()))
+    training = make_training(ScopedGraphBuilder(load_registry()))
     of_kinds: dict[str, Schema] = {}
     alone: list[str] = []
     for kind in training.kinds():

@@ -1,7 +1,7 @@
 """Graphs within a node, the bodies of conditionals and loops, as functions of TensorFlow's.
 
 What makes the functions is the maker of a graph file's `cond` and `while`
-(`formats/graph_file/entries/control_flow_entries.py`): here are what writes their nodes, and what comes into them from the
+(`formats/graph_file/entries/node_makers.py`): here are what writes their nodes, and what comes into them from the
 graphs around them.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from placesim.core.dtypes import DataType
-from placesim.formats.graph_file.entries.control_flow_entries import FunctionMaker, make_functions
+from placesim.formats.graph_file.entries.node_makers import FunctionMaker, make_functions
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.graph_reading import REFUSED, GraphReader
 from placesim.formats.onnx.lists import (

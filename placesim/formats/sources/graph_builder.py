@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from placesim.formats.graph_file.entries.control_flow_entries import FunctionMaker
+    from placesim.formats.graph_file.entries.node_makers import FunctionMaker
     from placesim.graph.argument_binding import VariableNodes
     from placesim.graph.builder import ScopedGraphBuilder as NodeBuilder
     from placesim.graph.graph import Node, TensorRef
@@ -60,7 +60,7 @@ class _Level:
     @property
     def functions(self) -> FunctionMaker:
         """What makes conditionals and loops here."""
-        from placesim.formats.graph_file.entries.control_flow_entries import make_functions
+        from placesim.formats.graph_file.entries.node_makers import make_functions
 
         if self._functions is None:
             self._functions = make_functions(self.builder)

@@ -9,6 +9,8 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes, elementwise_cost
 from placesim.ops.kernels.kernel import Kernel, Tensor, one_per_output
 from placesim.ops.kernels.memory_rules import BroadcastForwardingRule, MemoryRule, forwards
 from placesim.ops.kernels.shape_operands import broadcast_dims
@@ -23,13 +25,20 @@ binary_memory: MemoryRule = BroadcastForwardingRule()
 """What an op of two inputs does with memory: it writes over the first of them that it may write to."""
 
 
-def unary(function: Elementwise) -> Kernel:
-    """The row of a function of one tensor, of any shape, that keeps its shape."""
+def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:
+    """The row of a function of one tensor, of any shape, that keeps its shape.
+
+    `is_cut`: large tensors are taken in parts; `has_in_place`: the result may be put into memory that is there.
+    """
+    if is_cut:
+        function = in_parts(function)
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         return (function(inputs[0]),)
 
-    return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT)
+    in_place = overwriting(function) if has_in_place else None
+    cost = elementwise_cost(passes, is_cut=is_cut)
+    return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT, in_place=in_place, cost=cost)
 
 
 def overwriting(function: Elementwise) -> Callable[..., object]:
@@ -37,14 +46,14 @@ def overwriting(function: Elementwise) -> Callable[..., object]:
     return lambda x, out: np.copyto(out, function(x))
 
 
-def binary(function: Elementwise) -> Kernel:
+def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
     """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError where they do not."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
         return (function(inputs[0], inputs[1]),)
 
-    return Kernel(compute, broadcasted, one_per_output, direct=function, memory=binary_memory)
+    return Kernel(compute, broadcasted, one_per_output, direct=function, memory=binary_memory, cost=CostModel(passes=passes))
 
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:

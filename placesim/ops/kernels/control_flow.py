@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, Table, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory, UnknownValue, aliases
 from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
@@ -93,7 +94,7 @@ def merge_memory(memory: KernelMemory) -> None:
     memory.allocate(1)
 
 
-_hand_on = partial(Kernel, traits=Trait.HANDS_ON)
+_hand_on = partial(Kernel, traits=Trait.HANDS_ON, cost=DISPATCH)
 
 TABLE: Table = {
     **dict.fromkeys(("Switch", "RefSwitch"), _hand_on(only_in_dataflow, infer_switch, memory=switch_memory)),

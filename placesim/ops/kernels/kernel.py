@@ -13,6 +13,7 @@ from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import InternalError
 from placesim.core.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.device_resources import ResourceManager
 from placesim.ops.kernels.memory_rules import MemoryRule
 from placesim.ops.kernels.shapes import Dims, ShapeFunction
@@ -61,6 +62,7 @@ class Kernel(NamedTuple):
     `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
     buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.  `in_place`: for an
     elementwise op of one or two inputs, or one along rows, a function that puts the same into `out`, which may be an input.
+    `cost`: the formulas that predict how long it takes.
     """
 
     compute: Compute
@@ -72,6 +74,7 @@ class Kernel(NamedTuple):
     memory: MemoryRule | None = None
     traits: Trait = Trait(0)
     in_place: Callable[..., object] | None = None
+    cost: CostModel = ELEMENTWISE
 
 
 Table = dict[str, Kernel]

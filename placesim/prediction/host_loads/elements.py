@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ceil, inf, prod
-from typing import NamedTuple
 
 from placesim.ops.kernels.blocks.elementwise_blocks import PART_BYTES as ELEMENT_PART_BYTES
 from placesim.ops.kernels.blocks.elementwise_blocks import part_count
+from placesim.ops.kernels.cost_model import Passes
 from placesim.ops.kernels.nn.normalization import PIXEL_BYTES
 from placesim.ops.kernels.state.optimizers import PART_BYTES
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
@@ -15,91 +15,17 @@ from placesim.prediction.host_loads.products import product_parts
 from placesim.prediction.node_work import NodeShapes
 
 
-class Passes(NamedTuple):
-    """How often a kernel goes over its elements, by what it does with them.
-
-    `plain` is what a processor does as fast as it reads; `chosen` where each element takes one of two values, which processors
-    guess; `special` what is computed one element after the other.
-    """
-
-    plain: float = 0
-    divided: float = 0
-    exponential: float = 0
-    chosen: float = 0
-    special: float = 0
-
-    @property
-    def number(self) -> float:
-        return sum(self)
-
-
-_ONE = Passes(plain=1)
-PASSES: Mapping[str, Passes] = {
-    **dict.fromkeys(("RealDiv", "Div", "DivNoNan", "Sqrt", "Reciprocal", "Inv"), Passes(divided=1)),
-    **dict.fromkeys(("FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"), Passes(divided=3)),
-    "Rsqrt": Passes(divided=2),
-    **dict.fromkeys(("Exp", "Log", "Sin", "Cos", "Tanh"), Passes(exponential=1)),
-    **dict.fromkeys(("Expm1", "Log1p", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"), Passes(exponential=2)),
-    "Pow": Passes(exponential=3),
-    **dict.fromkeys(("Atan2", "Asinh", "Acosh", "Atanh", "Erfc", "Erfinv", "Ndtri"), Passes(special=1)),
-    **dict.fromkeys(("Lgamma", "Digamma", "Zeta", "Polygamma", "Igamma", "Igammac"), Passes(special=2)),
-    "Erf": Passes(plain=24, divided=1),
-    "Sigmoid": Passes(plain=2, divided=1, exponential=1),
-    "TanhGrad": Passes(plain=3),
-    "SigmoidGrad": Passes(plain=3),
-    "SquaredDifference": Passes(plain=2),
-    "ClipByValue": Passes(plain=2),
-    "Relu6": Passes(plain=2),
-    "ReluGrad": Passes(plain=2),
-    "Relu6Grad": Passes(plain=4),
-    **dict.fromkeys(("Select", "SelectV2"), Passes(chosen=1)),
-    "LeakyRelu": Passes(plain=2, chosen=1),
-    "LeakyReluGrad": Passes(plain=2, chosen=1),
-    "Elu": Passes(plain=1, exponential=2, chosen=1),
-    "EluGrad": Passes(plain=3, chosen=1),
-    "Selu": Passes(plain=3, exponential=2, chosen=1),
-    "SeluGrad": Passes(plain=4, chosen=1),
-    "Softplus": Passes(plain=8, divided=1, exponential=2),
-    "SoftplusGrad": Passes(plain=2, divided=1, exponential=1),
-    "Softsign": Passes(plain=2, divided=1),
-    "SoftsignGrad": Passes(plain=3, divided=1),
-    "ApplyGradientDescent": Passes(plain=2),
-    "ApplyMomentum": Passes(plain=4),
-    "ApplyKerasMomentum": Passes(plain=4),
-    "ApplyAdagrad": Passes(plain=4, divided=2),
-    "ApplyAdagradV2": Passes(plain=5, divided=2),
-    "ApplyRMSProp": Passes(plain=8, divided=2),
-    "ApplyCenteredRMSProp": Passes(plain=12, divided=2),
-    "ApplyAdadelta": Passes(plain=11, divided=4),
-    "ApplyFtrl": Passes(plain=10, divided=2, special=2, chosen=1),
-    "ApplyAdam": Passes(plain=9, divided=2),
-    "ApplyAdaMax": Passes(plain=8, divided=1),
-}
-"""Passes of the kernels that take another number than one; each is counted in the kernel's own expression."""
-_CUT_OPS = """
-    Acos Acosh Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e Cosh Dawsn Digamma Elu Erf Erfc Erfinv Expint Expm1
-    LeakyRelu Lgamma Log1p Ndtri Selu Sigmoid Sinh Softplus Softsign Spence Tan"""
-IN_PARTS = frozenset(_CUT_OPS.split())
-"""Ops whose kernels take large tensors in parts (`element_parts`)."""
-_COPIES = frozenset(
-    ("Pad", "PadV2", "MirrorPad", "ConcatV2", "Concat", "Pack", "Tile", "Fill", "ZerosLike", "OnesLike", "BroadcastTo", "Slice",
-     "StridedSlice", "Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "Cast", "Copy", "DeepCopy", "SplitV", "Split")
-)  # fmt: skip
-VIEWS = frozenset(("Split", "SplitV", "Unpack", "Slice", "StridedSlice", "Assign", "AssignVariableOp"))
-"""Kernels that give parts of their input's memory."""
-
-
 def elementwise(node: NodeShapes) -> Load:
-    """Passes over all elements; an op that is not known makes one."""
-    if node.op in VIEWS:
+    """Passes over all elements; a view makes none."""
+    kind, passes = node.kernel.cost
+    if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
-    passes = PASSES.get(node.op, _ONE)
     elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
-    if node.op in IN_PARTS:
+    if kind == "cut":
         return _in_parts("elementwise", passes, elements, node)
     amounts = _passes(passes, elements, node)
     amounts.add(run=_runs(node))
-    return Load("copy" if node.op in _COPIES else "elementwise", amounts, Amounts())
+    return Load("copy" if kind == "copy" else "elementwise", amounts, Amounts())
 
 
 def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
@@ -139,7 +65,7 @@ def _runs(node: NodeShapes) -> float:
 def optimizer_update(node: NodeShapes) -> Load:
     """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
     elements = max(map(prod, node.inputs))
-    passes = PASSES[node.op.removeprefix("Resource")]
+    passes = node.kernel.cost.passes
     size = elements * node.dtype.size
     arrays = sum(prod(dims) == elements for dims in node.inputs)
     held = 2 * arrays - 1  # all are read, and all but the gradient written

@@ -45,30 +45,27 @@ def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
     return load
 
 
-def pooling(op: str) -> Callable[[NodeShapes], Load]:
+def pooling(node: NodeShapes) -> Load:
     """Each tap of the window is a pass over all windows of some images."""
-
-    def load(node: NodeShapes) -> Load:
-        is_gradient = op.endswith("Grad")
-        results = node.outputs[0]
-        images = node.inputs[0]
-        if is_gradient:
-            images, results = node.outputs[0], node.inputs[-1]
-        layout = layout_of(node.attrs.get("data_format", "NHWC"), len(images) - 2)
-        sizes = layout.pick(node.attrs["ksize"])
-        taps, made = prod(sizes), prod(results)
-        walked = results if op == "AvgPoolGrad" else images
-        parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
-        runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
-        # compared, spread to all bits of a number (in two), taken, left, added
-        steps = {"MaxPoolGrad": 6.0, "AvgPoolGrad": 1.0}.get(op, 1.0)
-        shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
-        image = (prod(images) + prod(results)) / parts * node.dtype.size
-        shared.stream(taps * steps * TEMPORARY * made * node.dtype.size, image)
-        alone = Amounts(call=20)
-        if op == "MaxPoolGrad":  # the largest cells are found again first
-            shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
-            alone.add(plain=2 * prod(images))
-        return Load("pooling gradient" if is_gradient else "pooling", alone, shared.stream(node.moved_bytes), parts)
-
-    return load
+    kind = node.kernel.cost.kind
+    is_gradient = kind.endswith("gradient")
+    results = node.outputs[0]
+    images = node.inputs[0]
+    if is_gradient:
+        images, results = node.outputs[0], node.inputs[-1]
+    layout = layout_of(node.attrs.get("data_format", "NHWC"), len(images) - 2)
+    sizes = layout.pick(node.attrs["ksize"])
+    taps, made = prod(sizes), prod(results)
+    walked = results if kind == "average pooling gradient" else images
+    parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
+    runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
+    # compared, spread to all bits of a number (in two), taken, left, added
+    steps = 6.0 if kind == "max pooling gradient" else 1.0
+    shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
+    image = (prod(images) + prod(results)) / parts * node.dtype.size
+    shared.stream(taps * steps * TEMPORARY * made * node.dtype.size, image)
+    alone = Amounts(call=20)
+    if kind == "max pooling gradient":  # the largest cells are found again first
+        shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
+        alone.add(plain=2 * prod(images))
+    return Load("pooling gradient" if is_gradient else "pooling", alone, shared.stream(node.moved_bytes), parts)

@@ -15,9 +15,9 @@ from placesim.ops.kernels.math import special as special_functions
 from placesim.ops.kernels.nn import activations, losses
 from placesim.ops.process import intra_op_threads
 from placesim.ops.process.intra_op_threads import IntraOpPool
-from placesim.prediction.host_loads.elements import IN_PARTS
 
 TABLE = {**elementwise.TABLE, **special_functions.TABLE, **activations.TABLE, **losses.TABLE}
+IN_PARTS = {op for op, row in TABLE.items() if row.cost.kind == "cut"}
 ROWS = ("LogSoftmax", "Softmax")
 
 

@@ -1,16 +1,15 @@
 """The entries `cond` and `while` of a graph file -> the functions and nodes that they expand to.
 
-What makes these is TensorFlow's Python in `placesim.tf1`, which stands above this room: it is asked for by its name, when the
-first such entry is met.
+TensorFlow's Python makes these (`node_makers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.node_makers import FunctionMaker, Writer, make_functions
 from placesim.formats.graph_file.entries.references import References
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
 from placesim.formats.graph_file.entries.scoped_names import (
@@ -28,8 +27,6 @@ from placesim.graph.argument_binding import Operand, VariableNodes
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
-MAKER = "placesim.tf1.graph_file.control_flow"
-"""The module whose `FunctionMaker` make the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
 CONDITIONAL_KEYS = ("cond", *_AROUND)
 LOOP_KEYS = ("while", *_AROUND)
@@ -42,44 +39,6 @@ _INT32_MAX = (1 << 31) - 1
 
 _Texts = list[tuple[Any, Any, str]]
 """Texts, each with what it stands in and under which key."""
-Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
-"""Writes the nodes of a body, given the nodes of its arguments: what the body gives."""
-
-
-class FunctionMaker(Protocol):
-    """Makes conditionals and loops in the graph of `builder`.  Those methods raise GraphBuildError."""
-
-    builder: ScopedGraphBuilder
-
-    def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
-        """A conditional's results."""
-
-    def while_loop(
-        self,
-        cond: Writer,
-        body: Writer,
-        loop_vars: Sequence[Any],
-        shapes: Mapping[int, tuple[int, ...] | None],
-        options: Mapping[str, Any],
-        name: str | None,
-        position: int,
-    ) -> list[TensorRef]:
-        """What the loop variables are at the end."""
-
-    def capture(self, outside: FunctionMaker, tensor: TensorRef, prefix: str) -> int:
-        """The argument of this body that brings in a tensor of a graph around it."""
-
-    def wait_for(self, outside: FunctionMaker, node: int) -> None:
-        """Have every call of this body wait for a node of a graph around it."""
-
-    def initialize(self, name: str, position: int) -> int:
-        """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
-
-
-def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
-    """What makes conditionals and loops in the graph of a builder that is no body's."""
-    found: FunctionMaker = import_module(MAKER).FileFunctions(builder)
-    return found
 
 
 class Level(NamedTuple):

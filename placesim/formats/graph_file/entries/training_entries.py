@@ -1,16 +1,15 @@
 """The entries `gradients` and `train` of a graph file -> the nodes that they expand to.
 
-What makes the nodes is TensorFlow's Python in `placesim.tf1`, which stands above this room: it is asked for by its name, when
-the first such entry is met.
+TensorFlow's Python makes them (`node_makers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.node_makers import make_training
 from placesim.formats.graph_file.entries.references import References
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
 from placesim.formats.graph_file.entries.scoped_names import Derivative, EntryBreak, ScopedNames
@@ -27,8 +26,6 @@ from placesim.graph.argument_binding import VariableNodes
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 
-MAKER = "placesim.tf1.graph_file.training"
-"""The module whose `GradientMaker` makes the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
 GRADIENTS_KEYS = ("gradients", *_AROUND)
 TRAIN_KEYS = ("train", *_AROUND)
@@ -57,7 +54,7 @@ class TrainingEntries:
     @property
     def _training(self) -> GradientMaker:
         if self._made is None:
-            self._made = import_module(MAKER).FileTraining(self._builder)
+            self._made = cast("GradientMaker", make_training(self._builder))
         return self._made
 
     def note_initializer(self) -> None:

@@ -11,6 +11,7 @@ from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
+from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import aliases
 from placesim.ops.kernels.resources.file_access import append_bytes
@@ -212,6 +213,7 @@ TABLE: Table = {
         needs_context=True,
         memory=aliases(),
         traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
+        cost=DISPATCH,
     ),
     "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases(), traits=Trait.HANDS_ON | Trait.PASSES_ON),
     "PrintV2": Kernel(print_string, no_outputs, needs_context=True, traits=Trait.HANDS_ON | Trait.PASSES_ON),

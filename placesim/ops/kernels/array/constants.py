@@ -10,6 +10,7 @@ import numpy as np
 from placesim.core.dtypes import VARIANT
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY, DISPATCH
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_each, aliases, forwards, leaves_untracked
 from placesim.ops.kernels.shape_operands import is_legacy_scalar, shape_of_values, shape_of_vector, shape_text
@@ -184,34 +185,40 @@ def zeros_like_memory(memory: KernelMemory) -> None:
 
 _IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases(), traits=Trait.HANDS_ON)
 _REF_IDENTITY = Kernel(pass_on, unchanged, direct=same, traits=Trait.HANDS_ON)
-_SAME_VALUE = _IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.PASSES_ON)
+_SAME_VALUE = _IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.PASSES_ON, cost=DISPATCH)
 _CONSTANT_MEMORY = leaves_untracked(0)  # a constant is the kernel's own from when it was made, and all steps share it
 
 
 TABLE: Table = {
-    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY, traits=Trait.HANDS_ON),
+    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY, traits=Trait.HANDS_ON, cost=DISPATCH),
     "HostConst": Kernel(copy_constant, unknown_shape, memory=_CONSTANT_MEMORY, traits=Trait.HANDS_ON),
-    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON),
-    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON),
-    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same, memory=aliases(), traits=Trait.HANDS_ON),
-    "Fill": Kernel(fill, _infer_fill, traits=Trait.TAKES_OBJECTS),
+    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "PlaceholderWithDefault": Kernel(
+        pass_on, infer_default, direct=same, memory=aliases(), traits=Trait.HANDS_ON, cost=DISPATCH
+    ),
+    "Fill": Kernel(fill, _infer_fill, traits=Trait.TAKES_OBJECTS, cost=COPY),
     "Empty": Kernel(make_empty, shape_of_first_value),
-    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory),
-    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0)),
+    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory, cost=COPY),
+    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0), cost=COPY),
     "OneHot": Kernel(one_hot, _infer_one_hot, traits=Trait.TAKES_OBJECTS),
     "Identity": _SAME_VALUE,
-    "RefIdentity": _REF_IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY),
-    "Snapshot": Kernel(pass_on, unchanged, direct=same, memory=forwards(0), traits=Trait.HANDS_ON | Trait.PASSES_ON),
+    "RefIdentity": _REF_IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY, cost=DISPATCH),
+    "Snapshot": Kernel(
+        pass_on, unchanged, direct=same, memory=forwards(0), traits=Trait.HANDS_ON | Trait.PASSES_ON, cost=DISPATCH
+    ),
     "StopGradient": _SAME_VALUE,
     "PreventGradient": _SAME_VALUE,
     "GuaranteeConst": _IDENTITY,
     "DebugGradientIdentity": _IDENTITY,
     "DebugGradientRefIdentity": _REF_IDENTITY,
     "DebugIdentity": _IDENTITY,
-    "Copy": _IDENTITY,
+    "Copy": _IDENTITY._replace(cost=COPY),
     "CopyHost": _IDENTITY,
-    "IdentityN": Kernel(pass_on, infer_each_unchanged, memory=alias_each, traits=Trait.HANDS_ON | Trait.PASSES_ON),
-    "DeepCopy": Kernel(copy_input, unchanged),
-    "NoOp": Kernel(do_nothing, no_outputs, traits=Trait.HANDS_ON),
-    "ControlTrigger": Kernel(do_nothing, no_outputs),
+    "IdentityN": Kernel(
+        pass_on, infer_each_unchanged, memory=alias_each, traits=Trait.HANDS_ON | Trait.PASSES_ON, cost=DISPATCH
+    ),
+    "DeepCopy": Kernel(copy_input, unchanged, cost=COPY),
+    "NoOp": Kernel(do_nothing, no_outputs, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "ControlTrigger": Kernel(do_nothing, no_outputs, cost=DISPATCH),
 }

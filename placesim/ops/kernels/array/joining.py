@@ -9,6 +9,7 @@ import numpy as np
 from placesim.core.dtypes import DTYPES, RESOURCE, VARIANT, DataType
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.ops.kernels.shape_operands import is_legacy_scalar, shape_text
@@ -330,12 +331,12 @@ def pack_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Concat": Kernel(concat, _infer_concat, traits=Trait.MOVES_ELEMENTS),
-    "ConcatV2": Kernel(concat_v2, _infer_concat_v2, traits=Trait.MOVES_ELEMENTS),
+    "Concat": Kernel(concat, _infer_concat, traits=Trait.MOVES_ELEMENTS, cost=COPY),
+    "ConcatV2": Kernel(concat_v2, _infer_concat_v2, traits=Trait.MOVES_ELEMENTS, cost=COPY),
     "ConcatOffset": Kernel(concat_offset, _infer_concat_offset),
     "ParallelConcat": Kernel(parallel_concat, _infer_parallel_concat),
     "_ParallelConcatStart": Kernel(start_parallel_concat, shape_attr),
     "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged, memory=aliases()),
-    "Pack": Kernel(pack, _infer_pack, memory=pack_memory, traits=Trait.MOVES_ELEMENTS),
-    "Tile": Kernel(tile, _infer_tile, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS),
+    "Pack": Kernel(pack, _infer_pack, memory=pack_memory, traits=Trait.MOVES_ELEMENTS, cost=COPY),
+    "Tile": Kernel(tile, _infer_tile, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS, cost=COPY),
 }

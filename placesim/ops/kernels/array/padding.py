@@ -10,6 +10,7 @@ import numpy as np
 from placesim.core.dtypes import STRING
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape
 from placesim.ops.kernels.shape_operands import shape_text
@@ -195,8 +196,8 @@ def mirror_pad_grad_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Pad": Kernel(pad, _infer_pad, memory=alias_same_shape),
-    "PadV2": Kernel(pad, _infer_pad, memory=alias_same_shape),
-    "MirrorPad": Kernel(mirror_pad, _infer_pad, memory=alias_same_shape),
+    "Pad": Kernel(pad, _infer_pad, memory=alias_same_shape, cost=COPY),
+    "PadV2": Kernel(pad, _infer_pad, memory=alias_same_shape, cost=COPY),
+    "MirrorPad": Kernel(mirror_pad, _infer_pad, memory=alias_same_shape, cost=COPY),
     "MirrorPadGrad": Kernel(mirror_pad_grad, _infer_mirror_pad_grad, memory=mirror_pad_grad_memory),
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY, DISPATCH, CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_of_vector, shape_text
@@ -436,18 +437,22 @@ def transpose_memory(memory: KernelMemory) -> None:
 _RESHAPES = Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS
 
 TABLE: Table = {
-    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), traits=_RESHAPES),
+    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
     "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape, memory=aliases()),
-    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), traits=_RESHAPES),
-    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), traits=_RESHAPES),
-    "Transpose": Kernel(transpose, _infer_transpose, memory=transpose_memory, traits=Trait.TAKES_OBJECTS),
-    "ConjugateTranspose": Kernel(transpose_conjugate, _infer_transpose, traits=Trait.TAKES_OBJECTS),
+    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
+    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
+    "Transpose": Kernel(
+        transpose, _infer_transpose, memory=transpose_memory, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
+    ),
+    "ConjugateTranspose": Kernel(
+        transpose_conjugate, _infer_transpose, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
+    ),
     "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases(), traits=Trait.HANDS_ON),
-    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS),
+    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS, cost=COPY),
     "BroadcastArgs": Kernel(broadcast_args, _infer_broadcast_args),
     "BroadcastGradientArgs": Kernel(broadcast_gradient_args, two_vectors),
-    "Shape": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON),
-    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON),
-    "Size": Kernel(count_elements, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS),
-    "Rank": Kernel(count_dimensions, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS),
+    "Shape": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "ShapeN": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "Size": Kernel(count_elements, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=DISPATCH),
+    "Rank": Kernel(count_dimensions, scalar, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=DISPATCH),
 }

@@ -9,6 +9,7 @@ import numpy as np
 from placesim.core.dtypes import HALF
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
@@ -129,6 +130,8 @@ def select_memory(memory: KernelMemory) -> None:
         memory.alias(0, 1 if memory.value(0) else 2)
 
 
+_CHOICE = CostModel(passes=Passes(chosen=1))
+
 TABLE: Table = {
     "Select": Kernel(
         select,
@@ -137,9 +140,16 @@ TABLE: Table = {
         needs_context=True,
         memory=select_memory,
         traits=Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
+        cost=_CHOICE,
     ),
     "SelectV2": Kernel(
-        select_v2, _infer_select_v2, one_per_output, direct=choose, memory=forwards(1, 2), traits=Trait.TAKES_OBJECTS
+        select_v2,
+        _infer_select_v2,
+        one_per_output,
+        direct=choose,
+        memory=forwards(1, 2),
+        traits=Trait.TAKES_OBJECTS,
+        cost=_CHOICE,
     ),
     "Where": Kernel(where, _infer_where),
 }

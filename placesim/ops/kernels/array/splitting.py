@@ -9,6 +9,7 @@ from typing import Any
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.joining import row_axis, static_row_axis
+from placesim.ops.kernels.cost_model import VIEW
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory, has_aligned_bounds, has_aligned_rows, share_rows
 from placesim.ops.kernels.shape_operands import shape_text
@@ -208,7 +209,7 @@ def _split(memory: KernelMemory, source: int, is_aligned: bool) -> None:
 _GIVES_PARTS = Trait.HANDS_ON | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS
 
 TABLE: Table = {
-    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory, traits=_GIVES_PARTS),
-    "Split": Kernel(split, _infer_split, memory=split_memory, traits=_GIVES_PARTS),
-    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS),
+    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory, traits=_GIVES_PARTS, cost=VIEW),
+    "Split": Kernel(split, _infer_split, memory=split_memory, traits=_GIVES_PARTS, cost=VIEW),
+    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory, traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS, cost=VIEW),
 }

@@ -14,6 +14,7 @@ from placesim.core.dtypes import FLOAT, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import taken
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.memory_rules import KernelMemory
@@ -230,16 +231,35 @@ def matmul_memory(memory: KernelMemory) -> None:
             memory.temporary_like(tensor, FLOAT)
 
 
+_BATCH_COST = CostModel("batch matmul")
+
 TABLE: Table = {
-    "MatMul": Kernel(compute_matmul, infer_matmul, _matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY),
+    "MatMul": Kernel(
+        compute_matmul, infer_matmul, _matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY, cost=CostModel("matmul")
+    ),
     "BatchMatMul": Kernel(
-        compute_batch_matmul, infer_batch_matmul, _batch_matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY
+        compute_batch_matmul,
+        infer_batch_matmul,
+        _batch_matmul_flops,
+        memory=matmul_memory,
+        traits=Trait.NEW_MEMORY,
+        cost=_BATCH_COST,
     ),
     "BatchMatMulV2": Kernel(
-        compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY
+        compute_broadcast_matmul,
+        infer_broadcast_matmul,
+        _batch_matmul_flops,
+        memory=matmul_memory,
+        traits=Trait.NEW_MEMORY,
+        cost=_BATCH_COST,
     ),
     "BatchMatMulV3": Kernel(
-        compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY
+        compute_broadcast_matmul,
+        infer_broadcast_matmul,
+        _batch_matmul_flops,
+        memory=matmul_memory,
+        traits=Trait.NEW_MEMORY,
+        cost=_BATCH_COST,
     ),
     "SparseMatMul": Kernel(compute_sparse_matmul, infer_matmul, _matmul_flops),
 }

@@ -12,6 +12,7 @@ from placesim.core.dtypes import VARIANT
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broadcast
+from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
@@ -271,25 +272,25 @@ TABLE: Table = {
     "AddV2": _arithmetic(np.add),
     "Sub": _arithmetic(np.subtract),
     "Mul": _arithmetic(np.multiply),
-    "Div": binary(_checked(truncated_quotient, divide)),
-    "RealDiv": binary(divide),
-    "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient)),
-    "TruncateDiv": binary(_unchecked(truncated_quotient, _truncated_real_quotient)),
-    "DivNoNan": binary(divide_or_zero),
-    "Mod": binary(_checked(np.fmod, np.fmod)),
-    "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder))),
-    "TruncateMod": binary(_unchecked(np.fmod, np.fmod)),
-    "Pow": binary(widened(_power)),
+    "Div": binary(_checked(truncated_quotient, divide), Passes(divided=1)),
+    "RealDiv": binary(divide, Passes(divided=1)),
+    "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient), Passes(divided=3)),
+    "TruncateDiv": binary(_unchecked(truncated_quotient, _truncated_real_quotient), Passes(divided=3)),
+    "DivNoNan": binary(divide_or_zero, Passes(divided=1)),
+    "Mod": binary(_checked(np.fmod, np.fmod), Passes(divided=3)),
+    "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder)), Passes(divided=3)),
+    "TruncateMod": binary(_unchecked(np.fmod, np.fmod), Passes(divided=3)),
+    "Pow": binary(widened(_power), Passes(exponential=3)),
     "Maximum": _arithmetic(np.maximum),
     "Minimum": _arithmetic(np.minimum),
-    "SquaredDifference": binary(_squared_difference),
+    "SquaredDifference": binary(_squared_difference, Passes(plain=2)),
     "MulNoNan": binary(multiply_or_zero),
-    "Atan2": binary(widened(np.arctan2)),
+    "Atan2": binary(widened(np.arctan2), Passes(special=1)),
     "Xdivy": binary(zero_where_zero(divide)),
     "Xlogy": binary(widened(zero_where_zero(lambda x, y: x * np.log(y)))),
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
-    "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0)),
+    "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0), cost=CostModel(passes=Passes(plain=2))),
     "AddN": Kernel(
         _sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory, traits=Trait.CONTEXT_NAMES
     ),

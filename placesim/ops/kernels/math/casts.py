@@ -10,6 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DataType
 from placesim.core.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import COPY
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.precision import is_floating, is_narrow
@@ -119,6 +120,6 @@ def cast_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Cast": Kernel(_cast, unchanged, memory=cast_memory, traits=Trait.MOVES_ELEMENTS),
+    "Cast": Kernel(_cast, unchanged, memory=cast_memory, traits=Trait.MOVES_ELEMENTS, cost=COPY),
     "_HostCast": Kernel(_cast, unchanged, memory=cast_memory),
 }

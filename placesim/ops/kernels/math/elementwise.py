@@ -12,8 +12,8 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
-from placesim.ops.kernels.broadcasting import Elementwise, check_broadcast, overwriting, unary
+from placesim.ops.kernels.broadcasting import check_broadcast, unary
+from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
@@ -110,7 +110,7 @@ def _three_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 _OVER_EITHER = forwards(0, 1)
 
 
-def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
+def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
     """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
 
     InvalidArgumentError where the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
@@ -124,11 +124,7 @@ def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
             raise InvalidArgumentError(f"The two arguments to a cwise op must have same number of elements, got {sizes}")
         return (function(y, dy.reshape(y.shape)),)
 
-    return Kernel(compute, unchanged, _three_per_output, memory=_OVER_EITHER)
-
-
-def _unary_in_place(function: Elementwise) -> Kernel:
-    return unary(function)._replace(in_place=overwriting(function))
+    return Kernel(compute, unchanged, _three_per_output, memory=_OVER_EITHER, cost=CostModel(passes=passes))
 
 
 TABLE: Table = {
@@ -136,27 +132,27 @@ TABLE: Table = {
     "Neg": unary(np.negative),
     "Sign": unary(np.sign),
     "Square": unary(np.square),
-    "Sqrt": unary(np.sqrt),
-    "Rsqrt": unary(widened(reciprocal_root)),
-    "Exp": unary(widened(np.exp)),
-    "Expm1": unary(in_parts(widened(np.expm1))),
-    "Log": unary(widened(np.log)),
-    "Log1p": unary(in_parts(widened(log1p))),
-    "Sin": unary(widened(np.sin)),
-    "Cos": unary(widened(np.cos)),
-    "Tan": unary(in_parts(widened(np.tan))),
-    "Asin": unary(in_parts(widened(np.arcsin))),
-    "Acos": unary(in_parts(widened(np.arccos))),
-    "Atan": unary(in_parts(widened(np.arctan))),
-    "Sinh": unary(in_parts(widened(np.sinh))),
-    "Cosh": unary(in_parts(widened(np.cosh))),
-    "Tanh": _unary_in_place(widened(np.tanh)),
-    "Asinh": unary(in_parts(widened(np.arcsinh))),
-    "Acosh": unary(in_parts(widened(np.arccosh))),
-    "Atanh": unary(in_parts(widened(np.arctanh))),
-    "Sigmoid": _unary_in_place(in_parts(widened(sigmoid))),
-    "Reciprocal": unary(np.reciprocal),
-    "Inv": unary(np.reciprocal),
+    "Sqrt": unary(np.sqrt, Passes(divided=1)),
+    "Rsqrt": unary(widened(reciprocal_root), Passes(divided=2)),
+    "Exp": unary(widened(np.exp), Passes(exponential=1)),
+    "Expm1": unary(widened(np.expm1), Passes(exponential=2), is_cut=True),
+    "Log": unary(widened(np.log), Passes(exponential=1)),
+    "Log1p": unary(widened(log1p), Passes(exponential=2), is_cut=True),
+    "Sin": unary(widened(np.sin), Passes(exponential=1)),
+    "Cos": unary(widened(np.cos), Passes(exponential=1)),
+    "Tan": unary(widened(np.tan), Passes(exponential=2), is_cut=True),
+    "Asin": unary(widened(np.arcsin), Passes(exponential=2), is_cut=True),
+    "Acos": unary(widened(np.arccos), Passes(exponential=2), is_cut=True),
+    "Atan": unary(widened(np.arctan), Passes(exponential=2), is_cut=True),
+    "Sinh": unary(widened(np.sinh), Passes(exponential=2), is_cut=True),
+    "Cosh": unary(widened(np.cosh), Passes(exponential=2), is_cut=True),
+    "Tanh": unary(widened(np.tanh), Passes(exponential=1), has_in_place=True),
+    "Asinh": unary(widened(np.arcsinh), Passes(special=1), is_cut=True),
+    "Acosh": unary(widened(np.arccosh), Passes(special=1), is_cut=True),
+    "Atanh": unary(widened(np.arctanh), Passes(special=1), is_cut=True),
+    "Sigmoid": unary(widened(sigmoid), Passes(plain=2, divided=1, exponential=1), has_in_place=True, is_cut=True),
+    "Reciprocal": unary(np.reciprocal, Passes(divided=1)),
+    "Inv": unary(np.reciprocal, Passes(divided=1)),
     "Ceil": unary(np.ceil),
     "Floor": unary(np.floor),
     "Rint": unary(np.rint),
@@ -173,8 +169,8 @@ TABLE: Table = {
     "Conj": unary(np.conj),
     "ComplexAbs": Kernel(_complex_abs, unchanged, one_per_output),
     "Complex": Kernel(_complex_from_parts, broadcasted),
-    "TanhGrad": gradient(_tanh_gradient),
-    "SigmoidGrad": gradient(_sigmoid_gradient),
+    "TanhGrad": gradient(_tanh_gradient, Passes(plain=3)),
+    "SigmoidGrad": gradient(_sigmoid_gradient, Passes(plain=3)),
     "SqrtGrad": gradient(_root_gradient),
     "RsqrtGrad": gradient(_reciprocal_root_gradient),
     "ReciprocalGrad": gradient(_reciprocal_gradient),

@@ -11,6 +11,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import REDUCTION
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.ops.kernels.math.casts import cast
@@ -92,7 +93,7 @@ def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel
         x = inputs[0]
         return (function(x, reduction_axes(x, inputs[1]), attrs["keep_dims"]),)
 
-    return Kernel(compute, infer_reduction, per_element(0), memory=memory)
+    return Kernel(compute, infer_reduction, per_element(0), memory=memory, cost=REDUCTION)
 
 
 def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) -> Any:
@@ -170,7 +171,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
             x = bound(x, x.dtype.type(start))
         return (np.asarray(find(x, axis)).astype(attrs["output_type"].numpy),)
 
-    return Kernel(compute, _infer_index, per_element(0))
+    return Kernel(compute, _infer_index, per_element(0), cost=REDUCTION)
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
 from placesim.ops.kernels.broadcasting import binary, unary
+from placesim.ops.kernels.cost_model import Passes
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.math.incomplete_gamma import (
     differentiate_lower_gamma,
@@ -46,7 +46,7 @@ def of_scipy(name: str) -> Callable[..., Any]:
 
         return getattr(special, name)(*inputs)
 
-    return in_parts(widened(compute))
+    return widened(compute)
 
 
 def digamma(x: Tensor) -> Any:
@@ -143,7 +143,7 @@ def bessel_modified(name: str) -> Callable[..., Any]:
             found = getattr(special, name)(x)
             return np.where(np.isinf(np.exp(np.abs(x))) & ~np.isnan(found), np.copysign(np.inf, found).astype(x.dtype), found)
 
-    return in_parts(widened(compute))
+    return widened(compute)
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
@@ -209,24 +209,24 @@ def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Erfc": unary(of_scipy("erfc")),
-    "Erfinv": unary(of_scipy("erfinv")),
-    "Ndtri": unary(of_scipy("ndtri")),
-    "BesselI0": unary(bessel_modified("i0")),
-    "BesselI0e": unary(of_scipy("i0e")),
-    "BesselI1": unary(bessel_modified("i1")),
-    "BesselI1e": unary(of_scipy("i1e")),
-    "Dawsn": unary(in_parts(widened(dawson))),
-    "Spence": unary(in_parts(widened(dilogarithm))),
-    "Erf": unary(in_parts(widened(error_function))),
-    "Lgamma": unary(in_parts(widened(log_gamma))),
-    "Digamma": unary(in_parts(widened(digamma))),
-    "Expint": unary(in_parts(exponential_integral)),
-    "Igamma": binary(regularized_lower_gamma),
-    "Igammac": binary(regularized_upper_gamma),
+    "Erfc": unary(of_scipy("erfc"), Passes(special=1), is_cut=True),
+    "Erfinv": unary(of_scipy("erfinv"), Passes(special=1), is_cut=True),
+    "Ndtri": unary(of_scipy("ndtri"), Passes(special=1), is_cut=True),
+    "BesselI0": unary(bessel_modified("i0"), is_cut=True),
+    "BesselI0e": unary(of_scipy("i0e"), is_cut=True),
+    "BesselI1": unary(bessel_modified("i1"), is_cut=True),
+    "BesselI1e": unary(of_scipy("i1e"), is_cut=True),
+    "Dawsn": unary(widened(dawson), is_cut=True),
+    "Spence": unary(widened(dilogarithm), is_cut=True),
+    "Erf": unary(widened(error_function), Passes(plain=24, divided=1), is_cut=True),
+    "Lgamma": unary(widened(log_gamma), Passes(special=2), is_cut=True),
+    "Digamma": unary(widened(digamma), Passes(special=2), is_cut=True),
+    "Expint": unary(exponential_integral, is_cut=True),
+    "Igamma": binary(regularized_lower_gamma, Passes(special=2)),
+    "Igammac": binary(regularized_upper_gamma, Passes(special=2)),
     "IgammaGradA": binary(differentiate_lower_gamma),
     "RandomGammaGrad": binary(differentiate_sample),
-    "Zeta": binary(zeta),
-    "Polygamma": binary(polygamma),
+    "Zeta": binary(zeta, Passes(special=2)),
+    "Polygamma": binary(polygamma, Passes(special=2)),
     "Betainc": Kernel(_betainc, _infer_betainc, one_per_output),
 }

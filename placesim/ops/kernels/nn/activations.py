@@ -15,6 +15,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
 from placesim.ops.kernels.broadcasting import overwriting
+from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes, elementwise_cost
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
@@ -150,32 +151,46 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+def _build_activation(
+    function: Callable[..., Any], passes: Passes = ONE_PASS, *, needs_attrs: bool = False, is_cut: bool = False
+) -> Kernel:
+    if is_cut:
+        function = in_parts(function)
+    compute = partial(apply, function=function)
     direct = None if needs_attrs else widened(function)
     in_place = None if direct is None else overwriting(direct)
-    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0), in_place=in_place)
+    cost = elementwise_cost(passes, is_cut=is_cut)
+    return Kernel(compute, unchanged, one_per_output, direct, memory=forwards(0), in_place=in_place, cost=cost)
 
 
-def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+def _build_gradient(op: str, function: Callable[..., Any], passes: Passes, *, needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else _apply_same_shapes(function)
     compute = partial(apply_back, op=op, function=function)
-    memory = forwards(0, 1)
-    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=memory, traits=Trait.CONTEXT_NAMES)
+    return Kernel(
+        compute,
+        merged,
+        one_per_output,
+        direct,
+        needs_context=True,
+        memory=forwards(0, 1),
+        traits=Trait.CONTEXT_NAMES,
+        cost=CostModel(passes=passes),
+    )
 
 
 TABLE: Table = {
     "Relu": _build_activation(relu)._replace(in_place=relu),
-    "Relu6": _build_activation(relu6)._replace(in_place=relu6),
-    "LeakyRelu": _build_activation(in_parts(leaky_relu), needs_attrs=True),
-    "Elu": _build_activation(in_parts(elu)),
-    "Selu": _build_activation(in_parts(selu)),
-    "Softplus": _build_activation(in_parts(softplus)),
-    "Softsign": _build_activation(in_parts(softsign)),
-    "ReluGrad": _build_gradient("ReluGrad", relu_grad),
-    "Relu6Grad": _build_gradient("Relu6Grad", relu6_grad),
-    "LeakyReluGrad": _build_gradient("LeakyReluGrad", leaky_relu_grad, needs_attrs=True),
-    "EluGrad": _build_gradient("EluGrad", elu_grad),
-    "SeluGrad": _build_gradient("SeluGrad", selu_grad),
-    "SoftplusGrad": _build_gradient("SoftplusGrad", softplus_grad),
-    "SoftsignGrad": _build_gradient("SoftsignGrad", softsign_grad),
+    "Relu6": _build_activation(relu6, Passes(plain=2))._replace(in_place=relu6),
+    "LeakyRelu": _build_activation(leaky_relu, Passes(plain=2, chosen=1), needs_attrs=True, is_cut=True),
+    "Elu": _build_activation(elu, Passes(plain=1, exponential=2, chosen=1), is_cut=True),
+    "Selu": _build_activation(selu, Passes(plain=3, exponential=2, chosen=1), is_cut=True),
+    "Softplus": _build_activation(softplus, Passes(plain=8, divided=1, exponential=2), is_cut=True),
+    "Softsign": _build_activation(softsign, Passes(plain=2, divided=1), is_cut=True),
+    "ReluGrad": _build_gradient("ReluGrad", relu_grad, Passes(plain=2)),
+    "Relu6Grad": _build_gradient("Relu6Grad", relu6_grad, Passes(plain=4)),
+    "LeakyReluGrad": _build_gradient("LeakyReluGrad", leaky_relu_grad, Passes(plain=2, chosen=1), needs_attrs=True),
+    "EluGrad": _build_gradient("EluGrad", elu_grad, Passes(plain=3, chosen=1)),
+    "SeluGrad": _build_gradient("SeluGrad", selu_grad, Passes(plain=4, chosen=1)),
+    "SoftplusGrad": _build_gradient("SoftplusGrad", softplus_grad, Passes(plain=2, divided=1, exponential=1)),
+    "SoftsignGrad": _build_gradient("SoftsignGrad", softsign_grad, Passes(plain=3, divided=1)),
 }

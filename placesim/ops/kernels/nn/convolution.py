@@ -14,6 +14,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import taken
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.nn.correlation import correlate
@@ -323,6 +324,8 @@ def convolution_memory(memory: KernelMemory) -> None:
             memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
 
 
+_COST = CostModel("convolution")
+
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
     "Conv2D": Kernel(
@@ -331,8 +334,13 @@ TABLE: Table = {
         forward_flops,
         memory=convolution_memory,
         traits=Trait.NEW_MEMORY,
+        cost=_COST,
     ),
     "Conv3D": Kernel(
-        partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops, traits=Trait.NEW_MEMORY
+        partial(convolve, spatial=3),
+        partial(infer_convolution, spatial=3),
+        forward_flops,
+        traits=Trait.NEW_MEMORY,
+        cost=_COST,
     ),
 }

@@ -8,6 +8,7 @@ from math import prod
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, item_size
 from placesim.ops.kernels.nn.convolution import UNDILATED, UNDILATED_3D, outer_entries
@@ -320,13 +321,15 @@ class _Products:
 def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
     compute = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
     memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
-    return Kernel(compute, infer, input_gradient_flops, memory=memory)
+    cost = CostModel("convolution input gradient") if takes_sizes else ELEMENTWISE
+    return Kernel(compute, infer, input_gradient_flops, memory=memory, cost=cost)
 
 
 def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
     compute = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
     memory: MemoryRule = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
-    return Kernel(compute, infer, filter_gradient_flops, memory=memory)
+    cost = CostModel("convolution filter gradient") if takes_sizes else ELEMENTWISE
+    return Kernel(compute, infer, filter_gradient_flops, memory=memory, cost=cost)
 
 
 TABLE: Table = {

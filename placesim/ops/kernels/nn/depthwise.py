@@ -18,6 +18,7 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows, taken
 from placesim.ops.kernels.blocks.work_parts import shares
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
@@ -433,18 +434,25 @@ def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, 
 
 TABLE: Table = {
     "DepthwiseConv2dNative": Kernel(
-        convolve_depthwise, infer_depthwise, forward_flops, memory=depthwise_memory, traits=Trait.NEW_MEMORY
+        convolve_depthwise,
+        infer_depthwise,
+        forward_flops,
+        memory=depthwise_memory,
+        traits=Trait.NEW_MEMORY,
+        cost=CostModel("depthwise"),
     ),
     "DepthwiseConv2dNativeBackpropInput": Kernel(
         convolve_depthwise_back,
         partial(infer_from_sizes, index=0, rank=4),
         input_gradient_flops,
         memory=depthwise_input_gradient_memory,
+        cost=CostModel("depthwise input gradient"),
     ),
     "DepthwiseConv2dNativeBackpropFilter": Kernel(
         convolve_depthwise_filter,
         partial(infer_from_sizes, index=1, rank=4),
         filter_gradient_flops,
         memory=depthwise_filter_gradient_memory,
+        cost=CostModel("depthwise filter gradient"),
     ),
 }

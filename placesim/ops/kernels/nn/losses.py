@@ -10,6 +10,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
+from placesim.ops.kernels.cost_model import REDUCTION, CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.ops.kernels.precision import wide_dtype, widened
@@ -170,14 +171,21 @@ def cross_entropy_memory(memory: KernelMemory) -> None:
 
 TABLE: Table = {
     "Softmax": Kernel(
-        partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5), memory=forwards(0), in_place=softmax
+        partial(apply_softmax, is_log=False),
+        _infer_softmax,
+        per_element(0, 5),
+        memory=forwards(0),
+        in_place=softmax,
+        cost=CostModel("softmax"),
     ),
-    "LogSoftmax": Kernel(partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0)),
+    "LogSoftmax": Kernel(
+        partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0), cost=CostModel("softmax")
+    ),
     "SoftmaxCrossEntropyWithLogits": Kernel(
         cross_entropy, _infer_cross_entropy, per_element(0, 9), memory=cross_entropy_memory
     ),
     "SparseSoftmaxCrossEntropyWithLogits": Kernel(
         sparse_cross_entropy, _infer_sparse_cross_entropy, per_element(0, 6), memory=cross_entropy_memory
     ),
-    "L2Loss": Kernel(square_loss, scalar, per_element(0, 2)),
+    "L2Loss": Kernel(square_loss, scalar, per_element(0, 2), cost=REDUCTION),
 }

@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
@@ -384,22 +385,28 @@ def _copy_slices(memory: KernelMemory, steps: Iterable[int], slices: Sequence[tu
             waiting.remove((size, back))
 
 
+_COST, _GRADIENT_COST = CostModel("recurrent"), CostModel("recurrent gradient")
+
 TABLE: Table = {
-    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory),
+    "BlockLSTM": Kernel(
+        _build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
+    ),
     "BlockLSTMGrad": Kernel(
         _build_sequence_gradient(_ICFO),
         _infer_sequence_gradient,
         build_product_flops((4,), 2, SEQUENCE, 1),
         memory=lstm_gradient_memory,
+        cost=_GRADIENT_COST,
     ),
     "BlockLSTMGradV2": Kernel(
         _build_sequence_gradient(_IFCO),
         _infer_sequence_gradient,
         build_product_flops((4,), 2, SEQUENCE, 1),
         memory=lstm_gradient_memory,
+        cost=_GRADIENT_COST,
     ),
     "BlockLSTMV2": Kernel(
-        _build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory
+        _build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
     ),
     "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient, memory=lstm_cell_gradient_memory),

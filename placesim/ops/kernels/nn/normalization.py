@@ -15,6 +15,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.work_parts import parts
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, forwards
 from placesim.ops.kernels.nn.windows import check_image, layout_of
@@ -479,15 +480,25 @@ def global_gradient_memory(memory: KernelMemory) -> None:
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
-_NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6), memory=normalization_memory)
+_NORMALIZATION = Kernel(
+    normalize_batch,
+    _infer_batch_normalization,
+    per_element(0, 6),
+    memory=normalization_memory,
+    cost=CostModel("batch normalization"),
+)
 _GRADIENT = Kernel(
-    normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8), memory=normalization_gradient_memory
+    normalize_batch_back,
+    _infer_batch_normalization_gradient,
+    per_element(0, 8),
+    memory=normalization_gradient_memory,
+    cost=CostModel("batch normalization gradient"),
 )
 
 TABLE: Table = {
     "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0), in_place=np.add),
     "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
-    "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0)),
+    "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0), cost=CostModel("bias gradient")),
     "FusedBatchNorm": _NORMALIZATION,
     "FusedBatchNormV2": _NORMALIZATION,
     "FusedBatchNormV3": _NORMALIZATION._replace(
@@ -503,6 +514,6 @@ TABLE: Table = {
         per_element(0, 6),
         memory=global_gradient_memory,
     ),
-    "LRN": Kernel(normalize_local, _infer_local, per_element(0, 5)),
-    "LRNGrad": Kernel(normalize_local_back, _infer_local, per_element(0, 8)),
+    "LRN": Kernel(normalize_local, _infer_local, per_element(0, 5), cost=CostModel("local normalization")),
+    "LRNGrad": Kernel(normalize_local_back, _infer_local, per_element(0, 8), cost=CostModel("local normalization gradient")),
 }

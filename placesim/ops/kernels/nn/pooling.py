@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.nn.pools import PoolWindows, flat_places, largest_taps, pool_max, pool_mean
 from placesim.ops.kernels.nn.windows import (
@@ -271,10 +272,20 @@ def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) 
 
 
 TABLE: Table = {
-    "AvgPool": Kernel(average, partial(infer_pool, op="AvgPool"), window_flops),
-    "AvgPool3D": Kernel(partial(pool_volumes, function=pool_mean), partial(infer_pool, op="AvgPool", spatial=3), window_flops),
-    "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops),
+    "AvgPool": Kernel(average, partial(infer_pool, op="AvgPool"), window_flops, cost=CostModel("pooling")),
+    "AvgPool3D": Kernel(
+        partial(pool_volumes, function=pool_mean),
+        partial(infer_pool, op="AvgPool", spatial=3),
+        window_flops,
+        cost=CostModel("volume pooling"),
+    ),
+    "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops, cost=CostModel("pooling")),
     "MaxPoolV2": Kernel(maximum, partial(infer_sized_pool, first=1), window_flops),
     "MaxPoolWithArgmax": Kernel(maximum_with_places, infer_pool_with_places, window_flops),
-    "MaxPool3D": Kernel(partial(pool_volumes, function=pool_max), partial(infer_pool, op="MaxPool", spatial=3), window_flops),
+    "MaxPool3D": Kernel(
+        partial(pool_volumes, function=pool_max),
+        partial(infer_pool, op="MaxPool", spatial=3),
+        window_flops,
+        cost=CostModel("volume pooling"),
+    ),
 }

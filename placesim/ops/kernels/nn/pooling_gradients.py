@@ -11,6 +11,7 @@ import numpy as np
 from placesim.core.dtypes import INT64
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, forwards
 from placesim.ops.kernels.nn.convolution_gradients import infer_as_input, infer_from_sizes
@@ -273,9 +274,11 @@ def _build_sized_by(compute: Compute, rank: int) -> Kernel:
 
 
 TABLE: Table = {
-    "AvgPoolGrad": _build_sized_by(average_back, 4),
+    "AvgPoolGrad": _build_sized_by(average_back, 4)._replace(cost=CostModel("average pooling gradient")),
     "AvgPool3DGrad": _build_sized_by(average_back_3d, 5),
-    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory)._replace(
+        cost=CostModel("max pooling gradient")
+    ),
     "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
     "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1, memory=forwards(0)),
     "MaxPoolGradGrad": Kernel(

@@ -10,6 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DOUBLE
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.philox import RESERVED_SAMPLES, Philox, reserve
@@ -176,10 +177,12 @@ def shuffle_memory(memory: KernelMemory) -> None:
         memory.leave_untracked(0)
 
 
+_COST = CostModel("random")
+
 TABLE: Table = {
-    "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True),
-    "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True),
-    "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True),
+    "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
+    "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
+    "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
     "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
     "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True, memory=shuffle_memory, traits=Trait.TAKES_OBJECTS),
     "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True, memory=multinomial_memory),

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
 from placesim.ops.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
 from placesim.ops.kernels.random.distributions import (
@@ -346,10 +347,12 @@ def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
     return count
 
 
+_COST = CostModel("random")
+
 TABLE: Table = {
-    "StatelessRandomUniform": _seeded_row(uniform),
+    "StatelessRandomUniform": _seeded_row(uniform)._replace(cost=_COST),
     "StatelessRandomUniformV2": _keyed_row(uniform),
-    "StatelessRandomNormal": _seeded_row(normal),
+    "StatelessRandomNormal": _seeded_row(normal)._replace(cost=_COST),
     "StatelessRandomNormalV2": _keyed_row(normal),
     "StatelessTruncatedNormal": _seeded_row(truncated_normal),
     "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),

@@ -11,6 +11,7 @@ import numpy as np
 from placesim.core.errors import InternalError, InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.work_parts import parts
+from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel, Passes
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource
 from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import writes_variables
@@ -37,7 +38,7 @@ class Rule(NamedTuple):
     `inputs`: the op's inputs by name, the variables first, of which there are `variables`; `update`: from attrs and the inputs'
     values to the variables' new values, for which it may overwrite the old ones; `operations`: floating point operations for
     each element of the gradient; `checks`: in the kernel's order, which says whose message is shown where several inputs are
-    wrong.
+    wrong; `passes`: what its update does with each element, where that has been counted.
     """
 
     inputs: tuple[str, ...]
@@ -45,11 +46,17 @@ class Rule(NamedTuple):
     update: Callable[..., Sequence[Tensor]]
     operations: int
     checks: tuple[Check, ...]
+    passes: Passes | None = None
 
     @property
     def gradient(self) -> int:
         """The position of the gradient among the inputs."""
         return next(i for i, name in enumerate(self.inputs) if name in ("grad", "delta"))
+
+    @property
+    def cost(self) -> CostModel:
+        """The cost of the update of a dense variable."""
+        return CostModel("optimizer", self.passes) if self.passes else ELEMENTWISE
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------
@@ -271,6 +278,7 @@ RULES: dict[str, Rule] = {
         variables=1,
         update=update_rules.gradient_descent,
         operations=2,
+        passes=Passes(plain=2),
         checks=(scalar("alpha"), same_shape("delta")),
     ),
     "ProximalGradientDescent": Rule(
@@ -285,6 +293,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adadelta,
         operations=15,
+        passes=Passes(plain=11, divided=4),
         # of the last TensorFlow's kernel takes any shape, and reads beyond its end
         checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad accum_update")),
     ),
@@ -293,6 +302,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.adagrad,
         operations=6,
+        passes=Passes(plain=4, divided=2),
         checks=_ONE_SLOT,
     ),
     "AdagradV2": Rule(
@@ -300,6 +310,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.adagrad_v2,
         operations=7,
+        passes=Passes(plain=5, divided=2),
         checks=(*scalars("lr epsilon"), *same_shapes("accum grad")),
     ),
     "ProximalAdagrad": Rule(
@@ -326,6 +337,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.momentum,
         operations=4,
+        passes=Passes(plain=4),
         checks=(*_ONE_SLOT, scalar("momentum")),
     ),
     "KerasMomentum": Rule(
@@ -333,6 +345,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.keras_momentum,
         operations=4,
+        passes=Passes(plain=4),
         checks=(*_ONE_SLOT, scalar("momentum")),
     ),
     "Adam": Rule(
@@ -340,6 +353,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adam,
         operations=12,
+        passes=Passes(plain=9, divided=2),
         checks=(*_ADAM_SCALARS, *same_shapes("m v grad")),
     ),
     "AdamWithAmsgrad": Rule(
@@ -354,6 +368,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adamax,
         operations=10,
+        passes=Passes(plain=8, divided=1),
         checks=(_ADAM_SCALARS[0], *_ADAM_SCALARS[2:], *same_shapes("m v grad")),
     ),
     "RMSProp": Rule(
@@ -361,6 +376,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.rms_prop,
         operations=11,
+        passes=Passes(plain=8, divided=2),
         checks=(*_RMS_SCALARS, *same_shapes("ms mom grad")),
     ),
     "CenteredRMSProp": Rule(
@@ -368,6 +384,7 @@ RULES: dict[str, Rule] = {
         variables=4,
         update=update_rules.centered_rms_prop,
         operations=16,
+        passes=Passes(plain=12, divided=2),
         checks=(*_RMS_SCALARS, same_shape("mg", shown="ms"), *same_shapes("ms mom grad")),
     ),
     "AddSign": Rule(
@@ -389,6 +406,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.ftrl,
         operations=18,
+        passes=Passes(plain=10, divided=2, special=2, chosen=1),
         checks=_FTRL,
     ),
     "FtrlV2": Rule(
@@ -408,12 +426,13 @@ def _build_resource(name: str) -> Kernel:
     merge_gradient = _merge_gradient if name in RESOURCE_SEES_GRADIENT else _pass_gradient
     infer = build_infer_apply(rule, True, merge_gradient)
     memory = writes_variables(rule.variables)
-    return Kernel(_build_apply(rule), infer, build_flops(rule), needs_context=True, memory=memory)
+    return Kernel(_build_apply(rule), infer, build_flops(rule), needs_context=True, memory=memory, cost=rule.cost)
 
 
 def _build_ref(name: str) -> Kernel:
     rule = RULES[name]
-    return Kernel(_build_apply(rule), build_infer_apply(rule, False, _merge_gradient), build_flops(rule), needs_context=True)
+    infer = build_infer_apply(rule, False, _merge_gradient)
+    return Kernel(_build_apply(rule), infer, build_flops(rule), needs_context=True, cost=rule.cost)
 
 
 TABLE: Table = {

@@ -15,6 +15,7 @@ import numpy as np
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.kernels.abstract_tensor import own_copy
+from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output, per_element, zeros
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
@@ -272,7 +273,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
         return ()
 
     return (
-        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True),
+        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True, cost=COPY),
         Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True, memory=writes_variables(1)),
     )
 
@@ -453,24 +454,33 @@ def destroy_temporary_variable_memory(memory: KernelMemory) -> None:
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 
 TABLE: Table = {
-    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True, traits=Trait.HANDS_ON),
-    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True, traits=Trait.HANDS_ON),
+    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
+    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True, traits=Trait.HANDS_ON, cost=DISPATCH),
     "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True, memory=temporary_variable_memory),
     "DestroyTemporaryVariable": Kernel(
         destroy_temporary_variable, unchanged, needs_context=True, memory=destroy_temporary_variable_memory
     ),
-    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True, memory=own_handle_memory, traits=Trait.HANDS_ON),
+    "VarHandleOp": Kernel(
+        make_handle, _infer_handle, needs_context=True, memory=own_handle_memory, traits=Trait.HANDS_ON, cost=DISPATCH
+    ),
     "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
     "ReadVariableOp": Kernel(
-        read_variable, _infer_read, needs_context=True, memory=read_variables_memory, traits=Trait.HANDS_ON
+        read_variable,
+        _infer_read,
+        needs_context=True,
+        memory=read_variables_memory,
+        traits=Trait.HANDS_ON,
+        cost=DISPATCH,
     ),
     "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True, memory=disable_copy_on_read_memory),
     "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True, memory=read_variables_memory),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
     "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
     "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
-    "Assign": Kernel(assign, _infer_assigned, needs_context=True, memory=assign_memory),
-    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True, memory=assign_resource_memory),
+    "Assign": Kernel(assign, _infer_assigned, needs_context=True, memory=assign_memory, cost=VIEW),
+    "AssignVariableOp": Kernel(
+        assign_resource, _infer_merged_handle, needs_context=True, memory=assign_resource_memory, cost=VIEW
+    ),
     "AssignAdd": _ADD[0],
     "AssignAddVariableOp": _ADD[1],
     "AssignSub": _SUB[0],

@@ -1,0 +1,81 @@
+"""The cost model of a row: the kind of its work, which `prediction/` has formulas for, and its passes over elements."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+CostKind = Literal[
+    "dispatch",
+    "elementwise",
+    "cut",
+    "copy",
+    "view",
+    "transpose",
+    "optimizer",
+    "matmul",
+    "batch matmul",
+    "convolution",
+    "convolution input gradient",
+    "convolution filter gradient",
+    "depthwise",
+    "depthwise input gradient",
+    "depthwise filter gradient",
+    "pooling",
+    "volume pooling",
+    "max pooling gradient",
+    "average pooling gradient",
+    "batch normalization",
+    "batch normalization gradient",
+    "local normalization",
+    "local normalization gradient",
+    "softmax",
+    "reduction",
+    "bias gradient",
+    "gather",
+    "gather slices",
+    "random",
+    "recurrent",
+    "recurrent gradient",
+]
+"""`dispatch`: a kernel that computes nothing; it names a buffer anew, reads a shape or holds a value.  `cut`: an elementwise
+kernel that takes large tensors in parts.  `copy`: it moves elements; `view`: it gives parts of its input's memory."""
+
+
+class Passes(NamedTuple):
+    """How often a kernel goes over its elements, by what it does with them.
+
+    `plain` is what a processor does as fast as it reads; `chosen` where each element takes one of two values, which processors
+    guess; `special` what is computed one element after the other.
+    """
+
+    plain: float = 0
+    divided: float = 0
+    exponential: float = 0
+    chosen: float = 0
+    special: float = 0
+
+    @property
+    def number(self) -> float:
+        return sum(self)
+
+
+ONE_PASS = Passes(plain=1)
+
+
+class CostModel(NamedTuple):
+    """The formulas of `prediction/` that describe a kernel; `passes` are counted in the kernel's own expression."""
+
+    kind: CostKind = "elementwise"
+    passes: Passes = ONE_PASS
+
+
+ELEMENTWISE = CostModel()
+DISPATCH = CostModel("dispatch")
+COPY = CostModel("copy")
+VIEW = CostModel("view")
+REDUCTION = CostModel("reduction")
+
+
+def elementwise_cost(passes: Passes, *, is_cut: bool) -> CostModel:
+    """The cost of an elementwise kernel, which takes large tensors in parts if `is_cut`."""
+    return CostModel("cut" if is_cut else "elementwise", passes)
