@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import Namespace, find, is_function, is_package, public_names
 
 newaxis = None
@@ -42,7 +41,7 @@ class _SharedModule(Namespace):
 class _Api(ModuleType):
     """A name of the API is what TensorFlow has there, also when a submodule of that name is imported: `gradients`, `nn`."""
 
-    def __setattr__(self, name: str, value: TensorLike) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and (is_function(name) or is_package(name)):
             return
         super().__setattr__(name, value)

@@ -94,9 +94,7 @@ class TestCase(unittest.TestCase):
 
         np.testing.assert_array_equal(self._value(a), self._value(b), err_msg=msg or "")
 
-    def assertAllClose(
-        self, a: TensorLike, b: TensorLike, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None
-    ) -> None:
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:  # noqa: N802
         """Two arrays, lists or tensors, or dictionaries and sequences of them, are about the same."""
         import numpy as np
 

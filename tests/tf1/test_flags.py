@@ -36,7 +36,7 @@ def test_kinds_of_flags() -> None:
     assert (found.colour, found.letters, found.digit, size.value) == (Colour.BLUE, ["b", "a"], 7, 5)
     with pytest.raises(flags.IllegalFlagValueError, match=r"12 is not an integer in the range \[0, 9\]"):
         flags.FLAGS(["x", "--digit=12"])
-    with pytest.raises(flags.IllegalFlagValueError, match=r"should be one of <RED\|BLUE>"):
+    with pytest.raises(flags.IllegalFlagValueError, match=r"should be one of <red\|blue>"):
         flags.FLAGS(["x", "--colour=green"])
 
 

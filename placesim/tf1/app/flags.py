@@ -9,7 +9,8 @@ from functools import wraps
 from typing import Any
 
 from absl import flags
-from absl.flags import FLAGS, Error, FlagHolder
+from absl.flags import FLAGS as FLAGS
+from absl.flags import Error, FlagHolder
 
 _HELP = {"help", "h", "helpshort", "helpfull"}
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}

@@ -49,7 +49,7 @@ class StagingArea:
             "memory_limit": self.memory_limit,
         }
 
-    def put(self, values: TensorLike, name: str | None = None) -> Any:
+    def put(self, values: Any, name: str | None = None) -> Any:
         """An op that stores a tuple: a list, one tensor, or a mapping where the area has names.
 
         Raises ValueError for another number of tensors, other names or shapes that don't fit.
