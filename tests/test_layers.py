@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "placesim"
-PAGE = PACKAGE / "manual/architecture.md"
+PAGE = PACKAGE / "manual" / "architecture.md"
 THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",

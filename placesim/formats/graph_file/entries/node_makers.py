@@ -6,10 +6,11 @@ TensorFlow's Python makes them, in a room above this one: the package hands its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from placesim.graph.builder import ScopedGraphBuilder
-from placesim.graph.graph import TensorRef
+if TYPE_CHECKING:  # each command imports this module, many of them nothing else of graphs
+    from placesim.graph.builder import ScopedGraphBuilder
+    from placesim.graph.graph import TensorRef
 
 Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
 """Writes the nodes of a body, given the nodes of its arguments: what the body gives."""
