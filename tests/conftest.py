@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,14 @@ settings.load_profile("ci")
 
 def pytest_configure() -> None:
     set_surroundings()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """Name the threads of xdist, Playwright and Dask as such that begin no steps: a step that waits would wait for them."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.name.startswith("placesim"):
+            thread.name = f"placesim-test {thread.name}"
 
 
 @pytest.fixture(scope="session")
