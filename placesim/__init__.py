@@ -7,12 +7,12 @@
 before the function takes its name here.
 """
 
-from typing import Any as _Any
-
 from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 
 if is_own_process():  # from the first import on
     end_on_interrupt()
+
+from typing import Any as _Any
 
 from placesim.api.forecasts import plan, simulate, sweep
 from placesim.api.inspections import check, convert, diff, explain, show

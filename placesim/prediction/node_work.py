@@ -9,8 +9,7 @@ from typing import NamedTuple
 from placesim.core.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels import load_kernels
-from placesim.ops.kernels.cost_model import DISPATCH, CostKind
-from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.cost_model import DISPATCH, ELEMENTWISE, CostKind, CostModel
 from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.processors import Arithmetic, Processor
 from placesim.prediction.work_amounts import (
@@ -51,13 +50,15 @@ class NodeShapes(NamedTuple):
     read_bytes: int = 0
 
     @property
-    def kernel(self) -> Kernel:
-        return load_kernels()[self.op]
+    def cost(self) -> CostModel:
+        """The cost of the op's row; a function that is called by its name has none."""
+        kernel = load_kernels().get(self.op)
+        return ELEMENTWISE if kernel is None else kernel.cost
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:
     """What the node's kernel does; None where that is nothing."""
-    kind = node.kernel.cost.kind
+    kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
     found = _RULES.get(kind, _stream)

@@ -17,7 +17,7 @@ from placesim.prediction.node_work import NodeShapes
 
 def elementwise(node: NodeShapes) -> Load:
     """Passes over all elements; a view makes none."""
-    kind, passes = node.kernel.cost
+    kind, passes = node.cost
     if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
     elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
@@ -65,7 +65,7 @@ def _runs(node: NodeShapes) -> float:
 def optimizer_update(node: NodeShapes) -> Load:
     """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
     elements = max(map(prod, node.inputs))
-    passes = node.kernel.cost.passes
+    passes = node.cost.passes
     size = elements * node.dtype.size
     arrays = sum(prod(dims) == elements for dims in node.inputs)
     held = 2 * arrays - 1  # all are read, and all but the gradient written

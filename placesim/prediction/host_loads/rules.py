@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
+from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW, CostKind
 from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import FEW_ELEMENTS
@@ -38,7 +39,7 @@ _COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", 
 
 def host_load(node: NodeShapes) -> Load | None:
     """What the node's kernel does; None where that is nothing."""
-    kind = node.kernel.cost.kind
+    kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
     if min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
@@ -73,8 +74,8 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 def _with_check(node: NodeShapes, load: Load) -> Load:
     """With the executor's look at how large the outputs become, where they could be large."""
     sizes = [prod(dims) for dims in node.inputs]
-    is_unary = node.kernel.cost.kind not in _RULES and len(sizes) == 1
-    if Trait.HANDS_ON not in node.kernel.traits and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
+    is_unary = node.cost.kind not in _RULES and len(sizes) == 1
+    if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
         load.alone.add(checked=1)
     return load
 

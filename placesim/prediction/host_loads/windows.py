@@ -47,7 +47,7 @@ def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
 
 def pooling(node: NodeShapes) -> Load:
     """Each tap of the window is a pass over all windows of some images."""
-    kind = node.kernel.cost.kind
+    kind = node.cost.kind
     is_gradient = kind.endswith("gradient")
     results = node.outputs[0]
     images = node.inputs[0]

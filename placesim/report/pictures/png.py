@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from placesim.core.errors import UsageError
 
 SCALE = 2
@@ -10,6 +12,8 @@ _LETTER = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16">'
     '<text y="14" font-family="sans-serif" font-size="14">{}</text></svg>'
 )
+_FONTS: tuple[dict[str, Any], ...] = ({}, {"sans_serif_family": "DejaVu Sans", "monospace_family": "DejaVu Sans Mono"})
+"""The machine's own choice of fonts, and those that machines without one have most often."""
 
 
 def png_of(svg: str) -> bytes:
@@ -20,8 +24,11 @@ def png_of(svg: str) -> bytes:
         raise UsageError(
             "PNG is drawn by resvg, which is not installed: pip install 'placesim[pictures]'; .svg needs nothing"
         ) from None
-    if resvg_py.svg_to_bytes(svg_string=_LETTER.format("M")) == resvg_py.svg_to_bytes(svg_string=_LETTER.format("")):
-        raise UsageError(
-            "PNG needs a font for its texts: got none on this machine, expected one such as DejaVu Sans; or write .svg"
-        )
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE))
+    for fonts in _FONTS:
+        if resvg_py.svg_to_bytes(svg_string=_LETTER.format("M"), **fonts) != resvg_py.svg_to_bytes(
+            svg_string=_LETTER.format("")
+        ):
+            return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE, **fonts))
+    raise UsageError(
+        "PNG needs a font for its texts: got none on this machine, expected one such as DejaVu Sans; or write .svg"
+    )

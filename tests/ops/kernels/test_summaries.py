@@ -173,5 +173,5 @@ def test_static_shapes() -> None:
 
 
 def test_python_functions_are_not_there() -> None:
-    with pytest.raises(InvalidArgumentError, match="ValueError: callback pyfunc_0 is not found"):
-        Machine().run("PyFunc", np.float32(1), token="pyfunc_0", Tin=["float"], Tout=["float"])
+    with pytest.raises(InvalidArgumentError, match="ValueError: callback pyfunc_of_nobody is not found"):
+        Machine().run("PyFunc", np.float32(1), token="pyfunc_of_nobody", Tin=["float"], Tout=["float"])
