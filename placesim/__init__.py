@@ -41,11 +41,11 @@ from placesim.core.errors import (
     UnknownError,
     UsageError,
 )
+from placesim.core.version import __version__ as __version__
 from placesim.formats.graph_file.entries.node_makers import hand_over_makers as _hand_over_makers
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.program_machine import machine
-from placesim.version import __version__ as __version__
 
 
 def _make_functions(builder: _Any) -> object:

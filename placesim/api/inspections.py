@@ -65,9 +65,9 @@ def check(
     `"max-transfers=10"`, `{"max-transfers": 10}`.  `policy` is a file, or its content as a mapping.  A graph that can't be
     placed is a finding.  Raises GraphFileError or UsageError for a policy, a rule or a graph that is wrong.
     """
+    from placesim.core.version import __version__
     from placesim.inspection.checking.rules import check_snapshot
     from placesim.report.inspection_reports import CheckReport
-    from placesim.version import __version__
 
     uses = _rule_uses(rules, policy)
     wishes = DryRunNeeds(

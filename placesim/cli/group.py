@@ -38,7 +38,7 @@ class LazyGroup(Command, click.Group):
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        from placesim.version import __version__
+        from placesim.core.version import __version__
 
         click.echo(f"placesim {__version__}")
         ctx.exit()

@@ -36,9 +36,9 @@ def _json(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[s
 
 
 def _sarif(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.core.version import __version__
     from placesim.report.document import json_text
     from placesim.report.text.sarif import sarif_document
-    from placesim.version import __version__
 
     return json_text(sarif_document(_findings(checked), {use.rule.name: use.rule.help for use in uses}, __version__))
 

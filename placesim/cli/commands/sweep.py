@@ -153,13 +153,13 @@ def sweep_command(
       placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
     """
     from placesim.cli.graph_arguments import graph_name, read_once
+    from placesim.core.version import __version__
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
     from placesim.studies.sweeping.row_simulation import SweepJob
     from placesim.studies.sweeping.row_store import identity_of, read_finished_rows
     from placesim.studies.sweeping.sweep import SweepRun
-    from placesim.version import __version__
 
     connection = take_connection(values)
     target = find_target(FORMS, form, output, opens)

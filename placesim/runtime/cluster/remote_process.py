@@ -11,9 +11,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import UnavailableError
+from placesim.core.version import __version__
 from placesim.runtime.cluster.cluster_setup import Cluster
 from placesim.runtime.cluster.worker_process import Answers, Errand, run_errand
-from placesim.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Future

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from placesim.core.errors import UnavailableError
 from placesim.core.process.workers import Worker
-from placesim.version import __version__
+from placesim.core.version import __version__
 
 IDLE_SECONDS = 2.0
 """How long a process is kept for the next question of the same kind."""

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from placesim.core.errors import PlacesimError, UnavailableError, UsageError
+from placesim.core.version import __version__
 from placesim.runtime.cluster.cluster_setup import open_cluster
 from placesim.runtime.cluster.connection_settings import Connection, Tls
 from placesim.runtime.cluster.scheduler_client import scheduler_address
 from placesim.runtime.executors.session_turns import other_threads_may_run_steps
-from placesim.version import __version__
 from tests.cli.shell import Shell
 from tests.processes import interrupt, read_until, start_process, until
 from tests.runtime.cluster.commands import DaskCommands
