@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from placesim.core.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DataType
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels import load_kernels
-from placesim.ops.kernels.cost_model import DISPATCH, ELEMENTWISE, CostKind, CostModel
+from placesim.ops.kernels import cost_of
+from placesim.ops.kernels.cost_model import DISPATCH, CostKind, CostModel
 from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.processors import Arithmetic, Processor
 from placesim.prediction.work_amounts import (
@@ -51,9 +51,7 @@ class NodeShapes(NamedTuple):
 
     @property
     def cost(self) -> CostModel:
-        """The cost of the op's row; a function that is called by its name has none."""
-        kernel = load_kernels().get(self.op)
-        return ELEMENTWISE if kernel is None else kernel.cost
+        return cost_of(self.op)
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:

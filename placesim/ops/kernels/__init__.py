@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.op_families import OP_FAMILIES
 
 if TYPE_CHECKING:
@@ -191,3 +192,8 @@ def load_kernels() -> Mapping[str, Kernel]:
 def has_trait(op: str, trait: Trait) -> bool:
     """Whether an op has a kernel with a trait."""
     return op in OP_FAMILIES and trait in _KERNELS[op].traits
+
+
+def cost_of(op: str) -> CostModel:
+    """The cost model of an op's kernel; a function that is called by its name has none, and counts as elementwise."""
+    return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE
