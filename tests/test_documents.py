@@ -117,9 +117,10 @@ def test_links_and_topics_lead_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["architecture", "contributing"])
 def test_the_rooms_and_modules_that_are_named_exist(topic: str) -> None:
-    """`room/module.py` and `room/`, as seen from the repository or from somewhere in the package."""
-    for name in re.findall(r"`((?:\w+/)*(?:\w+\.py|(?<=/)))`", read_page(topic)):
-        assert (ROOT / name).exists() or any((ROOT / "placesim").rglob(name.rstrip("/"))), name
+    """`room/module.py`, `room/module` and `room/`, as seen from the repository or from somewhere in the package."""
+    for name in re.findall(r"`((?:\w+/)*(?:\w+\.py|(?<=/)\w*))`", read_page(topic)):
+        paths = (name.rstrip("/"), f"{name}.py")
+        assert (ROOT / name).exists() or any(any((ROOT / "placesim").rglob(path)) for path in paths), name
 
 
 @every_document
