@@ -79,18 +79,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> tuple[int, float]:
-    """Sort key of a test: slow, grouped or neither, and its seconds where its mark tells them."""
+    """Sort key of a test: one whose mark tells its seconds, grouped or neither."""
     slow = item.get_closest_marker("slow")
-    if slow:
-        return 0, -float(slow.args[0] if slow.args else 0)
+    if slow and slow.args:
+        return 0, -float(slow.args[0])
     return (1 if item.get_closest_marker("xdist_group") else 2), 0.0
 
 
 def _name_group(item: pytest.Item, place: int) -> None:
-    """Write a test's group into its id, where the scheduling reads it: a slow test without one is a group by itself.
+    """Write a test's group into its id, where the scheduling reads it; one whose mark tells its seconds is a group by itself.
 
     xdist does so for older releases of pytest; 9.2 keeps ids elsewhere (pytest-xdist issue 1386).
     """
-    group = item.get_closest_marker("xdist_group")
-    if group or item.get_closest_marker("slow"):
+    group, slow = item.get_closest_marker("xdist_group"), item.get_closest_marker("slow")
+    if group or (slow and slow.args):
         item._id = type(item.id).parse(f"{item.nodeid}@{group.args[0] if group else f'slow-{place}'}")

@@ -62,6 +62,7 @@ def test_the_first_graph_is_the_file() -> None:
     assert yaml.safe_load(shown) == written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("document", "name"), [("README.md", "report"), ("placesim/manual/python.md", "squares")])
 def test_the_python_lines_run(document: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [block.text for block in blocks((ROOT / document).read_text()) if block.language == "python"]
@@ -105,6 +106,7 @@ def test_the_dependencies_are_those_of_the_package() -> None:
     assert needed == set(re.findall(r"^\| ([\w-]+) \| (?!why)", listed, re.MULTILINE)) - {"package"}
 
 
+@pytest.mark.slow
 @every_document
 def test_links_and_topics_lead_somewhere(document: Path) -> None:
     text = document.read_text()
@@ -115,6 +117,7 @@ def test_links_and_topics_lead_somewhere(document: Path) -> None:
         assert not section or find_sections(read_page(topic), section), (topic, section)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["architecture", "contributing"])
 def test_the_rooms_and_modules_that_are_named_exist(topic: str) -> None:
     """`room/module.py`, `room/module` and `room/`, as seen from the repository or from somewhere in the package."""
@@ -123,6 +126,7 @@ def test_the_rooms_and_modules_that_are_named_exist(topic: str) -> None:
         assert (ROOT / name).exists() or any(any((ROOT / "placesim").rglob(path)) for path in paths), name
 
 
+@pytest.mark.slow
 @every_document
 def test_rich_shows_all_of_a_page(document: Path) -> None:
     """Whatever looks like HTML would be left out on a terminal."""

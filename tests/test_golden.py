@@ -64,6 +64,7 @@ def path_of(graph: str, command: str, form: str) -> Path:
     return GOLDEN / f"{graph}.{command}.{form}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("graph", "command", "form"), list(cases()))
 def test_output_is_the_golden_one(graph: str, command: str, form: str) -> None:
     expected, found = path_of(graph, command, form).read_text(), output(graph, command, form)

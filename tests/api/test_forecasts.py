@@ -85,6 +85,7 @@ def test_an_open_file_is_read_once(tmp_path: Path) -> None:
     assert found[0]["seconds"] == seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_rows_come_in_their_order(jobs: int) -> None:
     rows = list(placesim.sweep(GRAPH, {"gpu": "2..3", "batch": range(16, 64, 16)}, jobs=jobs, link=["GPU:0-GPU:1=1GB/s"]))
@@ -157,6 +158,7 @@ def test_any_source_can_be_planned(tmp_path: Path) -> None:
     assert placesim.simulate(tmp_path / "planned.yaml", batch=4096).seconds == reports[0].value
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_raised_with_what_would() -> None:
     small = GRAPH | {"devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K20m"}}}
     with pytest.raises(placesim.ResourceExhaustedError, match="no plan fits: on GPUs such as ") as caught:
@@ -186,6 +188,7 @@ def test_a_plan_by_what_means_nothing_is_refused(values: dict[str, Any], words: 
         placesim.plan(GRAPH, **({"batch": 8, "evaluations": 5} | values))
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_run_once(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     (tmp_path / "g.yaml").write_text(BRANCHES)

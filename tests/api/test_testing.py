@@ -39,6 +39,7 @@ def test_what_breaks_it_is_told_line_by_line() -> None:
         assert_placement(TOWERS)
 
 
+@pytest.mark.slow
 def test_the_fixture_in_a_project(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["placesim.testing"]\n')
     (tmp_path / "test_it.py").write_text(TESTS.format(towers=str(TOWERS)))

@@ -24,6 +24,7 @@ fetch: [b]
 """
 
 
+@pytest.mark.slow
 def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     measured: list[HostModel] = []

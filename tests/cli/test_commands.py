@@ -258,6 +258,7 @@ def test_a_bare_call_shows_the_help(shell: Shell) -> None:
     assert "Commands:" in ended.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["modern", "classic"])
 def test_a_log_of_a_hundred_thousand_lines(style: str) -> None:
     import placesim

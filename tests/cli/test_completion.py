@@ -33,6 +33,7 @@ def offered(line: str, folder: Path = ROOT) -> list[str]:
     return ended.output.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -69,6 +70,7 @@ def test_words(line: str, expected: str) -> None:
     assert expected in offered(line)
 
 
+@pytest.mark.slow
 def test_devices_of_the_machine() -> None:
     """Bash has broken the word at `=` and `:`, and lacks what stands behind."""
     assert offered("placesim place graphs/logging.yaml --gpu 2 --device MatMul=/g") == ["plain,/gpu:0", "plain,/gpu:1"]
@@ -81,6 +83,7 @@ def test_what_is_wrong_elsewhere_is_not_said(tmp_path: Path) -> None:
     assert offered("placesim ops MatMu", tmp_path) == ["plain,MatMul"]
 
 
+@pytest.mark.slow
 def test_a_script_is_not_run_for_its_names(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("open('ran', 'w')\n")
     assert offered("placesim run script.py --fetch a", tmp_path) == [""]
@@ -106,6 +109,7 @@ TYPED = [
 """Lines with a tab, and what stands there after it; an X says where the cursor is."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHELLS)
 def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
     program = shutil.which(name)

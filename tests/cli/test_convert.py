@@ -24,6 +24,7 @@ def message(path: Path) -> Message:
     return parse("GraphDef", data) if path.suffix == ".pb" else parse_text("GraphDef", data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
 def test_there_and_back_is_the_same_graph(graph: Path, shell: Shell) -> None:
     for source, target in (
@@ -132,6 +133,7 @@ def test_every_field_of_a_graph_def_goes_through_yaml(shell: Shell) -> None:
     assert message(shell.directory / "5.pb") == message(shell.directory / "1.pbtxt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
 def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, shell: Shell) -> None:
     (shell.directory / graph.name).write_bytes(graph.read_bytes())

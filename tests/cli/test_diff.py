@@ -21,6 +21,7 @@ nodes:
 """
 
 
+@pytest.mark.slow
 def test_the_same_is_silent(shell: Shell) -> None:
     assert shell("diff", TOWERS, TOWERS) == (0, "", "")
 
@@ -66,6 +67,7 @@ fetch: [z]
     assert json.loads(shell("diff", old, new, "--batch", "64", "--no-memory", "--format", "json").output)["memory"] is None
 
 
+@pytest.mark.slow
 def test_one_graph_on_two_machines(shell: Shell) -> None:
     ended = shell("diff", TOWERS, "--soft-placement", "--a-gpu", "2", "--b-gpu", "1")
     assert ended.code == 1
@@ -315,6 +317,7 @@ def test_a_filter_of_run_asks_for_the_log(shell: Shell) -> None:
     assert [row["node"] for row in rows] == ["t/a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -13,6 +13,7 @@ NAME = "tower_1/gradients/tower_1/conv1_grad/Conv2DBackpropFilter"
 TOWERS = str(ROOT / "graphs/cifar10-towers.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize(
     "words",

@@ -71,6 +71,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
     ended = run_step(repository, "models/**/*.yaml\n\n*b.yaml\n", "guard.yaml", "--gpu '1' --soft-placement")
     assert ended.code == 2
@@ -89,6 +90,7 @@ def test_the_action_tells_that_a_glob_matches_nothing(repository: Path) -> None:
     assert ended == (1, "", "no graph matches 'none/*.yaml'\n")
 
 
+@pytest.mark.slow
 def test_the_action_passes_where_nothing_is_found(repository: Path) -> None:
     ended = run_step(repository, "models/g.yaml", options="--gpu 4")
     assert (ended.code, ended.complaint) == (0, "")

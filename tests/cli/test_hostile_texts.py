@@ -84,6 +84,7 @@ def check_clean(command: tuple[str, ...], ended: CommandResult) -> None:
         assert {line.count("\t") for line in ended.output.splitlines()} <= {4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs(name: str, shell: Shell) -> None:
     graph = shell.write("graph.json", json.dumps(GRAPHS[name]))

@@ -34,6 +34,7 @@ def test_a_section(shell: Shell) -> None:
     assert "## Variables" not in ended.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "section"),
     [("ops", "matmul"), ("ops", "fused"), ("ops", "letter q"), ("ops", "ops: inputs"), ("tf1-functions", "tf.nn")],
@@ -66,6 +67,7 @@ def test_what_there_is_not(arguments: tuple[str, ...], said: str, shell: Shell) 
     assert said in ended.complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 100, 160])
 def test_a_terminal_wraps_between_words(width: int) -> None:
     shown = on_a_terminal("manual", "inspecting", "explain", COLUMNS=str(width))
@@ -79,6 +81,7 @@ def test_a_terminal_wraps_between_words(width: int) -> None:
     assert all(" ".join(paragraph).replace("*", "") in words.replace("*", "") for paragraph in paragraphs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 100, 160])
 @pytest.mark.parametrize("topic", [topic for topic in topics() if topic != "ops"])  # that one is long, and all alike
 def test_every_page_fits_a_terminal(topic: str, width: int, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +103,7 @@ def test_only_the_first_line_is_wanted() -> None:
     assert ended == (0, "# Placement: TensorFlow's rules by number\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("colour", ["", "1"])
 def test_it_starts_without_numpy(colour: str) -> None:
     code = (

@@ -332,6 +332,7 @@ fetch: [sum]
     assert [row[3:5] for row in rows(output, "holder") if row[2] in ("y", "z")] == [["1", "48000"]] * 2
 
 
+@pytest.mark.slow
 def test_walking_through_holds_what_executing_does(shell: Shell) -> None:
     graph = str(ROOT / "graphs" / "cifar10-towers.yaml")
     walked, executed = shell("memory", graph), shell("memory", graph, "--execute")
@@ -361,6 +362,7 @@ fetch: [size]
     assert int(rows(ended.output, "device")[0][3]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_devices_and_holders_fit_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns))):

@@ -286,6 +286,7 @@ def test_a_checkpoint_of_another_model(shell: Shell) -> None:
     assert ended.complaint.splitlines()[0] == "NotFoundError: Key z not found in checkpoint, nor any other variable's"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "advice"),
     [

@@ -62,6 +62,7 @@ def test_what_an_op_may_have(shell: Shell, name: str, line: str) -> None:
     assert f"  {line}\n" in shell("ops", name).output
 
 
+@pytest.mark.slow
 def test_a_list_has_an_op_a_line(shell: Shell) -> None:
     rows = [line.split("\t") for line in shell("ops").output.splitlines()]
     assert [row[0] for row in rows] == sorted(REGISTRY.op_names)
@@ -201,6 +202,7 @@ def test_the_nearest_name_is_told(shell: Shell) -> None:
     assert "; did you mean 'MatMul'?\n  `placesim ops` lists them all\n" in shell("ops", "matmul").complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["numpy", "rich", "scipy", "placesim.ops.kernels.linalg.matmul"])
 def test_an_op_is_told_without(module: str) -> None:
     code = f"import sys; from placesim.cli import main; main(['ops', 'MatMul']); print({module!r} in sys.modules)"

@@ -41,6 +41,7 @@ HELD = BRANCHES.replace("DEVICE", ", device: /gpu:0").replace("shape: [4096, 409
 FEW = ("--evaluations", "300", "--jobs", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["planned.yaml", "planned.json", "planned.pb", "planned.pbtxt"])
 def test_what_is_written_is_placed_as_planned(shell: Shell, name: str) -> None:
     ended = shell("plan", shell.write("g.yaml", FREE), *FEW, "--format", "json", "--output", name)
@@ -104,6 +105,7 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     assert shell("plan", "g.yaml", *FEW, "--gpu-model", name).code == 0
 
 
+@pytest.mark.slow
 def test_what_is_to_be_apart_shares_no_device(shell: Shell) -> None:
     graph = shell.write("g.yaml", FREE)
     for objective in ("latency", "throughput", "memory"):
@@ -129,6 +131,7 @@ WEIGHTS = (
 )
 
 
+@pytest.mark.slow
 def test_where_more_gpus_would_do_that_is_said(shell: Shell) -> None:
     ended = shell("plan", shell.write("g.yaml", WEIGHTS), *FEW)
     assert ended.code == 1
@@ -139,6 +142,7 @@ def test_where_more_gpus_would_do_that_is_said(shell: Shell) -> None:
     assert shell("plan", "g.yaml", *FEW, "--gpu", number).code == 0
 
 
+@pytest.mark.slow
 def test_no_gpu_is_named_where_the_host_lacks_memory(shell: Shell) -> None:
     large = FREE.replace("cpu: 1", "cpu: {count: 1, memory: 64MiB}").replace("shape: [4096, 4096]}", "shape: [30000, 30000]}")
     ended = shell("plan", shell.write("g.yaml", large), *FEW, "--gpu-model", "Tesla K20m")
@@ -147,6 +151,7 @@ def test_no_gpu_is_named_where_the_host_lacks_memory(shell: Shell) -> None:
     assert " on CPU:0" in ended.complaint
 
 
+@pytest.mark.slow
 def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
     (shell.directory / "folder").mkdir()
     np.save(shell.directory / "folder" / "x.npy", np.zeros((512, 512), np.float32))
@@ -162,12 +167,14 @@ def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
     assert told.items() <= {node["node"]: node["device"] for node in placed}.items()
 
 
+@pytest.mark.slow
 def test_a_count_of_devices_that_an_option_makes_void_goes(shell: Shell) -> None:
     shell.write("g.yaml", FREE + "config: {device_count: {CPU: 2, GPU: 1}}\n")
     assert shell("plan", "g.yaml", *FEW, "--gpu", "3", "--output", "planned.yaml").code == 0
     assert "config: {device_count: {CPU: 2}}" in (shell.directory / "planned.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
     """A plan that puts the gradients of a branch elsewhere than the branch: the text stays, with `placement` below it."""
     text = BRANCHES.replace("DEVICE", "").replace(
@@ -203,6 +210,7 @@ def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words:
     assert words in ended.complaint
 
 
+@pytest.mark.slow
 def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     towers = str(ROOT / "graphs" / "cifar10-towers.yaml")
     options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "3000")
@@ -212,6 +220,7 @@ def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     assert 0 < float(bound) <= float(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "method"),
     [
@@ -232,6 +241,7 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
     assert len(outputs) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
 def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
     graph = shell.write("g.yaml", FREE)
@@ -259,6 +269,7 @@ def test_a_page_is_written_beside_the_report(shell: Shell) -> None:
     assert "placesim" in (shell.directory / "plan.html").read_text().partition("\n")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [50, 60, 80, 120, 200])
 def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -290,6 +301,7 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     assert last == ""
 
 
+@pytest.mark.slow
 def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell) -> None:
     ended = shell("plan", shell.write("g.yaml", FREE), "--seconds", "3", "--objective", "memory")
     assert (ended.code, ended.complaint) == (0, "")

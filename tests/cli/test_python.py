@@ -48,6 +48,7 @@ def page_in(html: str) -> str:
     return frame.page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "report"),
     [

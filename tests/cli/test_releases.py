@@ -85,6 +85,7 @@ def test_a_model_that_1_15_saved_opens_in_either(release: str) -> None:
     np.testing.assert_allclose(report.results["y"], EXPECTED["outputs"]["y"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_script_is_told_which_tensorflow_it_has(shell: Shell) -> None:
     script = shell.directory / shell.write("s.py", SCRIPT)
     ended = run_process((*PLACESIM, "run", script, "--tensorflow", "1.15", "--gpu", "1"))

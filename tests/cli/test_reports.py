@@ -82,6 +82,7 @@ def test_pieces_are_the_whole(value: Any, dtype: str, few: int, monkeypatch: pyt
         assert max(map(len, pieces)) < 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [COUNTED, CALLED], ids=["counted", "called"])
 @pytest.mark.parametrize("waiting", [0, 1 << 20])
 @pytest.mark.parametrize("options", [(), ("--log-placement",), ("--format", "json"), ("--format", "json", "--summary")])
@@ -119,6 +120,7 @@ def test_an_error_comes_behind_what_was_printed(shell: Shell) -> None:
     assert found["error"]["type"] == "InvalidArgumentError"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "--format json", "--log-placement"])
 def test_a_reader_that_leaves_ends_steps_without_end(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
@@ -131,6 +133,7 @@ def test_a_reader_that_leaves_ends_steps_without_end(options: str, tmp_path: Pat
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_missed_while_a_function_may_still_be_placed(tmp_path: Path) -> None:
     endless = {**CALLED, "run": [{"fetch": ["c:0"], "repeat": 1_000_000_000}]}
     (tmp_path / "endless.json").write_text(json.dumps(endless))
@@ -140,6 +143,7 @@ def test_a_reader_that_leaves_is_missed_while_a_function_may_still_be_placed(tmp
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "--format json"])
 def test_steps_without_end_are_interrupted(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
@@ -150,6 +154,7 @@ def test_steps_without_end_are_interrupted(options: str, tmp_path: Path) -> None
     assert (ended.code, ended.complaint) == (130, "")
 
 
+@pytest.mark.slow
 def test_a_large_result_needs_little_beside_itself(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_text(json.dumps({"nodes": [{"op": "Fill", "name": "x", "inputs": [[8_000_000], 0.5]}]}))
     bound = 900 << 20  # of addresses; as Python values and text it took 1.4 GB of memory

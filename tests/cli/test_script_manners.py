@@ -19,6 +19,7 @@ def placed(directory: Path, text: str, *arguments: str) -> tuple[str, str]:
     return ended.output, ended.complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -54,6 +55,7 @@ def test_what_is_drawn_goes_nowhere(tmp_path: Path) -> None:
     assert "Agg: (Const)" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -88,6 +90,7 @@ def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
     assert "Python 2" not in run_warm(tmp_path, "place", "script.py").complaint
 
 
+@pytest.mark.slow
 def test_a_script_without_an_end_is_ended(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(f"{HEAD}while True: pass\n")
     ended = run_warm(tmp_path, "place", "script.py", "--timeout", "1")
@@ -108,6 +111,7 @@ train = tf.train.GradientDescentOptimizer(0.1).minimize(
 """
 
 
+@pytest.mark.slow
 def test_lines_are_those_that_made_the_op_its_gradient_and_what_that_is_of(tmp_path: Path) -> None:
     helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"
     (tmp_path / "helper.py").write_text(helper)
@@ -121,6 +125,7 @@ def test_lines_are_those_that_made_the_op_its_gradient_and_what_that_is_of(tmp_p
     assert "gradient of  MatMul at helper.py:4:1\n" in shown
 
 
+@pytest.mark.slow
 def test_a_script_as_yaml_has_its_log_and_its_results(tmp_path: Path) -> None:
     text = LINES + "with tf.Session() as s:\n    s.run(tf.global_variables_initializer())\n    print(s.run([train, loss]))\n"
     helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"

@@ -60,6 +60,7 @@ def test_a_script_that_runs_to_its_end_has_all_its_steps(tmp_path: Path) -> None
     assert ended.complaint.endswith("train.py has run to its end\n")
 
 
+@pytest.mark.slow
 def test_steps_that_only_initialise_come_before_the_first_and_repetitions_count(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     assert run_warm(tmp_path, "run", "train.py", "--fetch", "v:0").output == "0.0\n"
@@ -78,6 +79,7 @@ def test_nodes_stand_in_the_scripts_lines(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_graph_of_a_script_is_the_same_as_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
     assert run_warm(tmp_path, "convert", "train.py", "train.yaml").code == 0
@@ -85,6 +87,7 @@ def test_a_graph_of_a_script_is_the_same_as_a_yaml_file(tmp_path: Path) -> None:
     assert (ended.code, ended.output) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "memory", "check", "show"])
 def test_other_commands_take_a_script(tmp_path: Path, command: str) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
@@ -95,6 +98,7 @@ def test_other_commands_take_a_script(tmp_path: Path, command: str) -> None:
     assert ended.complaint.count("has run up to its first step") == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_the_script_once(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
     ended = run_warm(tmp_path, "sweep", "train.py", "--gpu", "1,2", "--jobs", "2", "--format", "csv")
@@ -119,6 +123,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
 # --- what goes wrong ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "complaint"),
     [
@@ -201,6 +206,7 @@ def test_run_lets_a_script_run(tmp_path: Path) -> None:
     assert (ended.code, ended.complaint) == (0, "")
 
 
+@pytest.mark.slow
 def test_flags_override_what_a_script_says(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
     quiet = run_warm(tmp_path, "run", "train.py", "--no-log-placement")
@@ -227,6 +233,7 @@ def test_an_error_of_a_step_is_told_with_both_lines(tmp_path: Path) -> None:
     assert ended.complaint.endswith("  at far.py:4:7\n  print(tf.Session().run(a))\n")
 
 
+@pytest.mark.slow
 def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
     (tmp_path / "list.py").write_text("import tensorflow as tf\nprint([d.name[-5:] for d in tf.Session().list_devices()])\n")
     variables = {"PLACESIM_GPU": "2", "PLACESIM_CPU": "2"}
@@ -235,6 +242,7 @@ def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
     assert "wrong PLACESIM_GPU: got 'two'" in run_warm(tmp_path, "run", "list.py", PLACESIM_GPU="two").complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["place", "run"])
 def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
     (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
@@ -256,6 +264,7 @@ MatMul: /job:localhost/replica:0/task:0/device:GPU:0
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "constants"),
     [("seed_000_2_cpu", "cpu:0"), ("seed_001_1_logging", "device:GPU:0"), ("seed_001_2_manual", "cpu:0")],

@@ -76,6 +76,7 @@ def test_a_terminal_gets_a_tree_with_bars_and_a_matrix(shell: Shell, graph: str,
     assert re.search(r"^CPU:0 +· +16 KiB \(2\) +16 KiB \(2\)$", text, re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 50)])
 def test_the_tree_fits_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     graph = shell.write("large.yaml", towers_text(4, 70))
@@ -269,6 +270,7 @@ def test_a_wrong_command_line_is_one_line(shell: Shell, graph: str, arguments: l
     assert "Traceback" not in ended.complaint
 
 
+@pytest.mark.slow
 def test_every_example_graph_is_shown(shell: Shell) -> None:
     for path in sorted((ROOT / "graphs").glob("*.yaml")):
         for form in ("text", "json", "dot", "mermaid", "html"):

@@ -64,6 +64,7 @@ def test_top_says_how_many_rows_there_are(shell: Shell) -> None:
     assert first >= second > 0
 
 
+@pytest.mark.slow
 def test_a_faster_machine_takes_less(shell: Shell) -> None:
     def seconds(*options: str) -> float:
         return float(rows(shell("simulate", TOWERS, *options).output, "time")[0][0])

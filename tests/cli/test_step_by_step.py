@@ -30,6 +30,7 @@ BRANCHES = {
 """A function that only the second step calls."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
 def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
@@ -45,6 +46,7 @@ def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_
         assert last["error"]["type"] == "Interrupted"
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
     with start("run", str(tmp_path / "late.json"), "--format", "json") as process:
@@ -57,6 +59,7 @@ def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
     assert document["error"] == {"type": "Interrupted", "message": "interrupted in step 2", "node": None, "location": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "jsonl"])
 def test_ctrl_c_between_short_steps_closes_the_json(form: str, tmp_path: Path) -> None:
     endless = {**COUNTED, "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 1_000_000_000}]}
@@ -119,6 +122,7 @@ def test_a_bodys_log_stands_before_the_step_that_calls_it(shell: Shell) -> None:
 # --- the bar --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_bar_tells_the_time(tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
     shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:02")
@@ -126,6 +130,7 @@ def test_the_bar_tells_the_time(tmp_path: Path) -> None:
     assert "[1. 2.]\n[1. 2.]\n" in shown
 
 
+@pytest.mark.slow
 def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
     nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
     (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
@@ -135,6 +140,7 @@ def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
         assert "Traceback" not in shown
 
 
+@pytest.mark.slow
 def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
     nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
     graph = tmp_path / "large.json"
@@ -147,6 +153,7 @@ def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
     assert re.search(r"interrupted: reading KiB, \d+% done", stopped)
 
 
+@pytest.mark.slow
 def test_interrupted_checks_tell_what_they_found(tmp_path: Path) -> None:
     nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
     (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))

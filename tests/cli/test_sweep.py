@@ -64,6 +64,7 @@ def test_a_row_is_what_simulate_says(shell: Shell, graph: str) -> None:
     assert [device[8] for device in rows(told, "device") if device[0] == "GPU:0"] == [row["peak_bytes"]]
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
     arguments = ("sweep", graph, "--gpu", "1..3", "--batch", "32..128*2")
     assert shell(*arguments, "--jobs", "3").output == shell(*arguments, "--jobs", "1").output
@@ -286,6 +287,7 @@ def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, mon
     assert all("UnavailableError: the process that simulated it could not be started: " in error for error in errors)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     output = tmp_path / "s.csv"
@@ -300,6 +302,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert [name for name in os.listdir(tmp_path) if name.startswith(".placesim")] == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:

@@ -39,6 +39,7 @@ def parsed(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", REPORTS)
 def test_tables_of_reports(shell: Shell, command: str) -> None:
     words, kinds = [command, *REPORTS[command][1]], kinds_of(command)
@@ -67,6 +68,7 @@ def test_tables_of_reports(shell: Shell, command: str) -> None:
     assert shown
 
 
+@pytest.mark.slow
 def test_cells(shell: Shell) -> None:
     words = ["simulate", TOWERS, "--top", "2"]
     document = json.loads(shell(*words, "--format", "json").output)

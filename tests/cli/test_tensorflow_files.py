@@ -85,6 +85,7 @@ def test_a_model_without_a_checkpoint_is_initialised_by_its_own_ops(shell: Shell
     assert np.shape(json.loads(ended.output)["results"][0]["value"]) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_pipe_and_a_path_give_the_same(shell: Shell) -> None:
     arguments = ("--clear-devices", "--feed", f"x={BATCH}", "--format", "json")
     from_file = shell("run", str(FILES / "frozen.pb"), *arguments)

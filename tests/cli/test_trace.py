@@ -41,6 +41,7 @@ def kernels(trace: Trace) -> list[Any]:
 # --- simulate -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_simulated_step_is_written_beside_the_report(shell: Shell) -> None:
     alone = shell("simulate", TOWERS)
     assert shell("simulate", TOWERS, "--trace", "t.json") == alone
@@ -64,6 +65,7 @@ def test_a_device_that_runs_out_is_traced_without_its_limit(shell: Shell) -> Non
 # --- run ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_kernel_of_every_step_is_there(shell: Shell) -> None:
     alone = shell("run", TOWERS)
     trace = measured(shell, TOWERS)
@@ -84,6 +86,7 @@ def test_every_kernel_of_every_step_is_there(shell: Shell) -> None:
     assert all(one.start <= other.start for one, other in trace.arrows)
 
 
+@pytest.mark.slow
 def test_the_counters_end_with_what_outlives_the_steps(shell: Shell) -> None:
     trace = measured(shell, TOWERS)
     document = json.loads(shell("simulate", TOWERS, "--format", "json").output)

@@ -31,6 +31,7 @@ def rows(shell: Shell, *arguments: str) -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_counts_the_same_transfers(shell: Shell) -> None:
     shown = rows(shell, CIFAR)
     total = sum(int(cells[2]) for cells in shown["transfers"])
@@ -69,6 +70,7 @@ def test_a_written_report_is_counted_likewise(shell: Shell) -> None:
             assert written.get(kind) == live.get(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 24), (80, 24), (120, 50), (200, 30)])
 @pytest.mark.parametrize("graph", ["cifar10-towers", "alexnet", "towers"])
 def test_a_shipped_graph_fits_the_terminal(

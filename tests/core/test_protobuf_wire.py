@@ -35,6 +35,7 @@ def test_numbers_come_back(values: list[int]) -> None:
     assert read_varints(data, len(values)) == (values, len(data))
 
 
+@pytest.mark.slow
 @given(NUMBERS, st.integers(-(1 << 63), (1 << 63) - 1), st.binary(max_size=300))
 def test_fields_come_back(number: int, value: int, content: bytes) -> None:
     data = number_field(number, value, is_written=True) + message_field(number, content) + fixed_field(number, b"abcd")

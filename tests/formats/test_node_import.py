@@ -267,6 +267,7 @@ NODES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(NODES, max_size=6))
 def test_any_nodes_mean_the_same_both_ways(listed: list[NodeDef]) -> None:
     nodes = tuple(listed)

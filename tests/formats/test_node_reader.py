@@ -117,6 +117,7 @@ def test_what_is_read_beside_it_changes_nothing() -> None:
         assert str(raised.value) == expected[data]
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_bytes() -> None:
     """Nodes that are larger than a run, and those around them."""
     large = _constant("large", np.zeros(1 << 19, np.float32))

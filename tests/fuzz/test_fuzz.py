@@ -38,6 +38,7 @@ def planted() -> Iterator[Runner]:
         yield runner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SURFACES)
 def test_a_surface_makes_inputs_that_follow_from_the_seed_and_run(name: str, placesim: Runner) -> None:
     first, again = (list(islice(SURFACES[name](Random("seed")), INPUTS)) for _ in range(2))
@@ -46,6 +47,7 @@ def test_a_surface_makes_inputs_that_follow_from_the_seed_and_run(name: str, pla
         judge(given, placesim.run(given), placesim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SURFACES)
 def test_a_surface_goes_on(name: str) -> None:
     made = list(islice(SURFACES[name](Random("more")), 300))
@@ -56,6 +58,7 @@ def test_the_ops_of_the_grammar_are_ops() -> None:
     assert [op for op in graphs.COMMON if load_registry().op(op) is None] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind", "error", "function"),
     [

@@ -24,6 +24,7 @@ nodes:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["models", "small"])
 def test_every_proof_agrees_with_the_placement(name: str) -> None:
     for case, found in islice(corpus_snapshots(name, 420, wants_error=False), 60):

@@ -257,6 +257,7 @@ FIELDS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(FIELDS)
 def test_the_canonical_text_reads_back(spec: DeviceName) -> None:
     printed = spec._replace(id=None) if spec.type is None else spec

@@ -51,6 +51,7 @@ def cited_in_package() -> set[str]:
     return {rule for path in SOURCES if path.is_relative_to(ROOT / "placesim") for rule in cited_in(path)}
 
 
+@pytest.mark.slow
 def test_every_rule_that_is_cited_is_in_the_manual() -> None:
     numbers = {part.number for part in read_parts(read_page("placement")) if part.number}
     wrong = [
@@ -59,6 +60,7 @@ def test_every_rule_that_is_cited_is_in_the_manual() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_the_citations_are_found() -> None:
     """The grammar above reads what the code is known to cite, in docstrings, comments and texts that are printed."""
     cited = cited_in_package()
@@ -75,6 +77,7 @@ def test_a_page_names_only_rules_that_there_are(topic: str) -> None:
     assert {plain_number(rule) for group in groups for rule in re.findall(RULE, group)} <= numbers
 
 
+@pytest.mark.slow
 def test_a_file_that_is_named_is_there() -> None:
     for path in SOURCES:
         places = (ROOT, path.parent, ROOT / "placesim" / "manual", ROOT / "placesim" / "report" / "assets")

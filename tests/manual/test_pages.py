@@ -98,6 +98,7 @@ def test_what_there_is_not(wanted: str) -> None:
     assert find_sections(PAGE, wanted) == ""
 
 
+@pytest.mark.slow
 def test_every_page_has_a_title_and_every_part_is_found() -> None:
     assert {"graph-file", "placement", "command-line", "contributing", "architecture"} <= set(topics())
     for topic, title in topics().items():

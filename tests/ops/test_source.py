@@ -24,6 +24,7 @@ SOURCES = sorted(FOLDER.glob("tensorflow-*.ops"))
 HEAD = "tensorflow 1.0\n\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_a_table_says_what_its_source_says(source: Path) -> None:
     data = table_of(source).read_bytes()
@@ -149,6 +150,7 @@ attr_values = st.sampled_from(sorted(VALUES)).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(attr_values)
 def test_every_default_is_read_as_it_was_written(typed: tuple[str, AttrValue]) -> None:
     kind, value = typed

@@ -101,6 +101,7 @@ def _cut(placement: Placement) -> tuple[ClientGraph, Partitions]:
 # --- placing --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["functions", "cluster"])
 def test_the_hash_seed_changes_nothing(name: str) -> None:
     script = (
@@ -117,6 +118,7 @@ def test_the_hash_seed_changes_nothing(name: str) -> None:
     assert runs[0] == runs[1]
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans(), st.randoms(use_true_random=False))
 def test_renaming_nodes_changes_only_names(nodes: list[NodeDef], devices: Any, soft: bool, random: Any) -> None:
     numbers = list(range(len(nodes)))
@@ -141,6 +143,7 @@ def _rename(text: str, numbers: Sequence[int]) -> str:
     return re.sub(r"\bn([0-9]+)_", lambda found: f"other{numbers[int(found[1])]}_", text)
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans())
 def test_placing_is_idempotent(nodes: list[NodeDef], devices: Any, soft: bool) -> None:
     placement = _place(nodes, devices, soft)
@@ -152,6 +155,7 @@ def test_placing_is_idempotent(nodes: list[NodeDef], devices: Any, soft: bool) -
         assert list(again.log) == list(placement.log)
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans())
 def test_what_is_placed_stays_on_the_second_placement(nodes: list[NodeDef], devices: Any, soft: bool) -> None:
     placement = _place(nodes, devices, soft)
@@ -163,6 +167,7 @@ def test_what_is_placed_stays_on_the_second_placement(nodes: list[NodeDef], devi
         assert list(again.log) == sorted(assigned)
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans())
 def test_every_placed_node_has_a_kernel(nodes: list[NodeDef], devices: Any, soft: bool) -> None:
     placement = _place(nodes, devices, soft)
@@ -172,6 +177,7 @@ def test_every_placed_node_has_a_kernel(nodes: list[NodeDef], devices: Any, soft
             assert find_kernel(placement.graph.registry, node.op, device.type, attrs, node.name) is not None
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans())
 def test_groups_agree_and_everything_is_logged_once(nodes: list[NodeDef], devices: Any, soft: bool) -> None:
     placement = _place(nodes, devices, soft)
@@ -182,6 +188,7 @@ def test_groups_agree_and_everything_is_logged_once(nodes: list[NodeDef], device
             assert len({placement.devices[i] for i in members}) == 1
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES)
 def test_a_hard_request_is_honoured_or_refused(nodes: list[NodeDef], devices: Any) -> None:
     placement = _place(nodes, devices, False)
@@ -196,6 +203,7 @@ def test_a_hard_request_is_honoured_or_refused(nodes: list[NodeDef], devices: An
         assert is_overridden or spec.matches(device.spec)
 
 
+@pytest.mark.slow
 @given(node_defs(), MACHINES, st.booleans())
 def test_a_reason_accounts_for_its_device(nodes: list[NodeDef], devices: Any, soft: bool) -> None:
     placement = _place(nodes, devices, soft)
@@ -217,6 +225,7 @@ def test_a_reason_accounts_for_its_device(nodes: list[NodeDef], devices: Any, so
 # --- partitions -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(node_defs(), MACHINES)
 def test_every_consumer_finds_its_tensor_on_its_own_device(nodes: list[NodeDef], devices: Any) -> None:
@@ -239,6 +248,7 @@ def test_every_consumer_finds_its_tensor_on_its_own_device(nodes: list[NodeDef],
             assert len(names) > 1 or ref.slot == slot
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(node_defs(), MACHINES)
 def test_no_tensor_is_sent_twice_to_one_device(nodes: list[NodeDef], devices: Any) -> None:

@@ -17,6 +17,7 @@ from tests.placement.corpus import DATA, SUBSET, agreement, settled
 VECTORS = json.loads((DATA / "placement-vectors.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_varied_part_agrees() -> None:
     agreed, total, problems = agreement(SUBSET)
     assert problems == {}

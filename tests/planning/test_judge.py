@@ -131,6 +131,7 @@ ALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
 @settings(max_examples=examples(60), deadline=None)
@@ -141,6 +142,7 @@ def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataOb
         assert bound.value <= best * (1 + 1e-9) + 1e-9, bound
 
 
+@pytest.mark.slow
 @needs_solver
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
@@ -159,6 +161,7 @@ def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str,
         assert search.proven == pytest.approx(best, rel=NEAR, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
 @settings(max_examples=examples(3), deadline=None)

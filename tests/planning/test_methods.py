@@ -88,6 +88,7 @@ def test_a_way_takes_its_delay_and_its_pace() -> None:
     assert FirstComeSchedule(problem).seconds([0, 1]) == 1 + 1.5 + 2
 
 
+@pytest.mark.slow
 @given(pipelines())
 @settings(max_examples=examples(30), deadline=None)
 def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: PlanningProblem) -> None:
@@ -101,6 +102,7 @@ def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Planning
             assert plan.value >= best - 1e-9
 
 
+@pytest.mark.slow
 @needs_solver
 @given(pipelines(5))
 @settings(max_examples=examples(25), deadline=None)
@@ -116,6 +118,7 @@ def test_the_exact_search_finds_and_proves_the_least_load(problem: PlanningProbl
     assert search.proven == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(pipelines(5, contiguous=True))
 @settings(max_examples=examples(40), deadline=None)
 def test_closed_sets_give_the_best_contiguous_plan(problem: PlanningProblem) -> None:
@@ -196,6 +199,7 @@ def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Planni
     assert plan.value == least_makespan(problem) == search.proven
 
 
+@pytest.mark.slow
 @given(pipelines(6))
 @settings(max_examples=examples(25), deadline=None)
 def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: PlanningProblem) -> None:
@@ -209,6 +213,7 @@ def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_the
             assert not find_overfull_devices(problem, plan.devices)
 
 
+@pytest.mark.slow
 @given(pipelines(8))
 @settings(max_examples=examples(40), deadline=None)
 def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem: PlanningProblem) -> None:

@@ -35,6 +35,7 @@ def pipeline(count: int, seed: int) -> PlanningProblem:
     return PlanningProblem(Objective.LOAD, tasks, inputs, tuple((n,) for n in range(count)), devices)
 
 
+@pytest.mark.slow
 def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside(beside: Effort) -> None:
     problem = pipeline(12, 4)
     efforts = (replace(effort, evaluations=5000, seed=7) for effort in (Effort(jobs=1), beside, beside))
@@ -53,6 +54,7 @@ def sought(objective: Objective) -> PlanningProblem:
     return replace(problem, tensors=tuple(ProblemTensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "method"),
     [
@@ -70,6 +72,7 @@ def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: s
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_plans_get_better_and_bounds_never_pass_them() -> None:
     told: list[PlanResult] = []
     planned = plan_problem(pipeline(20, 5), Effort(1.5), told.append)
@@ -125,6 +128,7 @@ def test_a_process_that_is_ended_leaves_the_best_so_far() -> None:
     assert plan_problem(problem, effort, start=start).plan == start
 
 
+@pytest.mark.slow
 def test_processes_of_a_study_are_asked_again() -> None:
     started: list[Worker] = []
 

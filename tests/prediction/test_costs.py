@@ -79,6 +79,7 @@ def test_more_steps_of_a_larger_cell_are_never_faster(
         assert large.seconds >= small.seconds * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @given(PROCESSORS, SIZES, SIZES, SIZES, st.floats(1, 8))
 def test_a_faster_device_is_never_slower(processor: Processor, rows: int, columns: int, depth: int, factor: float) -> None:
     for work in (

@@ -73,6 +73,7 @@ def times(found: TimeStudy) -> list[tuple[float, ...]]:
     ]
 
 
+@pytest.mark.slow
 @given(GRAPHS, PLACES, st.permutations(range(13)))
 @few
 def test_renaming_changes_nothing(inputs: list[list[int]], devices: list[str], names: list[int]) -> None:

@@ -160,6 +160,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), WIDTHS, st.inte
 NAMES = ("GPU:0", "GPU:1", "GPU:2", "host", "switch:a", "switch:b", "network")
 
 
+@pytest.mark.slow
 @given(EDGES)
 @settings(max_examples=examples(300), deadline=None)
 def test_the_way_is_the_best_of_all_ways(edges: list[tuple[int, int, float, int]]) -> None:

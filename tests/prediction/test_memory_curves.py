@@ -68,6 +68,7 @@ def test_what_runs_in_the_order_of_the_walk_has_its_peak(inputs: list[list[int]]
     assert all((curve.changes[0][1], curve.changes[-1][1]) == (0, 0) for curve in found.memory)
 
 
+@pytest.mark.slow
 @given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12))
 @settings(max_examples=examples(25), deadline=None)
 def test_inputs_and_outputs_of_whatever_runs_are_in_use(inputs: list[list[int]], places: list[str]) -> None:

@@ -71,6 +71,7 @@ def run(name: str, **changes: Any) -> NetworkRun:
     return NetworkRun(name, 2, True, True, "NCHW", Numerics(), None)._replace(**changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["alexnet", "vgg11_bn", "seresnet18", "resnetv2_18d", "mobilenetv2_050", "googlenet_plain", "densenet121"]
 )

@@ -54,6 +54,7 @@ def on(costs: NodeCosts, name: str, device: str) -> DeviceCost:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [TOWERS, ROOT / "graphs" / "alexnet.yaml", MOVING], ids=str)
 def test_a_node_takes_what_it_takes_in_the_simulated_step(source: Any) -> None:
     costs, study = found(source)
@@ -124,6 +125,7 @@ def test_all_runs_of_a_loop_count() -> None:
     assert cost.bytes == 6 * 3 * 4
 
 
+@pytest.mark.slow
 def test_the_last_step_that_runs_a_node_counts() -> None:
     costs, _ = found(TOWERS)
     initializer, trained = costs.of("conv1/weights/Assign", TYPES), costs.of("tower/conv1", TYPES)

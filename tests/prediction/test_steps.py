@@ -90,6 +90,7 @@ def test_every_bound_holds_and_the_interval_is_around_the_time(inputs: list[list
     assert sum(part.seconds for part in folded_path(found, 2)) == pytest.approx(found.step.seconds, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10-towers", "alexnet", "parallelism", "towers"])
 def test_the_same_input_gives_the_same_report_and_bounds_hold(name: str) -> None:
     path = ROOT / "graphs" / f"{name}.yaml"

@@ -14,6 +14,7 @@ def test_two_towers_are_the_file() -> None:
     assert tower_graph(FILE_TOWERS, FILE_IMAGES) == yaml.safe_load(FILE.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("towers", [1, 4, 8])
 def test_any_number_of_towers_trains_alike(towers: int) -> None:
     def losses(number: int) -> list[float]:
@@ -26,6 +27,7 @@ def test_any_number_of_towers_trains_alike(towers: int) -> None:
     assert found == pytest.approx(losses(FILE_TOWERS), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("towers", [1, 8])
 def test_each_tower_has_its_gpu(towers: int) -> None:
     study = simulated(towers, 16, "Tesla K80").study

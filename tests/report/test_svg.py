@@ -59,6 +59,7 @@ def of_file(name: str) -> Picture:
     return picture_of(open_subject(str(GRAPHS / name), {}, wishes=wishes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml", "cluster.yaml", "while.yaml", "variable-scopes.yaml"])
 @pytest.mark.parametrize("depth", [None, 1, 3])
 def test_nothing_is_hidden_and_everything_can_be_read(name: str, depth: int | None) -> None:
@@ -152,6 +153,7 @@ def test_a_name_is_cut_before_its_last_part() -> None:
     assert fit_text("x" * 100_000, 120, 12).count("…") == 1
 
 
+@pytest.mark.slow
 def test_png_is_the_same_drawing() -> None:
     pytest.importorskip("resvg_py", reason="resvg is not installed: pip install 'placesim[pictures]'")
     svg = format_svg(picture(TOWERS, gpu=2))

@@ -89,6 +89,7 @@ def recordings() -> dict[str, Source]:
 RECORDINGS = recordings()
 
 
+@pytest.mark.slow
 def test_recorded_graphs_are_walked_as_they_are_executed() -> None:
     compared = 0
     for name, graph in RECORDINGS.items():
@@ -103,6 +104,7 @@ def test_recorded_graphs_are_walked_as_they_are_executed() -> None:
     assert compared > 30
 
 
+@pytest.mark.slow
 @given(st.booleans(), st.floats(0.5, 200.0), st.sampled_from(["", "/cpu:1", "/gpu:0"]))
 @settings(max_examples=examples(10), deadline=None)
 def test_fed_branches_and_loops_are_walked_as_they_are_executed(p: bool, x: float, device: str) -> None:
@@ -184,6 +186,7 @@ def branches(widths: tuple[tuple[int, int], ...], nested: bool) -> Source:
 WIDTHS = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 3000)), min_size=1, max_size=3).map(tuple)
 
 
+@pytest.mark.slow
 @given(WIDTHS, st.booleans())
 @settings(max_examples=examples(12), deadline=None)
 def test_of_branches_the_dearest_are_taken(widths: tuple[tuple[int, int], ...], nested: bool) -> None:

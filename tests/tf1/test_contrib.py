@@ -202,6 +202,7 @@ def test_what_is_not_there_says_so_by_its_name() -> None:
         layers.batch_norm(tf.zeros([2, 3]), renorm=True)
 
 
+@pytest.mark.slow
 def test_networks_have_their_layers_by_name() -> None:
     vgg, resnet_v1, resnet_v2 = slim.nets.vgg, slim.nets.resnet_v1, slim.nets.resnet_v2
     images = tf.placeholder(tf.float32, [2, 224, 224, 3])

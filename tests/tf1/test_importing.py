@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from placesim.tf1.importing.submodule_sources import SOURCES
 from tests.processes import PLACESIM, run_process
 
@@ -53,6 +55,7 @@ print(moving_averages.assign_moving_average.__name__, slot_creator.create_zeros_
 """
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_public_modules() -> None:
     assert _run(_FOUND) == "[]\nassign_moving_average create_zeros_slot 1\n"
 
@@ -115,6 +118,7 @@ print(images.shape, images.dtype, images.max(), labels.shape, labels.sum(), mnis
 """
 
 
+@pytest.mark.slow
 def test_digits_are_read_or_made_up_where_that_is_asked_for() -> None:
     told = _run(_DIGITS)
     assert told.startswith("The MNIST digits are not in 'nowhere'")
@@ -156,6 +160,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_processes_that_a_script_spawns_find_tensorflow(tmp_path: Path) -> None:
     script = tmp_path / "spawns.py"
     script.write_text(_SPAWNS)

@@ -26,10 +26,12 @@ def found() -> dict[str, list[float]]:
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_losses_agree_with_tensorflow(name: str, found: dict[str, list[float]]) -> None:
     assert found[name] == pytest.approx(RECORDED[name], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_every_program_is_recorded(found: dict[str, list[float]]) -> None:
     assert set(found) == set(RECORDED)

@@ -61,6 +61,7 @@ NUMBERS: list[tuple[Callable[[], Any], list[float], float, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "last", "gradients", "total"), NUMBERS)
 def test_outputs_and_gradients_through_time(make: Callable[[], Any], last: list[float], gradients: float, total: float) -> None:
     x = tf.constant(X)
@@ -188,6 +189,7 @@ def losses_of(outputs: Any, steps: int = 4) -> list[float]:
         return [float(session.run([loss, train])[0]) for _ in range(steps)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "plain"),
     [
@@ -217,6 +219,7 @@ def test_a_fused_lstm_gives_each_sequences_last_state() -> None:
     assert not found[1:, 1].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -256,6 +259,7 @@ def test_legacy_networks_take_what_they_gave_where_they_are_told_to() -> None:
     np.testing.assert_allclose(given[3], -np.log(chosen).mean(), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["BahdanauAttention", "LuongAttention"])
 def test_a_decoder_attends_to_what_is_there(kind: str) -> None:
     tf.set_random_seed(1)

@@ -225,6 +225,7 @@ def test_what_follows_an_update_sees_it() -> None:
         assert session.run(after).tolist() == [2.0, 3.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aggregated", "runs"), [(1, 6), (2, 11)])
 def test_replicas_are_synchronized(aggregated: int, runs: int) -> None:
     w = tf.get_variable("w", [2], initializer=tf.ones_initializer())

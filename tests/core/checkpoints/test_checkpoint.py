@@ -232,6 +232,7 @@ def test_an_index_without_a_header(files: CheckpointFiles) -> None:
         Checkpoint(files.prefix)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_spoilt_index_is_never_more_than_an_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     prefix = tmp_path_factory.mktemp("spoilt") / "model"

@@ -28,6 +28,7 @@ def test_published_checksums() -> None:
     assert mask(0xE3069283) != 0xE3069283
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 2047, 2048, 2049, 5000, 8192, 8193, 16384, 70_001, 300_007])
 def test_checksums_of_all_sizes(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()

@@ -188,6 +188,7 @@ def _calls(path: Path) -> Iterator[str]:
             yield ast.unparse(node.func)
 
 
+@pytest.mark.slow
 def test_kernels_open_files_in_one_module() -> None:
     """No kernel goes past the decision: what opens, finds or changes files is called in one module, and with what it allows."""
     opening = ("open", "read_bytes", "write_bytes", "read_text", "write_text", "load", "fromfile", "memmap", "glob", "unlink")

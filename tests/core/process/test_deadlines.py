@@ -30,6 +30,7 @@ def test_without_a_limit_the_work_stays_in_its_thread() -> None:
     assert run_within(None, threading.get_ident) == threading.get_ident()
 
 
+@pytest.mark.slow
 def test_a_loop_is_interrupted() -> None:
     ended = threading.Event()
 
@@ -45,6 +46,7 @@ def test_a_loop_is_interrupted() -> None:
     assert ended.wait(60)
 
 
+@pytest.mark.slow
 def test_code_that_takes_exceptions_for_its_own_is_interrupted() -> None:
     ended = threading.Event()
 
@@ -63,6 +65,7 @@ def test_code_that_takes_exceptions_for_its_own_is_interrupted() -> None:
     assert ended.wait(60)
 
 
+@pytest.mark.slow
 def test_code_that_does_not_return_to_python_is_left_to_itself() -> None:
     sleeping = threading.Event()
 
@@ -75,6 +78,7 @@ def test_code_that_does_not_return_to_python_is_left_to_itself() -> None:
     assert sleeping.is_set()
 
 
+@pytest.mark.slow
 def test_a_limit_around_a_limit_ends_both() -> None:
     ended = threading.Event()
 

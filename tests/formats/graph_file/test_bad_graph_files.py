@@ -39,6 +39,7 @@ def test_the_class_that_tensorflow_would_raise() -> None:
     assert caught.value.problems[0].error == "TypeError"
 
 
+@pytest.mark.slow
 def test_many_problems_do_not_take_long() -> None:
     text = "nodes:\n" + "".join(f"  - {{op: NoOp, name: n{i}}}\n  - {{op: Neg{i}, inputs: [m{i}]}}\n" for i in range(3000))
     with pytest.raises(GraphFileError) as caught:

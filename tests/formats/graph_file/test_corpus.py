@@ -13,6 +13,7 @@ from tests.placement.corpus import read_cases
 FILES = sorted(DATA.glob("placement-*.jsonl.gz"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 def test_reads(path: Path) -> None:
     for case in read_cases(str(path)):

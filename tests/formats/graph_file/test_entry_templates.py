@@ -188,6 +188,7 @@ def _documents(seed: int) -> Iterator[str]:
         yield text.replace("\n", "\r\n") if rng.random() < 0.05 else text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made, take_texts = 0, entry_templates.AlikeEntries.take_texts

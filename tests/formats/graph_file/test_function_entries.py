@@ -331,6 +331,7 @@ def test_a_circle_of_functions_is_told_once() -> None:
         ]
 
 
+@pytest.mark.slow
 def test_many_functions_that_call_each_other() -> None:
     function = "  - {{name: f{0}, inputs: {{x: float}}, nodes: {{op: f{1}, id: y, inputs: [x]}}, outputs: y}}\n"
     last = "  - {name: f2000, inputs: {x: float}, nodes: {op: Neg, id: y, inputs: [x]}, outputs: y}\n"

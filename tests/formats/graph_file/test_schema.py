@@ -42,6 +42,7 @@ def messages(validator: Any, tree: Any) -> list[str]:
     return [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(tree)]
 
 
+@pytest.mark.slow
 def test_the_schemas_are_schemas() -> None:
     for validator in (GRAPH_SCHEMA, POLICY_SCHEMA):
         validator.check_schema(validator.schema)
@@ -55,6 +56,7 @@ def test_every_graph_is_taken(path: Path) -> None:
     assert messages(GRAPH_SCHEMA, yaml.safe_load(path.read_text())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda path: path.stem)
 def test_every_graph_is_taken_as_it_is_converted(path: Path) -> None:
     if path.stem != "alexnet":  # two hundred constants of each kind

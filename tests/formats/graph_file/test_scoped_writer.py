@@ -35,6 +35,7 @@ def test_every_short_form_is_written_shortly_and_means_the_same(subtests: pytest
                 assert exact(read_graph_file("".join(lines)).graph) == exact(file.graph)
 
 
+@pytest.mark.slow
 def test_what_is_written_of_a_raw_graph_is_the_same(subtests: pytest.Subtests) -> None:
     for case in raw_graphs():
         with subtests.test(case["id"]):

@@ -104,6 +104,7 @@ def _line(rng: random.Random, is_odd: bool) -> str:
     return "  - {" + ", ".join(f"{key}: {rng.choice(values)}" for key in keys) + "}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_entries_are_read_as_the_parser_reads_them(seed: int) -> None:
     rng = random.Random(seed)
@@ -133,6 +134,7 @@ def test_more_entries_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert _read(text, sequence_splitting.take_pieces) == _read(text, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letters", [100, 333, 600])
 def test_the_entries_end_anywhere(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", letters)

@@ -193,6 +193,7 @@ def _in_scope(make: Callable[[], Any]) -> None:
         make()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ref", "resource"])
 @pytest.mark.parametrize("case", ALIKE)
 def test_an_entry_makes_what_the_same_call_of_tensorflow_makes(case: str, kind: str) -> None:
@@ -385,6 +386,7 @@ def test_variables_of_an_optimizer_that_nothing_initializes_are_told() -> None:
     assert below.doubts == ()
 
 
+@pytest.mark.slow
 def test_a_file_without_such_entries_never_imports_the_python_front_end(tmp_path: Path) -> None:
     file = tmp_path / "g.yaml"
     file.write_text("nodes: [{op: Const, name: a, value: 1}]")

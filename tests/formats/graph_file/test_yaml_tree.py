@@ -41,6 +41,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_reads_what_pyyaml_writes(value: object) -> None:
     assert read_tree(yaml.safe_dump({"root": value}), "f") == {"root": value}

@@ -39,6 +39,7 @@ def everything(file: GraphFile) -> list[Any]:
     return [file.name, exact(graph), functions, graph.versions, file.inventory, file.config, steps]
 
 
+@pytest.mark.slow
 def test_round_trip(subtests: pytest.Subtests) -> None:
     for case in raw_graphs() + short_graphs():
         with subtests.test(case["id"]):
@@ -59,6 +60,7 @@ def test_tensors(name: str, values: list[int], is_column: bool) -> None:
     assert exact(read_graph_file(write_yaml(file)).graph) == exact(file.graph)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(width=32)), st.lists(st.binary()), st.lists(st.complex_numbers(allow_nan=False), min_size=1))
 def test_special_values(floats: list[float], texts: list[bytes], numbers: list[complex]) -> None:
     values: list[Any] = [np.array(floats, np.float32), texts, np.array(numbers, np.complex128)]

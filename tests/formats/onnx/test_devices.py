@@ -236,6 +236,7 @@ def test_only_an_onnx_model_becomes_one(tmp_path: Path) -> None:
     assert not (tmp_path / "x.onnx").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["yaml", "pb"])
 def test_a_model_in_another_form_gives_the_same(ending: str, tmp_path: Path) -> None:
     recorded = np.load(ENCODER.with_suffix(".npz"))

@@ -18,6 +18,7 @@ def model_path(name: str) -> str:
     return str(own if own.exists() else ROOT / "graphs" / own.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_outputs_are_those_of_onnx_runtime(name: str) -> None:
     recorded = np.load(RECORDED[name])

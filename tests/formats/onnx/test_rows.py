@@ -9,6 +9,7 @@ from tests.formats.onnx.models import run
 from tests.formats.onnx.row_cases import CASES, RECORDED, feeds_of, proto_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_does_as_onnx_runtime(name: str) -> None:
     case = CASES[name]

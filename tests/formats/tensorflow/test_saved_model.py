@@ -248,6 +248,7 @@ def test_a_value_of_another_shape(tmp_path: Path) -> None:
         add_checkpoint_values(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
+@pytest.mark.slow
 def test_a_restore_op_that_leads_nowhere_soon() -> None:
     """Each function calls the next one twice, which makes 2**40 calls."""
     library = message_class("FunctionDefLibrary")()
@@ -376,6 +377,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
 SPOILT = [path for path, kind in KINDS.items() if kind in (Format.GRAPH_DEF, Format.META_GRAPH)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*SPOILT, "tf1_model_ref/saved_model.pb", "tf2_model/saved_model.pb"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
 @given(data=st.data())

@@ -53,6 +53,7 @@ def test_sequences_of_a_kind_agree(kind: str) -> None:
     assert not {name: lines for name, lines in found.items() if lines}
 
 
+@pytest.mark.slow
 def test_every_kind_is_compared() -> None:
     assert {kind: len(found) for kind, found in cases().items()} == KINDS
 
@@ -95,6 +96,7 @@ def test_forms_are_told_apart_by_what_a_case_holds(keys: str, name: str | None) 
     assert (form and form.name) == name
 
 
+@pytest.mark.slow
 def test_the_command_says_what_agrees(tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "x"}\n')

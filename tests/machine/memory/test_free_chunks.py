@@ -32,6 +32,7 @@ def test_order_is_by_size_then_address(pairs: list[Pair], size: int) -> None:
     assert len(chunks) == len(pairs) - (first is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [1, 40, 1 << 40])
 def test_many_chunks_against_a_sorted_list(sizes: int) -> None:
     rng = random.Random(sizes)

@@ -83,6 +83,7 @@ def path_seconds(tasks: Sequence[Task | LinkTransfer]) -> float:
     return max(end(number) for number in range(len(tasks)))
 
 
+@pytest.mark.slow
 @given(works(), st.sampled_from([SerialStream("one"), Cores("one", 1, 1)]))
 def test_on_one_device_with_one_thread_the_time_is_the_sum(work: Work, device: Resource) -> None:
     tasks = [task._replace(resource=0, cores=1) for task in work.tasks if isinstance(task, Task)]
@@ -92,6 +93,7 @@ def test_on_one_device_with_one_thread_the_time_is_the_sum(work: Work, device: R
     assert simulate(tasks, [device]).seconds == pytest.approx(sum(task.seconds for task in tasks), rel=RELATIVE)
 
 
+@pytest.mark.slow
 @given(works())
 def test_with_transfers_free_and_a_device_each_it_is_the_longest_path(work: Work) -> None:
     tasks = [
@@ -105,6 +107,7 @@ def test_with_transfers_free_and_a_device_each_it_is_the_longest_path(work: Work
     assert bounds(tasks, own, free).longest_path == expected
 
 
+@pytest.mark.slow
 @given(works(), st.sampled_from([2.0, 3.0, 7.0, 0.1, 1e6]))
 def test_rates_times_k_give_times_divided_by_k(work: Work, k: float) -> None:
     faster = Work(
@@ -120,11 +123,13 @@ def test_rates_times_k_give_times_divided_by_k(work: Work, k: float) -> None:
     assert [start * k for start in scaled.starts] == pytest.approx(timeline.starts, rel=RELATIVE)
 
 
+@pytest.mark.slow
 @given(works())
 def test_the_same_input_gives_the_same_bytes(work: Work) -> None:
     assert repr(work.simulated()) == repr(work.simulated())
 
 
+@pytest.mark.slow
 @given(works())
 def test_no_stream_runs_two_things_at_once(work: Work) -> None:
     timeline = work.simulated()
@@ -133,6 +138,7 @@ def test_no_stream_runs_two_things_at_once(work: Work) -> None:
         assert before.resource != after.resource or before.end <= after.start
 
 
+@pytest.mark.slow
 @given(works())
 def test_nothing_starts_before_its_inputs(work: Work) -> None:
     timeline = work.simulated()
@@ -149,6 +155,7 @@ def test_nothing_starts_before_its_inputs(work: Work) -> None:
             assert timeline.launch_ends[number] <= timeline.starts[number]
 
 
+@pytest.mark.slow
 @given(works())
 def test_streams_serve_at_once_and_in_turn(work: Work) -> None:
     """On a stream without a host, what begins does so when it is ready or when what ran before it ends, in the order of being
@@ -169,6 +176,7 @@ def test_streams_serve_at_once_and_in_turn(work: Work) -> None:
             assert ready[before] < ready[after] * (1 + RELATIVE) or before < after
 
 
+@pytest.mark.slow
 @given(works())
 def test_cores_give_each_its_seconds(work: Work) -> None:
     """At most so many threads at once, and each task runs for as long as its seconds take at the speed of each moment."""
@@ -194,6 +202,7 @@ def test_cores_give_each_its_seconds(work: Work) -> None:
         assert had == pytest.approx([run[3] for run in runs], rel=1e-8, abs=1e-14)
 
 
+@pytest.mark.slow
 @given(works())
 def test_transfers_end_as_links_alone_say(work: Work) -> None:
     timeline = work.simulated()
@@ -202,6 +211,7 @@ def test_transfers_end_as_links_alone_say(work: Work) -> None:
     assert transfer_ends(work.links, flows) == pytest.approx([timeline.ends[number] for number, _ in sent], rel=RELATIVE)
 
 
+@pytest.mark.slow
 @given(works())
 def test_the_critical_path_has_no_gap(work: Work) -> None:
     timeline = work.simulated()
@@ -218,6 +228,7 @@ def test_the_critical_path_has_no_gap(work: Work) -> None:
             assert after.wait is Wait.TURN
 
 
+@pytest.mark.slow
 @given(works())
 def test_every_bound_holds(work: Work) -> None:
     limits = bounds(*work)
@@ -227,6 +238,7 @@ def test_every_bound_holds(work: Work) -> None:
     assert at_least >= limits.most_loaded_seconds
 
 
+@pytest.mark.slow
 @given(works())
 def test_nothing_is_busy_longer_than_all_takes(work: Work) -> None:
     timeline = work.simulated()

@@ -74,12 +74,14 @@ def flow_cases(draw: st.DrawFn) -> tuple[list[Link], list[Flow]]:
     return links, draw(st.lists(flow, min_size=1, max_size=12))
 
 
+@pytest.mark.slow
 @given(flow_cases())
 def test_ends_are_those_of_the_reference(case: tuple[list[Link], list[Flow]]) -> None:
     links, flows = case
     assert transfer_ends(links, flows) == pytest.approx([float(end) for end in reference_ends(links, flows)], rel=1e-9, abs=0)
 
 
+@pytest.mark.slow
 @given(flow_cases(), st.randoms(use_true_random=False))
 def test_the_order_in_which_flows_are_given_changes_nothing(case: tuple[list[Link], list[Flow]], rng: random.Random) -> None:
     links, flows = case
@@ -89,6 +91,7 @@ def test_the_order_in_which_flows_are_given_changes_nothing(case: tuple[list[Lin
     assert shuffled == pytest.approx([transfer_ends(links, flows)[number] for number in order], rel=1e-12)
 
 
+@pytest.mark.slow
 @given(flow_cases())
 def test_a_link_without_limit_and_latency_changes_nothing(case: tuple[list[Link], list[Flow]]) -> None:
     links, flows = case
@@ -96,6 +99,7 @@ def test_a_link_without_limit_and_latency_changes_nothing(case: tuple[list[Link]
     assert transfer_ends([*links, Link("free", math.inf)], more) == transfer_ends(links, flows)
 
 
+@pytest.mark.slow
 @given(flow_cases())
 def test_strangers_change_no_bit(case: tuple[list[Link], list[Flow]]) -> None:
     """Only what is connected with a change is shared out anew."""

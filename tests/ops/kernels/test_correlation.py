@@ -98,6 +98,7 @@ def check(case: tuple[tuple[SpatialWindow, ...], int, int, int], threads: int) -
         np.testing.assert_array_equal(correlate_filter(tensor, grads, windows), reference_filter(tensor, grads, windows))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("tile", winograd.TILES)
 def test_convolutions_and_gradients(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +155,7 @@ def all_three(tensor: Tensor, filters: Tensor, grads: Tensor, windows: tuple[Spa
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", winograd.TILES)
 @pytest.mark.parametrize("name", TILED)
 def test_tiles_are_nearly_as_near_as_plain_sums(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +198,7 @@ FOLLOWED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1.0, np.inf])
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.usefixtures("blocks")

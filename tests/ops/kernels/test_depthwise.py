@@ -69,6 +69,7 @@ def check(axes: tuple[SpatialWindow, ...], batch: int, channels: int, turned: bo
         np.testing.assert_array_equal(depthwise.correlate_channels_filter(tensor, grads, axes), of_filter)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_bytes", [1, 500, depthwise.BLOCK_BYTES])
 def test_channels_by_themselves(block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depthwise, "BLOCK_BYTES", block_bytes)

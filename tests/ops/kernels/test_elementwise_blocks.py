@@ -29,6 +29,7 @@ def computed(op: str, x: Any) -> Any:
         return TABLE[op].compute((x,), attrs)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [*sorted(IN_PARTS), *ROWS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_parts_show_in_no_bit(op: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:

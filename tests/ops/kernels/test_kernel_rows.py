@@ -35,6 +35,7 @@ def _name(infer: Any) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_each_op_is_spelled_out_in_the_table_that_ends_its_file(subtests: pytest.Subtests) -> None:
     for family in WRITTEN:
         with subtests.test(family):
@@ -54,6 +55,7 @@ def test_each_shape_function_is_of_the_vocabulary_or_infers(subtests: pytest.Sub
             assert not {op: name for op, name in names.items() if not name.lstrip("_").startswith(("infer_", "build_infer_"))}
 
 
+@pytest.mark.slow
 def test_each_public_function_that_raises_says_what(subtests: pytest.Subtests) -> None:
     for family in WRITTEN:
         with subtests.test(family):

@@ -31,6 +31,7 @@ def reference(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     return output.astype(tensor.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32])
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(3, 2, "VALID"), (3, 2, "SAME"), (2, 3, "SAME"), (4, 1, "SAME")])

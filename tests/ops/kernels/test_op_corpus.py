@@ -15,6 +15,7 @@ DAMAGED = {
 """Recordings that contradict themselves, each with the reason."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_agrees_with_tensorflow(family: str) -> None:
     total, differing = 0, {}
@@ -35,6 +36,7 @@ def test_damaged_recording_is_still_damaged(case_id: str) -> None:
     assert list(Case(recorded).differences())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_varied_cases_agree_with_tensorflow() -> None:
     total, differing = 0, {}
@@ -47,6 +49,7 @@ def test_varied_cases_agree_with_tensorflow() -> None:
     assert not differing
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_recorded_cases_agree_with_tensorflow() -> None:
     differing = {recorded["id"]: found for recorded in load_recorded_cases() if (found := list(Case(recorded).differences()))}

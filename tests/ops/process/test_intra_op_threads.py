@@ -186,6 +186,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32])
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> None:

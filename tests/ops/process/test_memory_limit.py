@@ -60,6 +60,7 @@ DOUBLED = loop(
 )
 
 
+@pytest.mark.slow
 def test_a_string_that_doubles(tmp_path: Path) -> None:
     code, complaint = ended(tmp_path, DOUBLED, "--memory-limit", str(LIMIT), "--timeout", "60")
     assert code == 1
@@ -71,6 +72,7 @@ QUEUE = {"op": "FIFOQueueV2", "name": "q", "attrs": {"component_types": ["float"
 ENQUEUE = {"op": "QueueEnqueueV2", "name": "e", "inputs": ["q", "x"], "attrs": {"Tcomponents": ["float"]}}
 
 
+@pytest.mark.slow
 def test_a_queue_that_grows_step_by_step(tmp_path: Path) -> None:
     fill = {"op": "Fill", "name": "x", "inputs": [[1000], 0.5]}
     graph = {"nodes": [QUEUE, fill, ENQUEUE], "run": [{"fetch": ["e"], "repeat": 1_000_000_000}]}
@@ -113,6 +115,7 @@ def iterated(made: list[Node], shape: list[int] | None = None) -> dict[str, Any]
     return {"nodes": nodes, "run": [{"fetch": ["m"]}, {"fetch": ["n:0"]}]}
 
 
+@pytest.mark.slow
 def test_a_batch_without_end(tmp_path: Path) -> None:
     graph = iterated([*RANGE, dataset("BatchDataset", "d", "source", "many", output_shapes=[[-1]])], [-1])
     code, complaint = ended(tmp_path, graph, "--memory-limit", str(LIMIT), "--timeout", "60")
@@ -160,6 +163,7 @@ def test_what_is_passed_over_within_bounds_is_not_missed(monkeypatch: pytest.Mon
     assert found == 999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["skip", "filter", "batch"])
 def test_a_timeout_ends_an_iteration(case: str, tmp_path: Path) -> None:
     graph = {
@@ -184,6 +188,7 @@ def files_graph(kind: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "compress"), [("GZIP", gzip.compress), ("ZLIB", zlib.compress)])
 def test_a_compressed_file_that_becomes_too_large(kind: str, compress: Any, tmp_path: Path) -> None:
     (tmp_path / "bomb").write_bytes(compress(b"x" * (8 * LIMIT)))
@@ -194,6 +199,7 @@ def test_a_compressed_file_that_becomes_too_large(kind: str, compress: Any, tmp_
     assert complaint.startswith("ResourceExhaustedError: OOM when allocating tensor with shape[] and type string on /job:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 1 << 16, (1 << 20) - 1, 1 << 20, (3 << 20) + 5])
 @pytest.mark.parametrize("letters", [b"x", bytes(range(256))])
 def test_streams_one_behind_the_other_are_read_in_pieces(size: int, letters: bytes) -> None:
@@ -267,6 +273,7 @@ BLOWN: dict[str, tuple[list[Node], Node]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BLOWN)
 def test_strings_that_have_no_room(case: str) -> None:
     nodes, node = BLOWN[case]

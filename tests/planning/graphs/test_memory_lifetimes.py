@@ -32,6 +32,7 @@ def drawn_of(source: object, **options: object) -> tuple[GraphProblem, int]:
     return drawn, max(peak or 0 for peak in walked.peaks.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
 def test_the_peak_of_the_placement_that_was_walked_is_foreseen(name: str) -> None:
     drawn, peak = drawn_of(GRAPHS / name, gpu=2, gpu_model="Tesla V100-SXM2-16GB")
@@ -70,6 +71,7 @@ def test_what_a_node_reads_and_makes_is_all_on_its_device() -> None:
     assert study.bound.value <= study.value <= 3 * SIZE * (1 + NEAR)
 
 
+@pytest.mark.slow
 def test_alexnet_has_a_plan_of_least_memory_that_is_proven() -> None:
     """Its largest variable is given a value of its own size, which lies beside it: no placement can have less at once."""
     made = make_options({"gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB", "soft_placement": True})

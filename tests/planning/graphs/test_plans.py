@@ -62,6 +62,7 @@ def check_places(
         assert device.limit is None or (device.peak or 0) <= device.limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
 @pytest.mark.parametrize("gpus", [1, 2, 4])
 def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model: str) -> None:
@@ -71,6 +72,7 @@ def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model:
     assert study.plan is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alexnet.yaml", "towers.yaml", "logging.yaml"])
 def test_what_is_annotated_stays_unless_it_is_freed(name: str) -> None:
     held = plan(GRAPHS / name, (), soft_placement=True)
@@ -141,6 +143,7 @@ def test_two_towers_go_to_two_gpus() -> None:
     assert len(study.asked) <= 4  # not each node has to be told
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_plan() -> None:
     studies = [plan(TWO_TOWERS, effort=Effort(evaluations=200, seed=3, jobs=jobs)) for jobs in (1, 2)]
     assert studies[0].asked == studies[1].asked
@@ -166,6 +169,7 @@ def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
     assert "would do" in suggest_remedy(study)
 
 
+@pytest.mark.slow
 def test_groups_loops_and_functions_stay_together() -> None:
     for name in sorted(path.name for path in GRAPHS.glob("*.yaml")):
         made = make_options({"soft_placement": True})
@@ -181,6 +185,7 @@ def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
         plan(GRAPHS / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
 @pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
 def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
@@ -190,6 +195,7 @@ def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: st
     assert 0 < study.bound.value <= study.value
 
 
+@pytest.mark.slow
 def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
     for sought in PlanMeasure:
         study = plan(TWO_TOWERS, effort=Effort(evaluations=1200, jobs=1), aim=Aim(sought, explains=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def given_by(rows: Mapping[str, str], name: str) -> str | None:
     return next((device for pattern, device in reversed(list(rows.items())) if matcher((pattern,))(name)), None)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, st.sampled_from("xyz"), min_size=1, max_size=12), st.data())
 def test_rows_give_what_moves_its_device_and_nothing_another(where: dict[str, str], data: st.DataObject) -> None:
     moved = data.draw(st.sets(st.sampled_from(sorted(where))))

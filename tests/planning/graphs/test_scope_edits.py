@@ -184,6 +184,7 @@ def test_raw_files_have_no_scopes() -> None:
     assert written(text, {"a": GPU + "1"}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda path: path.stem)
 def test_any_plan_of_any_graph_is_said_by_no_more_devices_than_by_node(path: Path, seed: int) -> None:

@@ -90,6 +90,7 @@ def is_same(one: Any, other: Any) -> bool:
     return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(GRAPHS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_graph_file_keeps_the_laws(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold_to_laws(file_scenario(path), tmp_path, monkeypatch)
@@ -129,6 +130,7 @@ def held_positions(executor: Executor, steps: list[Step]) -> tuple[list[list[boo
     return values, memories
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10-towers", "towers", "variable-scopes"])
 def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> None:
     scenario = file_scenario(GRAPHS / f"{name}.yaml")

@@ -36,6 +36,7 @@ HINT = (
 Node = dict[str, Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_recorded_steps_agree(name: str) -> None:
     assert not list(oom.differences(CASES[name]))

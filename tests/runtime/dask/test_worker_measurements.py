@@ -163,6 +163,7 @@ def test_a_report_is_dasks_with_what_ran(workers: Cluster, shell: Shell) -> None
     assert "transfer-RecvTensor" in page
 
 
+@pytest.mark.slow
 def test_a_report_needs_what_draws_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
     from placesim.runtime.cluster import performance_report

@@ -153,6 +153,7 @@ def test_what_is_left_to_each_step(nodes: list[Node], kind: str, counted: Counte
     assert len(runs) == 3 + (kind == "Fill")  # of which the size is not known before
 
 
+@pytest.mark.slow
 def test_large_results_of_what_is_as_large_are_kept(counted: Counted) -> None:
     size = constant_folding.LARGEST_BYTES // 4 + 1
     fills, negations = counted("Fill"), counted("Neg")
@@ -286,6 +287,7 @@ def graphs(draw: st.DrawFn) -> list[Node]:
 _UNARY = ("Neg", "Tanh", "Identity")
 
 
+@pytest.mark.slow
 @given(graphs(), st.sampled_from(WAYS))
 def test_random_graphs_give_the_same_to_the_bit(nodes: list[Node], config: dict[str, Any]) -> None:
     names = [node["name"] for node in nodes[-3:]]
@@ -308,6 +310,7 @@ def differing(case: Case, folder: Path) -> bool:
     return outcome(case, GraphSession, folder) != outcome(folding_case, GraphSession, folder)
 
 
+@pytest.mark.slow
 def test_examples_and_recorded_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(secrets, "randbits", secrets.randbits)
     fixed_seeds()

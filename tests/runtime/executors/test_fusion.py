@@ -146,6 +146,7 @@ def test_a_large_product_does_it_to_the_rows_of_each_part(
     assert sorted(finished, key=lambda rows: rows.start) == parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", sorted({*FOLLOWERS[2]} - {"BiasAdd"}))
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("shape", [(), (1,), (6,), (1, 6), (50, 6), (1, 1)])

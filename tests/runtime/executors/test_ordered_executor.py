@@ -40,6 +40,7 @@ def dags(draw: st.DrawFn) -> list[dict[str, Any]]:
     return nodes
 
 
+@pytest.mark.slow
 @given(dags())
 def test_partitioned_execution_equals_unpartitioned(nodes: list[dict[str, Any]]) -> None:
     last = nodes[-1]["name"]
@@ -96,6 +97,7 @@ def test_denormals_are_flushed_only_within() -> None:
     assert np.add(tiny, np.float32(0)) > 0
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_a_step() -> None:
     session = make_session(chain(20_000), operation_timeout_in_ms=1)
 
@@ -107,6 +109,7 @@ def test_a_timeout_ends_a_step() -> None:
         run_often()
 
 
+@pytest.mark.slow
 def test_progress_counts_up_to_all_nodes() -> None:
     session = make_session(chain(9000))
     seen: list[int] = []

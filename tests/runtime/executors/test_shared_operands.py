@@ -198,6 +198,7 @@ def test_a_variable_that_each_step_reads(changes_at: int | None, tall: list[tupl
     assert tall == 2 * [(3, 2 * UNITS), (12, UNITS), *again]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_random_graphs(seed: int) -> None:
     """Layers of products of few right operands, of concats and sums of anything before them, some of which is fetched."""

@@ -73,6 +73,7 @@ def test_queues(tmp_path: Path) -> None:
     assert take(other, queues) == expected
 
 
+@pytest.mark.slow
 def test_tables(tmp_path: Path) -> None:
     machine = Machine()
     fixed = machine.run("HashTableV2", node="fixed", **TYPES)

@@ -33,11 +33,13 @@ def held(case: Case, folder: Path) -> None:
         assert continued(case, folder, after) == expected[after:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_graph(name: str, tmp_path: Path) -> None:
     held(graph_case(GRAPHS / f"{name}.yaml"), tmp_path)
 
 
+@pytest.mark.slow
 def test_recorded_models(tmp_path: Path) -> None:
     cases = {case.name: case for case in recorded_cases() if case.name in RECORDED}
     assert set(cases) == set(RECORDED)

@@ -40,6 +40,7 @@ def test_a_predicate_that_is_fed_must_be_a_scalar() -> None:
     assert fetch(make_session(nodes), "s:1", p=True) == 1.0
 
 
+@pytest.mark.slow
 def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
     path = tmp_path / "g.json"
     path.write_text(

@@ -56,6 +56,7 @@ def test_all_that_is_counted_is_told_by_one_group() -> None:
     assert set(COUNTED) <= set(told)
 
 
+@pytest.mark.slow
 def test_cases_are_of_families_that_a_profile_has() -> None:
     cases = [case for group in GROUPS for case in group.cases] + list(CHECKED)
     assert {find_load(case).family for case in cases} <= set(FAMILIES)
