@@ -34,7 +34,7 @@ NEAR = 1e-6
 
 
 @st.composite
-def machines(draw: st.DrawFn, most: int = 5) -> PlanningProblem:
+def machines(draw: st.DrawFn, most: int = 6) -> PlanningProblem:
     """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
     count = draw(st.integers(1, most))
     inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
@@ -68,7 +68,7 @@ def machines(draw: st.DrawFn, most: int = 5) -> PlanningProblem:
 @st.composite
 def executors(draw: st.DrawFn) -> PlanningProblem:
     """The same tasks as pipelines, run first come, first served, over ways that may differ."""
-    problem = replace(draw(pipelines(5)), objective=Objective.MAKESPAN)
+    problem = replace(draw(pipelines()), objective=Objective.MAKESPAN)
     return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
 
 
@@ -90,7 +90,7 @@ def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[PlanningProblem]) -
 @st.composite
 def peaks(draw: st.DrawFn) -> PlanningProblem:
     """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
-    problem = replace(draw(pipelines(5)), objective=Objective.PEAK)
+    problem = replace(draw(pipelines()), objective=Objective.PEAK)
     count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
     for task in draw(st.lists(st.integers(0, count - 1), max_size=6)):
         made = draw(moment)
@@ -125,9 +125,9 @@ ALL = {
     "a pipeline over ways": loads_over_ways(),
     "peaks": peaks(),
     "a machine with groups apart": steps_apart(machines()),
-    "a pipeline with groups apart": steps_apart(pipelines(5)),
+    "a pipeline with groups apart": steps_apart(pipelines()),
     "peaks with groups apart": steps_apart(peaks()),
-    "a contiguous pipeline": pipelines(5, contiguous=True),
+    "a contiguous pipeline": pipelines(6, contiguous=True),
 }
 
 
