@@ -198,8 +198,8 @@ _one_blas_thread = _OneBlasThread()
 
 
 def _blas() -> Any:
-    # scipy brings a BLAS of its own, which is there once it is imported
-    return _blas_of("scipy.linalg" in sys.modules)
+    # either of these loads scipy's own BLAS
+    return _blas_of(not sys.modules.keys().isdisjoint(("scipy.linalg", "scipy.special")))
 
 
 def blas_text() -> str:
