@@ -24,7 +24,7 @@ NVLINK_SWITCH = "switch:nvlink"
 """What joins the NVLinks of a task's GPUs, and so can all reach each other, where the inventory says nothing else."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
-    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, with /job:NAME/task:N/ before it where there are several"
+    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
 )
 
 

@@ -85,7 +85,7 @@ class SimulationStage(IntEnum):
     EXECUTED = 3
 
 
-_DOING = {SimulationStage.WALKED: "walking through nodes", SimulationStage.EXECUTED: "running nodes"}
+_DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
 """What a stage does with each node, for who watches."""
 
 
