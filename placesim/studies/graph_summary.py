@@ -73,10 +73,10 @@ def _why_costly(file: GraphFile) -> str | None:
 
 def _why_unknown(error: PlacesimError) -> str:
     if isinstance(error, RequestError) and not isinstance(error, SketchedValueError):
-        return "Unknown: the feeds of the steps cannot be read."
+        return "Unavailable: the feeds of the steps cannot be read."
     summary = failure_of(error).summary
     if isinstance(error, SketchedValueError | UsageError):
         sizes = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]  # nothing is fed or executed here
         said = "; ".join((summary.removeprefix(f"{error.type_name}: "), *sizes[:1]))
-        return f"Unknown: {said}."
-    return f"Unknown: the steps end with {summary}"
+        return f"Unavailable: {said}."
+    return f"Unavailable: the steps end with {summary}"

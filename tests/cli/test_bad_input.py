@@ -142,7 +142,7 @@ FEEDS = {
     "y=1.0": "UsageError: unknown feed: got 'y'",
     "x=[": "UsageError: --feed x:",
     "x=@missing.npy": "ValueError: no such file: ",
-    "x=@pickled.npy": "is not a .npy file of numbers: it holds pickled objects, which are not read",
+    "x=@pickled.npy": "is not a .npy file of numbers: it holds pickled objects, which are not supported",
     "x=@torn.npy": "ValueError: ",
     "x=@.": "ValueError: ",
 }

@@ -19,7 +19,7 @@ def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
     for move in difference.moved:
         node = subject.by_name[move.name]
         places = (move.name, short_device(move.after), short_device(move.before), baseline.name)
-        message = fill_template("{} is on {}; {} has it on {}", *places)
+        message = fill_template("{} is on {}, but on {} in {}", *places)
         yield Breach(subject.at(node), message, move.name)
     for name in difference.added:
         yield Breach(subject.at(subject.by_name[name]), StyledText(f"{name} is not in {baseline.name}"), name)

@@ -15,7 +15,7 @@ from placesim.ops.categories import VARIABLES
 HOLDERS_SHOWN = 3
 """So many of what a device holds at its peak are named."""
 _BYTES_OF_DEVICES = (
-    RuleParameter("bytes", "bytes", "limit, optionally with a unit (1GiB)", required=True),
+    RuleParameter("bytes", "bytes", "a limit, optionally with a unit (1GiB)", required=True),
     RuleParameter("device", "device", "only these devices"),
 )
 

@@ -100,7 +100,7 @@ RULES = (
         "Predicted step time stays within a limit.",
         step_time,
         (
-            RuleParameter("seconds", "seconds", "limit, optionally with a unit (5ms)", required=True),
+            RuleParameter("seconds", "seconds", "a limit, optionally with a unit (5ms)", required=True),
             RuleParameter("step", "count", "only this step of `run:` (the first is 0)"),
             RuleParameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
         ),
@@ -112,7 +112,7 @@ RULES = (
         "Bytes copied over a link, or between two devices, per run of the last step stay within a limit.",
         link_bytes,
         (
-            RuleParameter("bytes", "bytes", "limit, optionally with a unit (4MiB)", required=True),
+            RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
             RuleParameter("link", "patterns", "only links whose names match, as `simulate` lists them (`*PCIe*`)", ()),
             FROM,
             TO,

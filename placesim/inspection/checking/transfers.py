@@ -48,14 +48,14 @@ RULES = (
         "max-transfers",
         "The number of transfers between devices stays within a limit.",
         transfer_count,
-        (RuleParameter("count", "count", "limit", required=True), FROM, TO),
+        (RuleParameter("count", "count", "a limit", required=True), FROM, TO),
     ),
     PolicyRule(
         "max-transfer-bytes",
         "Bytes copied between devices stay within a limit.",
         transfer_bytes,
         (
-            RuleParameter("bytes", "bytes", "limit, optionally with a unit (4MiB)", required=True),
+            RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
             FROM,
             TO,
             RuleParameter("unknown", "bytes", "bytes to count for a tensor of unknown size", 0),

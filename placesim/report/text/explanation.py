@@ -163,10 +163,10 @@ def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
         yield "cost", [explained.cost_note] if explained.cost_note else []
         return
     unknown = dict(found.unknown)
-    yield "cost", list(_cost_here(found)) if found.here is not None else [f"unknown: {why}" for why in unknown.values()][:1]
+    yield "cost", list(_cost_here(found)) if found.here is not None else [f"Unavailable: {why}" for why in unknown.values()][:1]
     others = list(_costs_elsewhere(found.elsewhere))
     others += [
-        fill_template("{}: unknown: {}", short_device(name), why)
+        fill_template("{}: unavailable: {}", short_device(name), why)
         for name, why in unknown.items()
         if name != explained.proof.device
     ]

@@ -95,7 +95,7 @@ def _open_shapes(
     first = [node_id for act, _ in chosen for node_id in acts[act]]
     named = ", ".join(f"{names[node_id]} {format_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
     more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
-    error = SketchedValueError(f"unknown shapes of placeholders: {named}{more}")
+    error = SketchedValueError(f"placeholders have unknown shapes: {named}{more}")
     error.help = tuple(said)
     return error
 
