@@ -136,7 +136,9 @@ def test_every_option_has_a_default_elsewhere(name: str, shell: Shell, monkeypat
 
 def test_a_file_that_is_no_text(shell: Shell) -> None:
     shell.write("placesim.toml", b"gpu = 1\ncpu = \xff\n")
-    assert shell("devices").complaint.startswith("UsageError: placesim.toml:2:7: invalid TOML: got 'b'\\xff', which is not UTF-8'")
+    assert shell("devices").complaint.startswith(
+        "UsageError: placesim.toml:2:7: invalid TOML: got 'b'\\xff', which is not UTF-8'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,9 @@ def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
     ended = shell("diff", written, graph)
     assert (ended.code, ended.output) == (2, "")
     complaint, why = ended.complaint.splitlines()
-    assert complaint == "UsageError: cannot compare with the prediction p.json: got no times for g.yaml, expected simulated steps"
+    assert (
+        complaint == "UsageError: cannot compare with the prediction p.json: got no times for g.yaml, expected simulated steps"
+    )
     assert why.startswith("  Unavailable: placeholders have unknown shapes")
     assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
 
@@ -248,9 +250,7 @@ def test_times_that_are_asked_for_and_not_known_are_said_to_be(shell: Shell) -> 
     assert shell("diff", graph, graph) == (0, "", "")
     ended = shell("diff", graph, graph, "--time")
     assert (ended.code, ended.output) == (0, "")
-    assert ended.complaint.startswith(
-        "g.yaml: time is not compared. Unavailable: placeholders have unknown shapes: x [?,1024]"
-    )
+    assert ended.complaint.startswith("g.yaml: time is not compared. Unavailable: placeholders have unknown shapes: x [?,1024]")
 
 
 # --- what `run` and `place` print -----------------------------------------------------------------------------------

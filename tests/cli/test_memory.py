@@ -231,7 +231,7 @@ def test_a_shape_settles_one(shell: Shell, graph: str) -> None:
         (["--shape", "y=4"], "no such placeholder: got 'y'"),
         (["--shape", "x"], "wrong shape: got 'x', expected NAME=1,2,3"),
         (["--batch", "many"], "got 'many', expected a number or auto"),
-        (["--batch", "4", "--execute"], "sizes for what is computed"),
+        (["--batch", "4", "--execute"], "assumed sizes do not apply"),
         (["--format", "dot"], "expected text or json or csv or markdown or html"),
         (["--top", "0"], "top"),
     ],

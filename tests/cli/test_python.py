@@ -97,9 +97,7 @@ def test_rules_are_texts_or_mappings_and_a_policy_a_file_or_its_content(tmp_path
         placesim.check(GRAPH, "no-soft-fallback", "max-transfers=0"),
     ]
     assert [report.rules for report in found] == [("no-soft-fallback", "max-transfers")] * 4
-    assert [[str(finding.message) for finding in report.findings] for report in found] == [
-        ["2 transfers, limit 0"]
-    ] * 4
+    assert [[str(finding.message) for finding in report.findings] for report in found] == [["2 transfers, limit 0"]] * 4
     assert not found[0].is_kept
     assert found[0].sarif()["runs"][0]["results"][0]["ruleId"] == "max-transfers"
     assert found[0].github().startswith("::error file=")
@@ -200,7 +198,7 @@ def test_a_difference_has_a_page_of_both_steps_where_one_is_asked_for() -> None:
     assert page is not None
     assert page.startswith("<!DOCTYPE html>")
     assert shown._repr_html_().startswith("<iframe")
-    with pytest.raises(placesim.UsageError, match="no page of a report"):
+    with pytest.raises(placesim.UsageError, match="cannot make a page from a report"):
         placesim.diff(placesim.place(source), source, page=True)
 
 

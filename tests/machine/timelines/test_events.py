@@ -219,7 +219,11 @@ TASK = Task(1.0)
         ([], [SerialStream("/gpu:0", 0)], "'/gpu:0' is launched by resource 0, which has no cores"),
         ([], [SerialStream("/gpu:0", 7)], "'/gpu:0' is launched by resource 7, which has no cores"),
         ([TASK, Task(1.0, NOWHERE, (1,))], [], "cycle of tasks: 1 -> 1"),
-        ([Task(1.0, 0, (2,)), Task(1.0, 0, (0,)), Task(1.0, 0, (1,)), Task(1.0, 0, (0,))], [CPU], "cycle of tasks: 0 -> 2 -> 1 -> 0"),
+        (
+            [Task(1.0, 0, (2,)), Task(1.0, 0, (0,)), Task(1.0, 0, (1,)), Task(1.0, 0, (0,))],
+            [CPU],
+            "cycle of tasks: 0 -> 2 -> 1 -> 0",
+        ),
         ([Task(1.0, 0, (1,)), Task(1.0, 0, (0,))], [SerialStream("/gpu:0", 1), CPU], "cycle of tasks: 0 -> 1 -> 0"),
         ([Task(1.0, NOWHERE, ((i + 1) % 20,)) for i in range(20)], [], r"0 -> 1 -> .* -> 9 -> \.\.\."),
     ],
