@@ -266,7 +266,7 @@ def test_what_depends_on_data_is_executed(shell: Shell) -> None:
     graph = shell.write("g.yaml", Path(graph).read_text().replace("feed: {v: v.npy}", "feed: {v: {file: v.npy}}"))
     walked = shell("memory", graph)
     assert walked.code == 2
-    assert walked.complaint.startswith("UsageError: The shape of node u is not known before the step runs")
+    assert walked.complaint.startswith("UsageError: The shape of node u is known only at run time")
     assert "`--execute` runs the graph" in walked.complaint
     ended = shell("memory", graph, "--execute")
     assert ended.code == 0
