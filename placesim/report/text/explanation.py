@@ -180,8 +180,8 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
     yield fill_template("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
     if here.family:
         parts = (
-            f"{found.operations:,} operations: {_part(here.compute)} of compute",
-            f"{found.bytes:,} bytes: {_part(here.memory)} of memory traffic",
+            f"{_part(here.compute)} for {found.operations:,} operations",
+            f"{_part(here.memory)} for {found.bytes:,} bytes",
             f"launch {readable_seconds(here.launch)}",
         )
         yield f"{here.family} on {here.processor}: {', '.join(parts)}"
