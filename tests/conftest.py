@@ -51,12 +51,7 @@ def pytest_runtest_call() -> None:
 def cluster() -> Iterator[Any]:
     """Dask's LocalCluster of two worker processes with a thread each, which no test changes."""
     distributed = pytest.importorskip("distributed", reason="of the extra `dask`")
-    import dask
-
-    with (
-        dask.config.set({"distributed.worker.profile.enabled": False}),  # a hundred looks a second at what a worker does
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found,
-    ):
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found:
         yield found
 
 
