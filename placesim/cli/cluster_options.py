@@ -13,19 +13,19 @@ from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, C
 
 _TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
 _SCHEDULER = (
-    option("--scheduler", metavar="ADDRESS", help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.", group=CLUSTER),
+    option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler: tcp://HOST:PORT.", group=CLUSTER),
     option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),
         metavar="SECONDS",
         default=CONNECT_SECONDS,
         show_default=True,
-        help="How long to wait for the scheduler and its workers.",
+        help="Time to wait for the scheduler and its workers.",
         group=CLUSTER,
     ),
-    option("--tls-ca-file", metavar="FILE", help="For tls://: who signs the cluster's certificates, in PEM.", group=CLUSTER),
-    option("--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER),
-    option("--tls-key", metavar="FILE", help="For tls://: the key of that certificate, in PEM.", group=CLUSTER),
+    option("--tls-ca-file", metavar="FILE", help="CA certificate file for tls:// (PEM).", group=CLUSTER),
+    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER),
+    option("--tls-key", metavar="FILE", help="Private key file for tls:// (PEM).", group=CLUSTER),
 )
 _WORKERS = (
     option(
@@ -33,7 +33,7 @@ _WORKERS = (
         "workers",
         multiple=True,
         metavar="DEVICE=ADDRESS",
-        help="Which worker a device lives in, by its address, name or host; /job:ps is all of that job; may be repeated.",
+        help="Assign DEVICE (or a job: /job:ps) to the worker with this address, name or host (repeatable).",
         group=CLUSTER,
     ),
     option(
@@ -41,7 +41,7 @@ _WORKERS = (
         type=Word(PER),
         default=PER[0],
         show_default=True,
-        help="What has a worker of its own.",
+        help="Start one worker per task or per device.",
         group=CLUSTER,
     ),
 )

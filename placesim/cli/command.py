@@ -16,7 +16,7 @@ _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """What says which graph is placed where: options of these groups mean the same in every command that has them."""
 EXITS = {
     0: "done",
-    1: "the graph can't be placed or run on this machine: TensorFlow would have raised",
+    1: "the graph can't be placed or run on this machine: TensorFlow would raise an error",
     2: "the command line or a file is wrong",
 }
 """What the exit codes mean where a command says nothing else."""
@@ -92,10 +92,8 @@ def _general(*words: str, **settings: Any) -> Option:
 
 
 GENERAL_OPTIONS = (
-    _general("--quiet", "-q", is_flag=True, callback=_set_quiet, help="Print results and errors, and nothing beside them."),
-    _general(
-        "--color", type=Word(COLORS), callback=_set_color, help="Write as on a terminal, always, or with no colour; else auto."
-    ),
+    _general("--quiet", "-q", is_flag=True, callback=_set_quiet, help="Print only results and errors."),
+    _general("--color", type=Word(COLORS), callback=_set_color, help="Colour: on a terminal, always or never (default: auto)."),
     _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error."),
 )
 """What every command, and the group of them, takes."""
@@ -147,7 +145,7 @@ class Command(click.Command):
         for param in self.get_params(ctx):
             row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if row is not None:
-                rows[_group_of(param)].append(row)
+                rows[_group_of(param)].append((row[0], _say_default(row[1])))
         for title, found in rows.items():
             if found:
                 with formatter.section(title):
@@ -157,6 +155,15 @@ class Command(click.Command):
         """The exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
+
+
+def _say_default(text: str) -> str:
+    """The help of an option with its default in the sentence, where click appends `[default: 3; x>=1]`."""
+    text, found, extra = text.partition("  [default: ")
+    if not found:
+        return text
+    default, _, limits = extra.removesuffix("]").partition("; ")
+    return f"{text.removesuffix('.')} (default: {default})." + (f"  [{limits}]" if limits else "")
 
 
 def _is_by_default(context: click.Context, name: str) -> bool:

@@ -42,7 +42,7 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 
 def table_option(*names: str) -> Callable[[Any], Any]:
     """`--table`, one of a report's tables; the first is the one that CSV has."""
-    text = f"Of csv and markdown: this table alone; without it csv has {names[0]}, and markdown all that have rows."
+    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
     return option("--table", type=Word(names), help=text, group=REPORT)
 
 
@@ -82,7 +82,7 @@ open_option = option(
     "--open",
     "opens",
     is_flag=True,
-    help="Show the page in a browser; without --output in a file that is left in the temporary folder.",
+    help="Open the page in a browser; without --output it is written to a temporary file.",
     group=REPORT,
 )
 

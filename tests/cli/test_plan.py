@@ -200,7 +200,7 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
         (("--contiguous",), "only plans for throughput are contiguous"),
         (("--output", "planned.txt"), "unknown ending: got 'planned.txt', expected one of .yaml"),
-        (("--objective", "speed"), "'speed' is not one of"),
+        (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
         (("--seconds", "0"), "--seconds"),
     ],
 )

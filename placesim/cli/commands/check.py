@@ -92,9 +92,9 @@ EXITS = {
 
 @command("check", exits=EXITS)
 @click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-@click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
-@click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
+@click.option("--policy", metavar="FILE", help="YAML file with the `rules` to check.")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Rule to check: its name, or NAME=VALUE (repeatable).")
+@click.option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options
@@ -110,11 +110,11 @@ def check_command(
     output: str | None,
     **values: Any,
 ) -> int:
-    """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
+    """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
-    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
-    or a rule, only that the graph can be placed is checked.
+    GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one of these per line.
+    All graphs are checked, even if one cannot be read; the exit code is the worst of all.  Without a policy or a rule, the
+    command checks only that the graph can be placed.
 
     \b
     A policy:

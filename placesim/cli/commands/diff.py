@@ -58,10 +58,10 @@ EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"
 _SIDES = (
     ("cpu", int, "N", "Number of CPU devices of {}."),
     ("gpu", int, "N", "Number of GPUs of {}."),
-    ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
-    ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
-    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
-    ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
+    ("gpu-model", str, "NAME", "GPU model of {}."),
+    ("inventory", str, "FILE", "YAML file that describes the machine of {} (`devices:`)."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "TensorFlow release for {}."),
+    ("batch", click.IntRange(0), "N", "Batch size of {}: the first dimension of placeholders where it is unknown."),
 )
 _REPEATABLE = ("device",)
 """What a side is told beside what both are."""
@@ -73,7 +73,7 @@ def _side_options(command: Command) -> Command:
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
         command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
         name, metavar = f"--{side}-device", "PATTERN=DEVICE"
-        text = f"Ask for a device for all nodes of {side.upper()} with such a name; may be repeated."
+        text = f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable)."
         command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
@@ -89,10 +89,10 @@ def _side_options(command: Command) -> Command:
 @machine_options
 @source_options
 @placement_options
-@memory_option("What each device holds at its peak; without it where that is quickly found.")
-@time_option("How long a step takes, and what got slower; without it where that is quickly found.")
+@memory_option("Show peak memory per device (default: only if cheap to compute).")
+@time_option("Show step times, and slower nodes (default: only if cheap to compute).")
 @size_options("memory and time")
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
 @option(
@@ -100,7 +100,7 @@ def _side_options(command: Command) -> Command:
     group=REPORT,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
+    help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
 )
 def diff_command(
     a: str,
@@ -113,11 +113,10 @@ def diff_command(
     html: str | None,
     **values: Any,
 ) -> int:
-    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
+    """Compare two placements: moved, added and removed nodes, transfers, peak memory, step time and errors.
 
-    A and B are each whatever `run` takes, or a report that `--format json` wrote; a prediction that `simulate --format json`
-    wrote has its times compared.  Without B, A is compared with itself on another machine.  An option without a side holds
-    for both.
+    A and B are graphs that `run` reads, or reports written by `--format json` (those of `simulate` include times).  Without
+    B, compare A with itself on another machine.  Options without --a- or --b- apply to both.
 
     \b
     Examples:

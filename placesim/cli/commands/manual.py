@@ -33,11 +33,12 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
 @command("manual", exits={0: EXITS[0], 2: "there is no such page or section"})
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
-@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of a graph file or a policy, for editors.")
+@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of graph files or policies, for editors.")
 def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
-    """Read the manual: its topics, a page, or a section of one.
+    """Read the manual: the list of topics, a page, or a section.
 
-    SECTION is the number of a section or a rule, as explanations cite them, or a part of a heading.  In a pipe: Markdown.
+    SECTION is the number of a section or rule, as explanations cite it, or part of a heading.  The output in a pipe is
+    Markdown.
 
     \b
     Examples:

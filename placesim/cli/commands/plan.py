@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import REPORT, option
+from placesim.cli.option_types import REPORT, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -94,50 +94,60 @@ EXITS = {
 @profile_option
 @feed_option
 @click.option(
-    "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
+    "--free",
+    multiple=True,
+    metavar="PATTERN",
+    help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
 )
-@click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
+@click.option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
 @click.option(
     "--objective",
-    type=click.Choice(OBJECTIVES),
+    type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
-    help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
+    help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
 )
 @click.option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Groups of nodes with such names share no device with each other; a name, a scope/ or a pattern.",
+    help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
 )
-@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
+@click.option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.")
 @click.option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="One method alone: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
+    help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
 )
-@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
+@click.option("--explain", is_flag=True, help="Show the gain of each moved group.")
 @click.option(
-    "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
+    "--seconds",
+    type=click.FloatRange(0, 86400, min_open=True),
+    metavar="SECONDS",
+    default=SECONDS,
+    show_default=True,
+    help="Time limit of the search.",
 )
 @click.option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
-    help="Search so many plans in each lane instead: then one seed gives one plan.",
+    help="Stop after N evaluations per worker instead: reproducible with --seed.",
 )
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Where random numbers begin.")
-@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
-@top_option(TOP, "groups of nodes that move to list")
+@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Random seed (default: 0).")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), metavar="N", default=2, show_default=True, help="Number of search processes."
+)
+@top_option(TOP, "moved groups to list")
 @machine_options
 @scheduler_options
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
 @option(
@@ -145,7 +155,7 @@ EXITS = {
     group=REPORT,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+    help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
 )
 def plan_command(
     graph: str,
@@ -168,13 +178,13 @@ def plan_command(
     html: str | None,
     **values: Any,
 ) -> int:
-    """Search the placement that is best for a graph, and say how much better any could be.
+    """Search for the best placement of a graph, and bound how good any placement could be.
 
-    The best is the one with which a step takes least, or what --objective says.
+    The best placement has the shortest step, or the best value of --objective.
 
-    GRAPH is whatever `run` takes.  Nodes go where they have kernels, groups stay together, what asks for a device keeps it
-    unless it is freed, and devices' memory holds.  The plan is simulated beside TensorFlow's own placement, the graph's
-    annotations, one device and round robin, and written as the fewest devices that TensorFlow has to be asked for.
+    GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
+    (unless freed).  It is simulated and compared with TensorFlow's placement, the graph's annotations, a single device and
+    round robin.  The output graph requests as few devices as TensorFlow needs to reproduce the plan.
 
     \b
     Examples:

@@ -82,18 +82,18 @@ EXITS = {
 @size_options()
 @guess_options
 @click.option(
-    "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
+    "--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes, iterations and branches that result."
 )
 @feed_option
 @profile_option
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
 @link_option
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
 @output_option()
 @open_option
@@ -112,13 +112,12 @@ def simulate_command(
     trace: str | None,
     **values: Any,
 ) -> int:
-    """Tell how long a graph's step would take on the machine, and where the time goes.
+    """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
-    GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
-    `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
-    branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
-    transfers share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when
-    on each device, down to single nodes.
+    GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
+    unknown ones with `--batch` or `--shape`.  A loop whose trip count is unknown runs once, and an undecided branch counts
+    as its most expensive side.  Node times follow from shapes and devices, transfers share links, and the report names what
+    limits the step.  `html` is a single page that needs no network: a timeline of each device, down to single nodes.
 
     \b
     Examples:
