@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Rule = str | Mapping[str, Any]
 
 EDITS = 8
-"""How many edits of a node the text has unless told otherwise."""
+"""Default number of edits of a node in the text."""
 
 
 @with_options
@@ -91,7 +91,7 @@ def diff(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> DiffReport:
-    """What differs between two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
+    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
 
     Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
     side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where

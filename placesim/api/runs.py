@@ -1,4 +1,4 @@
-"""What Python callers run: a graph, of whatever source, and options by name -> a report, or the error that it ended with."""
+"""Run a graph from any source with options by name, and return a report, or raise the error that ended it."""
 
 from __future__ import annotations
 

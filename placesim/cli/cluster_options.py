@@ -48,14 +48,14 @@ _WORKERS = (
 
 
 def scheduler_options(command: Command) -> Command:
-    """Which cluster, where one is used."""
+    """Options that choose a cluster."""
     for decorate in reversed(_SCHEDULER):
         command = decorate(command)
     return command
 
 
 def worker_options(command: Command) -> Command:
-    """Which device lives in which worker."""
+    """Options that assign devices to workers."""
     for decorate in reversed(_WORKERS):
         command = decorate(command)
     return command

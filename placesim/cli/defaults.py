@@ -1,4 +1,4 @@
-"""Where options come from that the command line does not name: environment variables, then the nearest file of settings.
+"""Defaults of options that the command line does not name: environment variables, then the nearest file of settings.
 
 `PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  The file is `placesim.toml` or
 the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it: what stands at its top
@@ -40,7 +40,7 @@ class SettingsFile(NamedTuple):
 
 
 class DefaultOrigin(NamedTuple):
-    """Where a value stands: a variable of the environment, or the keys that lead to it in a file."""
+    """Position of a value: a variable of the environment, or the keys that lead to it in a file."""
 
     name: str
     file: SettingsFile | None = None
@@ -60,7 +60,7 @@ class DefaultOrigin(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What sets an option: its long words without their dashes, each with what it makes of a true or false flag."""
+    """Words that set an option: its long words without their dashes, each with its effect on a true or false flag."""
 
     param: click.Option
     flags: Mapping[str, Any] | None
@@ -74,7 +74,7 @@ class Default(NamedTuple):
     source: DefaultOrigin
 
     def misfit(self, error: click.BadParameter) -> UsageError:
-        """What click has against the value."""
+        """Error for a value that click rejects."""
         said = " ".join(error.message.split())
         return self.source.wrong(self.key, said if said.startswith("got ") else f"got '{self.value}': {said}")
 
@@ -124,7 +124,7 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What variables say; one of the command goes before one of all."""
+    """Values of environment variables; one of the command precedes one of all commands."""
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -135,7 +135,7 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
 
 
 def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What the nearest file says, the command's own table last."""
+    """Values of the nearest file, the command's own table last."""
     from_file = _read()
     if from_file is None:
         return

@@ -41,7 +41,7 @@ def run_shell(arguments: Sequence[str] | None) -> int:
 
 
 def _set_back(colors: dict[str, str]) -> None:
-    """What --color did to this process's environment is no one else's."""
+    """Undo the changes of --color to this process's environment."""
     for name in COLOR_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(colors)

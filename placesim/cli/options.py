@@ -164,12 +164,12 @@ def machine_options(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """What to take from the file."""
+    """Options that select parts of the file."""
     return _add(command, _SOURCE)
 
 
 def placement_options(command: Command) -> Command:
-    """What placing takes."""
+    """Options of placement."""
     return _add(command, _PLACEMENT)
 
 
@@ -205,7 +205,7 @@ _GUESSES = (
 
 
 def guess_options(command: Command) -> Command:
-    """What is taken where nothing tells it."""
+    """Options for values that nothing else determines."""
     return _add(command, _GUESSES)
 
 
@@ -250,12 +250,12 @@ def time_option(text: str) -> Callable[[Command], Command]:
 
 
 def file_access_options(command: Command) -> Command:
-    """What the graph may touch."""
+    """Options for the graph's access to files."""
     return _add(command, _FILE_ACCESS)
 
 
 def report_options(command: Command) -> Command:
-    """What `run` and `place` print."""
+    """Options for the output of `run` and `place`."""
     return _add(command, _REPORT)
 
 
@@ -266,7 +266,7 @@ def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> C
 
 
 def shell_environment() -> dict[str, str]:
-    """What the user's shell says to TensorFlow of GPU memory: the one place where it is asked."""
+    """Environment variables by which the user's shell configures GPU memory: the only place that reads them."""
     return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 

@@ -30,9 +30,9 @@ def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = Non
 
 
 TABLE_FORMS = ("csv", "markdown")
-"""What a table is written in for other programs; what writes it gives `Tables`."""
+"""Formats of tables for other programs; their writers return `Tables`."""
 ROW_FORMS = ("text", "json", *TABLE_FORMS)
-"""What a plain list of rows is written in."""
+"""Formats of a plain list of rows."""
 
 
 def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
@@ -58,7 +58,7 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 
 
 class Target(NamedTuple):
-    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it.
+    """Destination and format of a result; `output` is None for standard output, `opens` if a browser shows it.
 
     `table` is the one of several tables that is wanted.
     """
@@ -77,7 +77,7 @@ class Target(NamedTuple):
 
 
 OPENED = ("html", "svg", "png")
-"""What a browser shows."""
+"""Formats that a browser shows."""
 open_option = option(
     "--open",
     "opens",
@@ -90,7 +90,7 @@ open_option = option(
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write reports.
+    """Choose the format: `--format`, else the file's extension, else text: the one rule of all commands that write reports.
 
     Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
     `--table` of what is no table.

@@ -1,4 +1,4 @@
-"""What a script built, as bytes that travel from its process to the one that asked: the graph, its lines, config and steps.
+"""Graph of a script, as bytes sent from its process to the caller: the graph, its lines, config and steps.
 
 The graph is a GraphDef.  What a GraphDef has no place for is pickled beside it, and read so that nothing but plain values,
 arrays and placesim's own records can come of it: no code of a script's runs in the process that reads.
@@ -64,7 +64,7 @@ _OTHERS = {
     ("numpy.core.numeric", "_frombuffer"),
     ("_codecs", "encode"),
 }
-"""What else values are made of."""
+"""Other allowed parts of values."""
 
 
 class _Values(pickle.Unpickler):

@@ -1,4 +1,4 @@
-"""What overrides a graph file: one record, named as the command line's flags, and its checks."""
+"""Options that override a graph file: one record, named like the command line's options, and its checks."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+    """Predicted times of the steps on the machine and, if requested, possible speedups; raises what `StepCosts.placed` raises.
 
     What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
     """

@@ -1,4 +1,4 @@
-"""What the steps gave, as values with names: found by name, and printed as TensorFlow's users print them."""
+"""Results of steps, as values with names: found by name, and printed in the style of TensorFlow users."""
 
 from __future__ import annotations
 

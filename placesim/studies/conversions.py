@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from placesim.report.report import Report
 
 NODES = ("exact", "raw", "scopes")
-"""How YAML says nodes: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+"""Forms of nodes in YAML: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
 
 
 class Content(NamedTuple):
@@ -145,7 +145,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
 
 
 def find_losses(file: GraphFile, form: str) -> list[str]:
-    """What a form has no place for."""
+    """Parts of a graph that a form cannot hold."""
     from placesim.formats.tensorflow.graph_def import find_unwritten_sections
 
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
@@ -208,7 +208,7 @@ def _places(file: GraphFile | None, report: Report) -> dict[str, str]:
 
 
 def partition_files(report: Report, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
-    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    """Partition of each device: a GraphDef by the path of its file; in a folder for each step where steps differ."""
     from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(report.prepared):

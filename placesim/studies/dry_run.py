@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_WALKS = 128
 """So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
 SURVEYED = 1
-"""What is taken for open dimensions while it is looked for all that is open."""
+"""Size assumed for open dimensions while all open ones are collected."""
 
 
 class DryRun(NamedTuple):
@@ -39,7 +39,7 @@ class DryRun(NamedTuple):
 
 
 Cost = Callable[[DryRun], float]
-"""How dear a walk was; of two branches the one with which the whole is dearer counts."""
+"""Cost of a dry run; of two branches the one with the greater total cost counts."""
 
 
 def search_dry_run(
@@ -122,7 +122,7 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """What ends in an error is no branch that a step could take."""
+        """Cost of a dry run; one that ends in an error is not a possible branch."""
         return -1.0 if walked.report.error is not None else self._cost(walked)
 
 

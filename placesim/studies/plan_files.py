@@ -39,7 +39,7 @@ def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
 def write_planned_content(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
 ) -> Iterator[bytes]:
-    """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
+    """Contents of a file for a path of one of `ENDINGS`; the planned machine and soft placement are included.
 
     Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
     for an ONNX model that the graph was not read of.

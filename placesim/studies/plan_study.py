@@ -56,7 +56,7 @@ LARGE_TASKS = 50_000
 LEAST_ROUND = 1.0
 """Seconds: in less no other seed is tried."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+"""Number of repeated searches for a plan whose simulated peak is over a limit, each with that share of the effort."""
 LEAST_SHARE = 1 / 3
 """Of the effort's seconds at least that is searched."""
 MORE_GPUS = (2, 4, 8)
@@ -89,7 +89,7 @@ def study_plan(
 def _ways_out(
     load: Callable[[], LoadedGraph], options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
 ) -> Iterator[str]:
-    """What would let a placement fit: another model of GPU, or more GPUs."""
+    """Changes that would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
     models = []
@@ -259,7 +259,7 @@ class _Planner:
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: GraphProblem) -> Bound:
-        """What certainly holds: whatever fits, since what tasks hold is an estimate."""
+        """Bound that holds for every plan, whether it fits or not, since the memory of tasks is an estimate."""
         if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
         roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
@@ -280,14 +280,14 @@ class _Planner:
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:
-        """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
+        """Steps without GPUs: on a CPU kernels take memory that they don't take on a GPU. None if that is impossible."""
         try:
             return dry_run_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
         except PlacesimError:
             return None
 
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
-        """What a plan is held against, as far as the annotations that hold allow it."""
+        """Placements that a plan is compared with, as far as the remaining annotations allow them."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
                 devices = assignment_of(drawn, file)

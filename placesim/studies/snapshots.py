@@ -29,7 +29,7 @@ class DryRunNeed(Enum):
 
     @staticmethod
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
-        """What a flag says; without it sizes ask for it, and a form that tells it `by_itself`."""
+        """Meaning of a flag; without it sizes request the dry run, and a form that includes it `by_itself`."""
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
         if asked is None:
@@ -38,7 +38,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
+    """Information needed beside a placement: the devices' memory, the steps' times, and each node's cost."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE

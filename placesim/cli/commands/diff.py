@@ -64,7 +64,7 @@ _SIDES = (
     ("batch", click.IntRange(0), "N", "Batch size of {}: the first dimension of placeholders where it is unknown."),
 )
 _REPEATABLE = ("device",)
-"""What a side is told beside what both are."""
+"""Options of a side that add to the common ones."""
 
 
 def _side_options(command: Command) -> Command:
@@ -209,7 +209,7 @@ def _check_predictions(before: Snapshot, after: Snapshot) -> None:
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What holds for one side: the common options under its own."""
+    """Options of one side: the common ones, overridden by its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
     own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}

@@ -98,6 +98,6 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
 
 
 def _names(text: str, section: str) -> list[str]:
-    """What a section may have been meant to be: a number where it starts with one, else a heading."""
+    """Likely meanings of a section: a number if it starts with one, else a heading."""
     is_number = plain_number(section)[:1].isdigit()
     return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 TOP = 10
-"""How many rows of holders a device has unless told otherwise."""
+"""Default number of holders listed for a device."""
 
 
 def _text(study: MemoryStudy, top: int) -> str:

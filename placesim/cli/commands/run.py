@@ -233,7 +233,7 @@ def _check_without_cluster() -> None:
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    """Factory of sessions on a cluster; devices that live elsewhere than requested are reported."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -248,7 +248,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
+    """Measurements of the run; they are written even if the run fails, from the first step on."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from placesim.report.text.tables import Tables
 
 TOP = 10
-"""How many rows of the critical path, of nodes and of transfers there are unless told otherwise."""
+"""Default number of rows of the critical path, of nodes and of transfers."""
 MAX_STEPS = 1 << 40
 
 

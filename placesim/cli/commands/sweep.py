@@ -195,7 +195,7 @@ def sweep_command(
 
 
 class _RowOutput:
-    """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
+    """Output of rows: a file that is written from time to time, a table at the end, or lines as they come."""
 
     def __init__(self, sweep: Any, form: str, output: str | None) -> None:
         from placesim.cli.output import is_terminal

@@ -20,7 +20,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
-"""What this process was handed, open, by whoever started it."""
+"""Open file descriptors passed to this process by its caller."""
 
 
 class NoFileError(OSError):
@@ -56,7 +56,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def describe_special_file(path: Path) -> str:
-    """What is at a path that is neither a file nor a directory, such as `a pipe`; empty for those and for nothing."""
+    """Kind of a path that is neither a file nor a directory, such as `a pipe`; empty for those and for a missing path."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

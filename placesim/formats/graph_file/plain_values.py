@@ -1,4 +1,4 @@
-"""What stands in a YAML tree -> types, shapes, sizes, numbers, texts and tensors; attrs are made of these in `node_attrs`.
+"""Convert a YAML tree to types, shapes, sizes, numbers, texts and tensors; `node_attrs` makes attrs of these.
 
 Every function raises `InvalidValue` with what was found and what was expected.
 """
@@ -44,7 +44,7 @@ _OTHER_NAMES = {
     "bytes": "string",
     "complex": "complex64",
 }
-"""What other languages and libraries call TensorFlow's types."""
+"""Names of TensorFlow's types in other languages and libraries."""
 
 
 def dtype_value(value: Any) -> DataType:

@@ -18,7 +18,7 @@ from placesim.ops.attributes import TensorValue
 Tensor = TensorRef
 Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
 Row = Callable[["OnnxNode"], Outputs]
-"""What turns a node into ops: it gives the node's outputs, None for one that nobody can read."""
+"""Converter of a node into ops: it returns the node's outputs, None for one that cannot be read."""
 Rows = dict[tuple[Any, ...], Row]
 """`{("Gemm", 7, 9, 11, 13): gemm}`: an op of ONNX (with its domain, `com.x::Op`, where it is another than ONNX's own), the
 versions since which it is as the row takes it, and the row."""
@@ -31,7 +31,7 @@ def describe_row(row: Row, text: str) -> Row:
 
 
 class UnsupportedNodeError(GraphBuildError):
-    """What a row can't turn into ops, said in a sentence."""
+    """Feature that a row cannot convert to ops, in a sentence."""
 
 
 class NodeReading(Protocol):
@@ -96,7 +96,7 @@ class OnnxNode:
 
     @property
     def outputs(self) -> int:
-        """How many outputs are listed."""
+        """Number of listed outputs."""
         return len(self.proto.output)
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class OnnxNode:
         return None if value is None else value.shape
 
     def rank(self, tensor: TensorRef) -> int | None:
-        """How many dimensions a tensor has; None where that is not known."""
+        """Number of dimensions of a tensor; None if it is unknown."""
         shape = self.shape(tensor)
         return None if shape is None else len(shape)
 

@@ -33,7 +33,8 @@ MAX_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes.
+    """Content of an ONNX file: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of
+    nodes.
 
     `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes.
     """
@@ -123,7 +124,7 @@ def _read(
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:
-    """What a model must say for its nodes to mean anything."""
+    """Report facts that a model lacks and its nodes need."""
     from onnx import defs
 
     if not proto.HasField("graph"):

@@ -103,7 +103,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
 
 
 def _registry_of(options: SimulationOptions) -> Registry | None:
-    """That of the release which the options name; None where the file may say."""
+    """Registry of the release that the options name; None if the file may name it."""
     if options.tensorflow is None:
         return None
     from placesim.ops.registry import load_registry
@@ -163,7 +163,7 @@ def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
-    """What is left in an open file.  Raises GraphFileError where it cannot be read, such as a standard input that is closed."""
+    """Rest of an open file. Raises GraphFileError if it cannot be read, such as a standard input that is closed."""
     try:
         return stream.read()
     except OSError as error:
@@ -202,7 +202,7 @@ def load_line(path: str, name: str, line: bytes, options: SimulationOptions | No
 
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
-    """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
+    """Source that `source_again` can load any number of times: the bytes of an open file, and a script's graph."""
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -218,7 +218,7 @@ def source_again(kept: Any) -> Any:
 
 
 def source_name(source: Any) -> str:
-    """What reports call a graph."""
+    """Name of a graph in reports."""
     if isinstance(source, GraphBuilder):
         return source.name
     if isinstance(source, Mapping):
@@ -278,7 +278,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
 
 
 def _device_text(pattern: str, device: str) -> str:
-    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    """Request of the pattern's nodes, in their notation; UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 
     try:
@@ -339,7 +339,7 @@ def _load_tensorflow(
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
-    """What a loader runs once, then the signature.
+    """Steps of a model: a loader's initialization, once, then the signature.
 
     Where no values came with the model, its variables' own initializers run first.
     """

@@ -59,7 +59,7 @@ _HINTS = (
     ),
     (r"You must feed a value for placeholder", "give it one: --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
-"""What to try, for errors in TensorFlow's own words."""
+"""Hints for errors in TensorFlow's own words."""
 _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
@@ -116,7 +116,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Where nodes stand, by the newest placement's graph; the error's own place counts for its own node."""
+    """Positions of nodes, by the newest placement's graph; the error's own place counts for its own node."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:

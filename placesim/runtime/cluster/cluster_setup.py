@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""How long more workers are waited for where fewer would do as well."""
+"""Time to wait for further workers if fewer suffice."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster as DaskCluster
 
 START_SECONDS = 60.0
-"""How long a worker may take to start: it imports Dask, on a machine that may be busy."""
+"""Time limit for the start of a worker: it imports Dask, on a machine that may be busy."""
 
 
 class WorkerPlace(NamedTuple):
-    """Where a worker belongs: its scheduler's address, its name there, and a folder of its own."""
+    """Place of a worker: its scheduler's address, its name there, and a folder of its own."""
 
     scheduler: str
     name: str

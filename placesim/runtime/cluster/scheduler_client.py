@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 SCHEDULER_PORT = 8786
-"""Where `dask scheduler` listens unless it is told otherwise."""
+"""Default port of `dask scheduler`."""
 _ADDRESS = re.compile(r"(?:(?P<scheme>tcp|tls)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _CLOSING_SECONDS = 2.0
@@ -100,7 +100,7 @@ def _check_host(address: str) -> None:
 
 
 def _security(address: str, tls: Tls) -> Security:
-    """What Dask's configuration says, and the files over it."""
+    """Security settings of Dask's configuration, overridden by the files."""
     from distributed.security import Security
 
     files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}

@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class SavedSession(NamedTuple):
-    """What a checkpoint has of a session: how many steps were done, its records, and the names of its graph's variables."""
+    """Session in a checkpoint: the number of steps done, its records, and the names of its graph's variables."""
 
     step: int
     records: tuple[DeviceRecord, ...]
@@ -57,7 +57,7 @@ def write_session(prefix: str, saved: SavedSession) -> None:
 
 
 def read_session(prefix: str) -> SavedSession:
-    """What `write_session` wrote.  Raises OpError, located in the file, for what is no such checkpoint."""
+    """Read a checkpoint of `write_session`. Raises OpError, located in the file, for any other."""
     try:
         return _read(Checkpoint(prefix))
     except OpError as error:

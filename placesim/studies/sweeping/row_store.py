@@ -1,4 +1,4 @@
-"""What was written of a sweep -> its rows, so that finished ones need not be simulated again."""
+"""Read and append rows of a written sweep, so that finished ones are not simulated again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from placesim.studies.sweeping.axes import Axis, value_of
 from placesim.studies.sweeping.row_simulation import SweepJob
 
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
-"""Where the page keeps what the JSON form holds."""
+"""Element of the page that contains the JSON form."""
 _PASSING = ("UnavailableError: ", "InternalError: ")
-"""What a failure begins with that another attempt may not meet."""
+"""Prefixes of failures that another attempt may not meet."""
 _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 
@@ -111,7 +111,7 @@ def _refused(path: Path, got: str) -> UsageError:
 
 
 def read_sweep(data: bytes, form: str) -> Sweep | None:
-    """What was written in that form (`csv`, `json` or `html`); None where it is nothing that was."""
+    """Sweep written in that form (`csv`, `json` or `html`); None if the data is not one."""
     try:
         if form == "csv":
             return _from_csv(data.decode())

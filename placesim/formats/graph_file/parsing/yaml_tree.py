@@ -40,7 +40,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Which of the keys it is.  All are counted when the first is asked for, and again when there are more."""
+        """Number of the key among the keys. All are counted when the first is asked for, and again when there are more."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -54,7 +54,7 @@ class Sequence(list[Any]):
 
 
 class _Merge:
-    """What a plain `<<` is."""
+    """Value of a plain `<<`."""
 
     def __repr__(self) -> str:
         return "<<"
@@ -72,19 +72,19 @@ def pack_mark(mark: Any) -> int:
 
 
 def own_position(tree: Any) -> int:
-    """Where a collection starts; 0 for one that was not read from a file."""
+    """Start of a collection; 0 for one that was not read from a file."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[0]) if marks else 0
 
 
 def key_position(tree: Any, key: Any) -> int:
-    """Where a mapping's key stands."""
+    """Position of a mapping's key."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
-    """Where a mapping's value, or a sequence's entry by its index, stands."""
+    """Position of a mapping's value, or of a sequence's entry by its index."""
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
@@ -121,7 +121,7 @@ _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def resolve_plain(text: str, json_numbers: bool = False) -> Any:
-    """What a plain scalar means: None, a boolean, a number, `MERGE`, or the text itself."""
+    """Value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -232,7 +232,7 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
 
 
 def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What stands where an error was met; empty at the end of a line."""
+    """Character at the position of an error; empty at the end of a line."""
     mark = error.problem_mark
     if mark is None:
         return ""
@@ -282,11 +282,13 @@ class _TreeReader:
 
     @property
     def read_letters(self) -> int:
-        """How far it has come, for who watches."""
+        """Number of characters read, for progress displays."""
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """Where what the parser saw begin somewhere began: a sequence, where its first lines were kept from the parser."""
+        """First line of a collection that starts at a parser's mark: of a sequence, even if its first lines were kept from the
+        parser.
+        """
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
@@ -463,7 +465,7 @@ class _TreeReader:
         return value
 
     def _size(self, value: Any) -> int:
-        """How many entries a value stands for, counting what its own aliases stand for."""
+        """Number of entries that a value expands to, including those of its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))

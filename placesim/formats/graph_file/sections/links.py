@@ -67,7 +67,7 @@ def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], pro
 
 
 def inventory_tasks(inventory: Sequence[TaskInventory]) -> dict[TaskName, TaskDevices]:
-    """What each task of an inventory has."""
+    """Devices of each task of an inventory."""
     return {
         TaskName(entry.job or "localhost", number): TaskDevices(entry.cpu, range(entry.gpu))
         for entry in inventory
@@ -151,7 +151,7 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """What there is, in a few words."""
+    """Available devices, in a few words."""
     shown_tasks = list(tasks.items())[:3]
     parts = []
     for task, devices in shown_tasks:

@@ -161,7 +161,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
 
 
 def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[AxisWindow]:
-    """What is cut from the ends of the whole output; negative where that has to be longer."""
+    """Elements cut from the ends of the whole output; negative if the output must be longer."""
     count, shape = len(taps), node.attr("output_shape")
     auto = node.attr("auto_pad", "NOTSET")
     if auto == "NOTSET" and shape is None:

@@ -25,7 +25,7 @@ class AxisWindow(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How many elements lie from a window's first to its last."""
+        """Distance from a window's first element to its last, plus one."""
         return (self.taps - 1) * self.rate + 1
 
 
@@ -62,7 +62,7 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
-    """How windows lie over the spatial axes of `[batch, channels, spatial...]`; `ceil_mode` left aside.
+    """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 
     Raises UnsupportedNodeError where padding depends on a size that is not known before it runs.
     """
