@@ -13,7 +13,13 @@ from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, C
 
 _TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
 _SCHEDULER = (
-    option("--scheduler", metavar="ADDRESS", help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.", group=CLUSTER),
+    option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.",
+        group=CLUSTER,
+        folder_values="none",
+    ),
     option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),
@@ -22,10 +28,25 @@ _SCHEDULER = (
         show_default=True,
         help="How long to wait for the scheduler and its workers.",
         group=CLUSTER,
+        folder_values="none",
     ),
-    option("--tls-ca-file", metavar="FILE", help="For tls://: who signs the cluster's certificates, in PEM.", group=CLUSTER),
-    option("--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER),
-    option("--tls-key", metavar="FILE", help="For tls://: the key of that certificate, in PEM.", group=CLUSTER),
+    option(
+        "--tls-ca-file",
+        metavar="FILE",
+        help="For tls://: who signs the cluster's certificates, in PEM.",
+        group=CLUSTER,
+        folder_values="none",
+    ),
+    option(
+        "--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER, folder_values="none"
+    ),
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="For tls://: the key of that certificate, in PEM.",
+        group=CLUSTER,
+        folder_values="none",
+    ),
 )
 _WORKERS = (
     option(
@@ -35,6 +56,7 @@ _WORKERS = (
         metavar="DEVICE=ADDRESS",
         help="Which worker a device lives in, by its address, name or host; /job:ps is all of that job; may be repeated.",
         group=CLUSTER,
+        folder_values="none",
     ),
     option(
         "--worker-per",
@@ -43,6 +65,7 @@ _WORKERS = (
         show_default=True,
         help="What has a worker of its own.",
         group=CLUSTER,
+        folder_values="none",
     ),
 )
 

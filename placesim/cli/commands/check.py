@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
 from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
 
@@ -92,9 +93,18 @@ EXITS = {
 
 @command("check", exits=EXITS)
 @click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-@click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
-@click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
+@option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.", folder_values="own files")
+@option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="A rule, as in a policy, or NAME=VALUE; may be repeated.",
+    folder_values="any",
+)
+@option(
+    "--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.", folder_values="none"
+)
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options

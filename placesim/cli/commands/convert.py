@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -22,19 +23,28 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
-@click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
-@click.option("--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.")
-@click.option(
+@option(
+    "--placed",
+    is_flag=True,
+    help="Write the devices that the nodes were placed on, instead of those they ask for.",
+    folder_values="any",
+)
+@option(
+    "--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.", folder_values="any"
+)
+@option(
     "--scopes",
     "nodes",
     flag_value="scopes",
     help="Write YAML with scopes and variables also where attrs that equal their default get lost by it.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--partitioned",
     type=click.Path(file_okay=False),
     metavar="DIR",
     help="Write what each device runs, with its sends and receives: one GraphDef a device, as .pbtxt with `--format pbtxt`.",
+    folder_values="none",
 )
 @source_options
 @machine_options

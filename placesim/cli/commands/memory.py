@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -92,14 +93,21 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
-@click.option(
-    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
+@option(
+    "--batch",
+    type=_Batch(),
+    help="The first dimension of all placeholders that leave it open; auto: the largest that fits.",
+    folder_values="any",
 )
 @guess_options
 @feed_option
-@click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
-@click.option(
-    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or where it ran out."
+@option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.", folder_values="none")
+@option(
+    "--dump",
+    "dumps",
+    is_flag=True,
+    help="Print TensorFlow's dump of each allocator at its peak, or where it ran out.",
+    folder_values="any",
 )
 @top_option(TOP, "holders to list for each device")
 @machine_options

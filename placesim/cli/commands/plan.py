@@ -93,44 +93,66 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@click.option(
-    "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
+@option(
+    "--free",
+    multiple=True,
+    metavar="PATTERN",
+    help="Nodes whose own device may be given up; a name, a scope/ or a pattern.",
+    folder_values="any",
 )
-@click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
-@click.option(
+@option("--free-all", is_flag=True, help="Give up the devices of all nodes.", folder_values="any")
+@option(
     "--objective",
     type=click.Choice(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
     help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
     help="Groups of nodes with such names share no device with each other; a name, a scope/ or a pattern.",
+    folder_values="any",
 )
-@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
-@click.option(
+@option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.", folder_values="any")
+@option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
     help="One method alone: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
+    folder_values="any",
 )
-@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
+@option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.", folder_values="any")
+@option(
+    "--seconds",
+    type=click.FloatRange(0, 86400, min_open=True),
+    default=SECONDS,
+    show_default=True,
+    help="How long to search.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
     help="Search so many plans in each lane instead: then one seed gives one plan.",
+    folder_values="any",
 )
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Where random numbers begin.")
-@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
+@option(
+    "--seed",
+    type=click.IntRange(0, (1 << 31) - 1),
+    default=0,
+    metavar="N",
+    help="Where random numbers begin.",
+    folder_values="any",
+)
+@option(
+    "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.", folder_values="none"
+)
 @top_option(TOP, "groups of nodes that move to list")
 @machine_options
 @scheduler_options
@@ -146,6 +168,7 @@ EXITS = {
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+    folder_values="none",
 )
 def plan_command(
     graph: str,

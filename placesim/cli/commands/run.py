@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     group=REPORT,
     default=None,
     help="Print the device mapping and one line a node before the results.",
+    folder_values="any",
 )
 @machine_options
 @source_options
@@ -54,35 +55,73 @@ if TYPE_CHECKING:
     type=Word(("text", "json", "jsonl")),
     default="text",
     help="The form of the report; jsonl has a line for each step, when it ends.",
+    folder_values="any",
 )
-@option("--intra-op-threads", group=MACHINE, type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
-@option("--inter-op-threads", group=MACHINE, type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
+@option(
+    "--intra-op-threads",
+    group=MACHINE,
+    type=int,
+    metavar="N",
+    help="Threads inside an op; 0 lets the system pick.",
+    folder_values="none",
+)
+@option(
+    "--inter-op-threads",
+    group=MACHINE,
+    type=int,
+    metavar="N",
+    help="Threads between ops; 0 lets the system pick.",
+    folder_values="none",
+)
 @file_access_options
 @option(
-    "--log-creation", group=REPORT, is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error."
+    "--log-creation",
+    group=REPORT,
+    is_flag=True,
+    help="Print TensorFlow's line for each GPU that is made, to standard error.",
+    folder_values="any",
 )
-@option("--memory-limit", group=MACHINE, metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @option(
-    "--no-memory-limit", group=MACHINE, is_flag=True, help="Let devices hold more than they have; their memory is only counted."
+    "--memory-limit",
+    group=MACHINE,
+    metavar="BYTES",
+    help="The most that a run may allocate (4GiB); else what is free.",
+    folder_values="none",
 )
-@option("--no-fusion", group=MACHINE, is_flag=True, help="Compute each op by itself, none together with those after it.")
+@option(
+    "--no-memory-limit",
+    group=MACHINE,
+    is_flag=True,
+    help="Let devices hold more than they have; their memory is only counted.",
+    folder_values="none",
+)
+@option(
+    "--no-fusion",
+    group=MACHINE,
+    is_flag=True,
+    help="Compute each op by itself, none together with those after it.",
+    folder_values="any",
+)
 @option(
     "--optimize/--no-optimize",
     group=MACHINE,
     default=None,
     help="Compute what depends on constants alone once for all steps, not in each.",
+    folder_values="any",
 )
 @option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,
     help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
+    folder_values="any",
 )
 @option(
     "--log-memory",
     group=REPORT,
     is_flag=True,
     help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
+    folder_values="any",
 )
 @option(
     "--checkpoint-every",
@@ -90,11 +129,23 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="Save what outlives a step after every N steps and the last, as PREFIX-STEP of --checkpoint PREFIX.",
+    folder_values="none",
 )
 @option(
-    "--checkpoint-keep", group=CHECKPOINTS, type=int, metavar="N", help="How many of these are kept (5); 0 keeps all of them."
+    "--checkpoint-keep",
+    group=CHECKPOINTS,
+    type=int,
+    metavar="N",
+    help="How many of these are kept (5); 0 keeps all of them.",
+    folder_values="none",
 )
-@option("--restart", group=CHECKPOINTS, is_flag=True, help="Go on from the newest of these, with the step after it.")
+@option(
+    "--restart",
+    group=CHECKPOINTS,
+    is_flag=True,
+    help="Go on from the newest of these, with the step after it.",
+    folder_values="none",
+)
 @trace_option("kernels that ran")
 @option(
     "--engine",
@@ -103,6 +154,7 @@ if TYPE_CHECKING:
     default=ENGINES[0],
     show_default=True,
     help="Where the graph runs: in this process, or on workers of a Dask cluster, started for it without --scheduler.",
+    folder_values="none",
 )
 @scheduler_options
 @worker_options
@@ -113,8 +165,9 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write Dask's performance report, a page of HTML; needs Bokeh.",
+    folder_values="none",
 )
-@click.option("--no-execute", is_flag=True, help="Stop after placement.")
+@option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
 def run_command(
     graph: str,
     form: str,

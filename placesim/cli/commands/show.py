@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command, same_setting
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
     machine_options,
@@ -106,10 +107,16 @@ FORMS: tuple[Form[Any], ...] = (
 @machine_options
 @source_options
 @placement_options
-@click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
+@option(
+    "--depth",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Open scopes down to the Nth level, whatever their number.",
+    folder_values="any",
+)
 @memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
 @size_options("memory")
-@click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
+@option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.", folder_values="any")
 @form_option(FORMS, "The form of the picture.")
 @table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()

@@ -86,7 +86,7 @@ EXITS = {
 
 
 def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, metavar=metavar, help=text)
+    return option(name, metavar=metavar, help=text, folder_values="any")
 
 
 @command("sweep", exits=EXITS)
@@ -95,23 +95,39 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
 @_axis("--batch", "LIST", "First dimensions of all placeholders that leave it open.")
 @_axis("--cpu", "LIST", "Numbers of CPU devices.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option or of one part of it; may be repeated."
+@option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=LIST",
+    help="Values of another option or of one part of it; may be repeated.",
+    folder_values="none",
 )
-@click.option("--examples", type=click.IntRange(1), metavar="N", help="How many examples a step takes; without it, its batch.")
-@click.option(
+@option(
+    "--examples",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many examples a step takes; without it, its batch.",
+    folder_values="any",
+)
+@option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
     help="How many processes; without it, as many as processors here, or as the cluster has room for.",
+    folder_values="none",
 )
-@click.option(
-    "--max-combinations", type=click.IntRange(1), metavar="N", help="How many combinations there may be; 10000 without it."
+@option(
+    "--max-combinations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many combinations there may be; 10000 without it.",
+    folder_values="none",
 )
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.", folder_values="any")
 @shape_option()
 @feed_option
-@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE)
+@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE, folder_values="own files")
 @link_option
 @profile_option
 @scheduler_options
