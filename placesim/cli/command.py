@@ -92,9 +92,22 @@ def _general(*words: str, **settings: Any) -> Option:
 
 
 GENERAL_OPTIONS = (
-    _general("--quiet", "-q", is_flag=True, callback=_set_quiet, help="Print only results and errors."),
-    _general("--color", type=Word(COLORS), callback=_set_color, help="Colour: on a terminal, always or never (default: auto)."),
-    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error."),
+    _general(
+        "--quiet",
+        "-q",
+        is_flag=True,
+        callback=_set_quiet,
+        help="Print only results and errors.",
+        folder_values="none",
+    ),
+    _general(
+        "--color",
+        type=Word(COLORS),
+        callback=_set_color,
+        help="Colour: on a terminal, always or never (default: auto).",
+        folder_values="any",
+    ),
+    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),
 )
 """Options of every command, and of the group of commands."""
 
@@ -119,20 +132,21 @@ class Command(click.Command):
 
         found = defaults_of(self, info_name, parent.command.list_commands(parent))
         settings = parent.ensure_object(CommandSettings)
-        settings.from_environment = frozenset(name for name, default in found.items() if default.source.file is None)
-        extra["default_map"] = {name: default.value for name, default in found.items()}
+        values = found.values
+        settings.from_environment = frozenset(name for name, default in values.items() if default.source.file is None)
+        extra["default_map"] = {name: default.value for name, default in values.items()}
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.BadParameter as error:
             param, where = error.param, error.ctx
-            if param is None or where is None or param.name not in found or not _is_by_default(where, param.name):
+            if param is None or where is None or param.name not in values or not _is_by_default(where, param.name):
                 raise
-            raise found[param.name].misfit(error) from error
+            raise values[param.name].misfit(error) from error
         if not settings.quiet:
-            self._tell_unknown(unknown_variables(self, info_name, parent.command.list_commands(parent)))
+            self._warn((*found.ignored, *unknown_variables(self, info_name, parent.command.list_commands(parent))))
         return context
 
-    def _tell_unknown(self, sentences: Iterable[str]) -> None:
+    def _warn(self, sentences: Iterable[str]) -> None:
         for sentence in sentences:
             from placesim.cli.standard_streams import write_complaint
             from placesim.core.escaping import escape

@@ -26,7 +26,15 @@ class Form(NamedTuple, Generic[Writer]):
 
 def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
     """`--format`, one of a command's forms."""
-    return option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help, group=REPORT)
+    return option(
+        "--format",
+        "form",
+        type=Word([form.name for form in forms]),
+        default=default,
+        help=help,
+        group=REPORT,
+        folder_values="any",
+    )
 
 
 TABLE_FORMS = ("csv", "markdown")
@@ -43,7 +51,7 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 def table_option(*names: str) -> Callable[[Any], Any]:
     """`--table`, one of a report's tables; the first is the one that CSV has."""
     text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
-    return option("--table", type=Word(names), help=text, group=REPORT)
+    return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
@@ -84,6 +92,7 @@ open_option = option(
     is_flag=True,
     help="Open the page in a browser; without --output it is written to a temporary file.",
     group=REPORT,
+    folder_values="none",
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -22,19 +23,28 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
-@click.option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.")
-@click.option("--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.")
-@click.option(
+@option(
+    "--placed",
+    is_flag=True,
+    help="Write each node's assigned device instead of the requested one.",
+    folder_values="any",
+)
+@option(
+    "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
+)
+@option(
     "--scopes",
     "nodes",
     flag_value="scopes",
     help="Write YAML with scopes and variables even if attrs equal to their default are dropped.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--partitioned",
     type=click.Path(file_okay=False),
     metavar="DIR",
     help="Write one GraphDef per device, with its sends and receives; `--format pbtxt` writes text.",
+    folder_values="none",
 )
 @source_options
 @machine_options

@@ -10,6 +10,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
@@ -37,8 +38,8 @@ EXITS = {
 @release_option
 @scheduler_options
 @table_format_option
-@click.option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.")
-@click.option("--gpu-models", is_flag=True, help="List the known GPU models instead.")
+@option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
+@option("--gpu-models", is_flag=True, help="List the known GPU models instead.", folder_values="any")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 

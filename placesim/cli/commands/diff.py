@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, Word, option
+from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, Word, option
 from placesim.cli.options import (
     Command,
     given,
@@ -71,14 +71,17 @@ def _side_options(command: Command) -> Command:
     """`--a-gpu` and its like, for one side each."""
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
-        command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        text = f"Soft placement of {side.upper()}."
+        command = option(soft, group=MACHINE, default=None, help=text, folder_values="any")(command)
         name, metavar = f"--{side}-device", "PATTERN=DEVICE"
         text = f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable)."
-        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text, folder_values="any")(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             group = SIZES if name == "batch" else MACHINE
-            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
+            values: FolderValues = "own files" if name == "inventory" else "any"
+            decorate = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text, folder_values=values)
+            command = decorate(command)
     return command
 
 
@@ -101,6 +104,7 @@ def _side_options(command: Command) -> Command:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def diff_command(
     a: str,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -92,16 +93,21 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
-@click.option(
+@option(
     "--batch",
     type=_Batch(),
     help="Batch size: the first dimension of placeholders where it is unknown; auto: the largest that fits.",
+    folder_values="any",
 )
 @guess_options
 @feed_option
-@click.option("--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes that result.")
-@click.option(
-    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory."
+@option("--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes that result.", folder_values="none")
+@option(
+    "--dump",
+    "dumps",
+    is_flag=True,
+    help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
+    folder_values="any",
 )
 @top_option(TOP, "holders to list for each device")
 @machine_options

@@ -93,53 +93,72 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@click.option(
+@option(
     "--free",
     multiple=True,
     metavar="PATTERN",
     help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    folder_values="any",
 )
-@click.option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
-@click.option(
+@option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
+@option(
     "--objective",
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
     help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
     help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
+    folder_values="any",
 )
-@click.option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.")
-@click.option(
+@option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.", folder_values="any")
+@option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
     help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
+    folder_values="any",
 )
-@click.option("--explain", is_flag=True, help="Show the gain of each moved group.")
-@click.option(
+@option("--explain", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
+@option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="SECONDS",
     default=SECONDS,
     show_default=True,
     help="Time limit of the search.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
     help="Stop after N evaluations per worker instead: reproducible with --seed.",
+    folder_values="any",
 )
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Random seed (default: 0).")
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), metavar="N", default=2, show_default=True, help="Number of search processes."
+@option(
+    "--seed",
+    type=click.IntRange(0, (1 << 31) - 1),
+    default=0,
+    metavar="N",
+    help="Random seed (default: 0).",
+    folder_values="any",
+)
+@option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Number of search processes.",
+    folder_values="none",
 )
 @top_option(TOP, "moved groups to list")
 @machine_options
@@ -156,6 +175,7 @@ EXITS = {
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def plan_command(
     graph: str,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -81,12 +82,17 @@ EXITS = {
 @click.argument("graph")
 @size_options()
 @guess_options
-@click.option(
-    "--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes, iterations and branches that result."
+@option(
+    "--execute",
+    is_flag=True,
+    help="Execute the graph with numpy, and use the sizes, iterations and branches that result.",
+    folder_values="none",
 )
 @feed_option
 @profile_option
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.")
+@option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
 @link_option

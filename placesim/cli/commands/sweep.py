@@ -86,7 +86,7 @@ EXITS = {
 
 
 def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, metavar=metavar, help=text)
+    return option(name, metavar=metavar, help=text, folder_values="any")
 
 
 @command("sweep", exits=EXITS)
@@ -95,25 +95,47 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @_axis("--gpu-model", "LIST", "GPU models; `devices --gpu-models` lists them.")
 @_axis("--batch", "LIST", "Batch sizes: first dimensions of placeholders where these are unknown.")
 @_axis("--cpu", "LIST", "Numbers of CPU devices.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option, or of one part of it (repeatable)."
+@option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=LIST",
+    help="Values of another option, or of one part of it (repeatable).",
+    folder_values="none",
 )
-@click.option(
-    "--examples", type=click.IntRange(1), metavar="N", help="Examples per step, for throughput (default: the batch size)."
+@option(
+    "--examples",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Examples per step, for throughput (default: the batch size).",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
     help="Number of processes (default: one per core, or per free slot of the cluster).",
+    folder_values="none",
 )
-@click.option(
-    "--max-combinations", type=click.IntRange(1), metavar="N", help="Maximum number of combinations (default: 10000)."
+@option(
+    "--max-combinations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Maximum number of combinations (default: 10000).",
+    folder_values="none",
 )
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.")
+@option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 @shape_option()
 @feed_option
-@option("--inventory", metavar="FILE", help="YAML file that describes the machine (`devices:`).", group=MACHINE)
+@option(
+    "--inventory",
+    metavar="FILE",
+    help="YAML file that describes the machine (`devices:`).",
+    group=MACHINE,
+    folder_values="own files",
+)
 @link_option
 @profile_option
 @scheduler_options
