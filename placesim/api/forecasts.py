@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import kept_source, load, source_again, source_name
 from placesim.machine.options import OptionValues, make_options, with_options
@@ -23,6 +24,7 @@ Number = TypeVar("Number", int, float)
 
 
 @with_options
+@with_error_reports
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
     """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
 
@@ -44,6 +46,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
 
 
 @with_options
+@with_error_reports
 def sweep(
     source: Source,
     over: Mapping[str, Any],
@@ -82,6 +85,7 @@ def sweep(
 
 
 @with_options
+@with_error_reports
 def plan(
     source: Source,
     *,

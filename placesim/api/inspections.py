@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
+from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
@@ -30,6 +31,7 @@ EDITS = 8
 
 
 @with_options
+@with_error_reports
 def explain(
     source: Source | Report, *nodes: str, edits: int = EDITS, cost: bool | None = None, **options: Unpack[OptionValues]
 ) -> ExplainReport:
@@ -53,6 +55,7 @@ def explain(
 
 
 @with_options
+@with_error_reports
 def check(
     source: Source | Report,
     *rules: Rule,
@@ -80,6 +83,7 @@ def check(
 
 
 @with_options
+@with_error_reports
 def diff(
     before: Source | Report,
     after: Source | Report | None = None,
@@ -139,6 +143,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
 
 
 @with_options
+@with_error_reports
 def show(
     source: Source | Report, *, depth: int | None = None, memory: bool | None = None, **options: Unpack[OptionValues]
 ) -> ShowReport:
@@ -177,6 +182,7 @@ class ConvertedGraph(NamedTuple):
 
 
 @with_options
+@with_error_reports
 def convert(
     source: Source,
     out: str | PurePath | None = None,
@@ -209,10 +215,10 @@ def convert(
         raise loaded.error or UsageError("no graph")
     file = loaded.file
     if placed:
-        report = simulate(loaded, chosen, SimulationStage.PLACED)
-        if report.error is not None:
-            raise report.error
-        file = build_placed_file(file, report)
+        outcome = simulate(loaded, chosen, SimulationStage.PLACED)
+        if outcome.error is not None:
+            raise outcome.error
+        file = build_placed_file(file, outcome, form)
     folder = Path() if out is None else Path(out).parent
     written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
     content = b"".join(written.pieces)

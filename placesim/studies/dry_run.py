@@ -22,7 +22,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
 """So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
@@ -33,7 +33,7 @@ SURVEYED = 1
 class DryRun(NamedTuple):
     """A walk through all steps: what it established, what it executed, and what it had to assume."""
 
-    report: Report
+    outcome: Outcome
     recorder: ExecutionRecorder
     guesses: Assumptions
 
@@ -52,7 +52,7 @@ def search_dry_run(
 ) -> DryRun:
     """The walk through the steps of a graph, which `fresh` gives anew each time; `branches` are those settled before.
 
-    TensorFlow's errors are in the report.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
+    TensorFlow's errors are in the outcome.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
     where a shape is not known.
     """
     loaded = fresh()
@@ -64,7 +64,7 @@ def search_dry_run(
         if not options.no_memory_limit:
             failed, first = first.guesses.failed, run_dry(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
             first.guesses.failed = failed
-    error = first.report.error
+    error = first.outcome.error
     if isinstance(error, SketchedValueError):
         raise _with_more_ways(error, fresh, options)
     return first
@@ -73,11 +73,11 @@ def search_dry_run(
 def run_dry(
     loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
 ) -> DryRun:
-    """One walk that takes these branches; any error is in the report."""
+    """One walk that takes these branches; any error is in the outcome."""
     recorder = ExecutionRecorder()
     guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
-    report = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
-    return DryRun(report, recorder, guesses)
+    outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return DryRun(outcome, recorder, guesses)
 
 
 class _BranchSearch:
@@ -115,15 +115,15 @@ class _BranchSearch:
                 trial = self._settle(trial, [new for new in trial.guesses.chosen if new not in taken])
                 trial_cost = self._cost_of(trial)
                 for tried, failing in ((walked, taken[choice]), (trial, branch)):
-                    if tried.report.error is not None and choice not in self._failed:
-                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.report.error.type_name}"
+                    if tried.outcome.error is not None and choice not in self._failed:
+                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.outcome.error.type_name}"
                 if trial_cost > cost:
                     walked, cost = trial, trial_cost
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
         """What ends in an error is no branch that a step could take."""
-        return -1.0 if walked.report.error is not None else self._cost(walked)
+        return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
 def _with_more_ways(error: SketchedValueError, fresh: Callable[[], LoadedGraph], options: SimulationOptions) -> PlacesimError:

@@ -84,10 +84,10 @@ _MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
-    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
-    if report.error is not None:
-        raise report.error
-    return report.placed_graphs[-1]
+    outcome = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.placed_graphs[-1]
 
 
 def _found_devices(placed: Placement) -> dict[str, str]:

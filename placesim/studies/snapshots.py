@@ -70,12 +70,14 @@ def open_snapshot(
     if found is not None:
         return found
     loaded = load()
-    report = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
-    if report.error is not None and report.error.exit_code != 1:
-        raise report.error
-    snapshot = snapshot_of(name, report, loaded.file)
-    if report.error is not None:
-        return replace(snapshot, complaint=report.error_text())
+    outcome = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
+    if outcome.error is not None and outcome.error.exit_code != 1:
+        raise outcome.error
+    snapshot = snapshot_of(name, outcome)
+    if outcome.error is not None:
+        from placesim.report.text.complaint import format_outcome_error
+
+        return replace(snapshot, complaint=format_outcome_error(outcome))
     if wishes.memory is not DryRunNeed.NONE:
         snapshot = _with_memory(snapshot, loaded, load, options, wishes.memory)
     if wishes.time is not DryRunNeed.NONE:

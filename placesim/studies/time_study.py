@@ -26,8 +26,8 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.report.report import Report
     from placesim.runtime.partitioning.prepared_step import PreparedStep
+    from placesim.runtime.sessions.outcome import Outcome
 
 WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
@@ -57,9 +57,9 @@ def study_time(
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
-    machine = walks.machine(walked.report)
+    machine = walks.machine(walked.outcome)
     recorded = _by_step(walked.recorder, walks.repeats)
-    memory = _memory(walked.report, walked.recorder)
+    memory = _memory(walked.outcome, walked.recorder)
     study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
     return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
@@ -71,11 +71,11 @@ def study_dry_run(
     """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
     walks = _StepDryRuns(load, options, None)
     walked, error = walks.settled(is_executed=False)
-    machine = walks.machine(walked.report)
+    machine = walks.machine(walked.outcome)
     recorded = _by_step(walked.recorder, walks.repeats)
-    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
+    study = study_steps(name, recorded, machine, _memory(walked.outcome, walked.recorder), error, is_traced=is_traced)
     study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
-    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
     return study, DryRunSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
 
 
@@ -111,10 +111,10 @@ class _StepDryRuns:
         check_execution_options(options)
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
         recorder = ExecutionRecorder()
-        report = simulate(
+        outcome = simulate(
             self._fresh(), self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
         )
-        return DryRun(report, recorder, Assumptions())
+        return DryRun(outcome, recorder, Assumptions())
 
     def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
         """The same where devices have all the memory that they need."""
@@ -131,25 +131,25 @@ class _StepDryRuns:
         Raises any other error.
         """
         walked = self.executed() if is_executed else self.walked()
-        error = walked.report.error
+        error = walked.outcome.error
         if isinstance(error, ResourceExhaustedError) and not self._options.no_memory_limit:
             walked = self.without_limit(walked, is_executed=is_executed)
-        if walked.report.error is not None:
-            raise walked.report.error
+        if walked.outcome.error is not None:
+            raise walked.outcome.error
         return walked, error
 
-    def machine(self, report: Report) -> SimulatedMachine:
+    def machine(self, outcome: Outcome) -> SimulatedMachine:
         """The devices of the graph's session, with its threads."""
         config = session_config(self._file, self._options)
         threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
         try:
-            return SimulatedMachine(report.devices, threads, report.links)
+            return SimulatedMachine(outcome.devices, threads, outcome.links)
         except InvalidArgumentError as lack:
             raise NoFiguresError(lack.message) from None
 
     def _work(self, walked: DryRun) -> float:
         """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
-        costs = StepCosts(self.machine(walked.report))
+        costs = StepCosts(self.machine(walked.outcome))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
 
@@ -173,11 +173,11 @@ def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -
     """
     walks = _StepDryRuns(load, replace(options, no_memory_limit=True), None)
     walked = walks.walked()
-    if walked.report.error is not None:
-        raise walked.report.error
+    if walked.outcome.error is not None:
+        raise walked.outcome.error
     steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
-    peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return DryRunSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
+    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
+    return DryRunSteps(walks.machine(walked.outcome), walked.recorder.prepared, steps, peaks, walked.recorder)
 
 
 def find_costs(load: Callable[[], LoadedGraph], options: SimulationOptions) -> NodeCosts:
@@ -218,10 +218,10 @@ def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep
     return found
 
 
-def _memory(report: Report, recorder: ExecutionRecorder) -> dict[str, Memory]:
-    peaks = {usage.device: usage.peak for usage in report.memory}
+def _memory(outcome: Outcome, recorder: ExecutionRecorder) -> dict[str, Memory]:
+    peaks = {usage.device: usage.peak for usage in outcome.memory}
     buffers = lifetimes(recorder)
     return {
         device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
-        for device in report.devices
+        for device in outcome.devices
     }

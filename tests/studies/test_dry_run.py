@@ -43,8 +43,8 @@ def size(walked: DryRun) -> float:
 def walked(source: Source, **values: Any) -> DryRun:
     options = make_options(values)
     found = search_dry_run(lambda: load(source, None, options), options, size)
-    if found.report.error is not None:
-        raise found.report.error
+    if found.outcome.error is not None:
+        raise found.outcome.error
     return found
 
 

@@ -142,6 +142,7 @@ def memory_command(
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
+    from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
     target = find_target(FORMS, form, output, opens, table)
@@ -156,7 +157,7 @@ def memory_command(
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        write_error_text(study.error.report.error_text())
+        write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
 

@@ -132,6 +132,7 @@ def simulate_command(
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
+    from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = find_target(FORMS, form, output, opens, table)
@@ -158,9 +159,7 @@ def simulate_command(
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        report = study.error.report
-        if report is not None:
-            write_error_text(report.error_text())
+        write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
 

@@ -55,7 +55,7 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
         options = make_options(options_by_name)
         study = study_time(_loader(job, options, config), options, job.name, steps)
     except PlacesimError as error:
-        error.report = None  # it holds the graph, and rows travel between processes
+        error.outcome = None  # it holds the graph, and rows travel between processes
         return RowOutcome(SweepRow(values, error=_sentence(error)), error)
     except Exception as defect:  # of one combination; the others go on
         found = DefectError(f"{type(defect).__name__}: {defect}")
