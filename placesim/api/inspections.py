@@ -5,7 +5,7 @@ Nothing heavy is imported before a function is called, so that the package start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -14,7 +14,7 @@ from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
-from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot
+from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot, read_snapshot
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph, Source
@@ -134,7 +134,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
     found = []
     for source, side, label, name in zip(sources, sides, labels, names, strict=True):
         options = make_options(side)
-        study = study_time(_loader(source, options), options, name, is_traced=True)
+        study = study_time(_load_again(source, options), options, name, is_traced=True)
         if names[0] == names[1]:
             # the graph stands in the title
             label = label.removeprefix(f"{name} (").removesuffix(")")
@@ -254,11 +254,13 @@ def _snapshot(
     written = kept if isinstance(kept, bytes) else None
     if isinstance(source, str | Path) and written is None and may_be_report(source):
         written = read_bytes(source)
-    return open_snapshot(name or _name(source), _loader(kept, options), options, partitioned, wishes=wishes, written=written)
+    name = name or _name(source)
+    read = read_snapshot(written, name, wishes)
+    return read or open_snapshot(name, _load_again(kept, options), options, partitioned, wishes=wishes)
 
 
-def _loader(kept: Any, options: SimulationOptions) -> Callable[[], LoadedGraph]:
-    return lambda: load(source_again(kept), None, options)
+def _load_again(kept: Any, options: SimulationOptions) -> LoadedGraph:
+    return load(source_again(kept), None, options)
 
 
 def _name(source: Any) -> str:

@@ -18,7 +18,6 @@ from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
-from placesim.studies.graph_summary import pass_through
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class MemoryStudyRequest(NamedTuple):
 
 
 def study_memory(
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     name: str,
     wanted: MemoryStudyRequest | None = None,
@@ -53,37 +52,33 @@ def study_memory(
 ) -> MemoryStudy:
     """What a graph needs, and what it would take to fit.
 
-    `load` gives the graph anew each time; `warn` is told of each loop that is taken to run once because nothing says how often.
+    `warn` is told of each loop that is taken to run once because nothing says how often.
     Raises what is wrong with the graph or the options, and what TensorFlow would raise
     but for a device that runs out of memory: that is in the study.
     """
-    study = _Study(load, options, name, wanted or MemoryStudyRequest())
+    study = _Study(loaded, options, name, wanted or MemoryStudyRequest())
     found = study.study()
     for text in study.guesses.warnings():
         warn(text)
     return found
 
 
-def find_peaks(load: Callable[[], LoadedGraph], loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
+def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
     """The memory of each device, as if it had no limits.
 
-    `loaded` is a graph of which a simulation may have been made, and `load` gives it anew where that has added nodes to it.
     Raises what keeps the steps from being walked through to their end.
     """
-    outcome = simulate(
-        pass_through(loaded, load), replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True
-    )
+    outcome = simulate(loaded, replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True)
     if outcome.error is not None:
         raise outcome.error
     return outcome.memory
 
 
 class _Study:
-    def __init__(
-        self, load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, wanted: MemoryStudyRequest
-    ) -> None:
-        self._load = load
-        self._loaded = _checked(load())
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, name: str, wanted: MemoryStudyRequest) -> None:
+        if loaded.error is not None:
+            raise loaded.error
+        self._loaded = loaded
         self._options = options
         self._name = name
         self._wanted = wanted
@@ -128,20 +123,15 @@ class _Study:
     def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
         """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
         if self._wanted.is_executed:
-            outcome = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+            outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
         else:
-            walked = search_dry_run(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            walked = search_dry_run(self._loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
             outcome, self.guesses = walked.outcome, walked.guesses
         if outcome.error is None:
             return outcome, None
         if options.no_memory_limit or not isinstance(outcome.error, ResourceExhaustedError):
             raise outcome.error
         return outcome, outcome.error
-
-    def _fresh(self) -> LoadedGraph:
-        loaded = self._loaded
-        self._loaded = pass_through(loaded, self._load)
-        return loaded
 
     def _fits(self, batch: int) -> bool:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
@@ -178,7 +168,7 @@ class _Study:
 
     def _order(self, options: SimulationOptions, needed: Outcome, error: PlacesimError) -> tuple[str, ...]:
         """The towers on the device that ran out, if it fits where they run one after another."""
-        loaded = self._fresh()
+        loaded = self._loaded
         if loaded.file is None or error.device is None:
             return ()
         devices = {
@@ -236,12 +226,6 @@ class _Study:
 def _held(walked: DryRun) -> float:
     """The bytes that all devices hold at their peaks: what branches are compared by."""
     return float(sum(usage.peak for usage in walked.outcome.memory))
-
-
-def _checked(loaded: LoadedGraph) -> LoadedGraph:
-    if loaded.error is not None:
-        raise loaded.error
-    return loaded
 
 
 def _pairs(outcome: Outcome) -> list[tuple[Device, DeviceUsage]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.graph.session_steps import GraphStep
+from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -35,7 +35,7 @@ WALKED = 2
 
 @collector_paused()
 def study_time(
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     name: str,
     steps: int | None = None,
@@ -47,13 +47,13 @@ def study_time(
 ) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
-    `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
-    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
-    `tells_helps` has the study say what would help most, which takes several simulations more; with `is_traced` it keeps what
-    its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
-    device that runs out of memory: that is in the study, whose times are those without a limit.
+    With `is_executed` numpy executes the steps, and shapes, iterations and branches are taken as they come; else `warn` is told
+    of each loop that is taken to run once because nothing says how often.  `tells_helps` has the study say what would help
+    most, which takes several simulations more; with `is_traced` it keeps what its trace is made from.  Raises what is wrong
+    with the graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the
+    study, whose times are those without a limit.
     """
-    walks = _StepDryRuns(load, options, steps)
+    walks = _StepDryRuns(loaded, options, steps)
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
@@ -66,10 +66,10 @@ def study_time(
 
 @collector_paused()
 def study_dry_run(
-    load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, *, is_traced: bool = False
+    loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
     """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
-    walks = _StepDryRuns(load, options, None)
+    walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.outcome)
     recorded = _by_step(walked.recorder, walks.repeats)
@@ -82,19 +82,9 @@ def study_dry_run(
 class _StepDryRuns:
     """The walks through one graph's steps, or their executions."""
 
-    def __init__(self, load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> None:
-        self._load = load
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, steps: int | None) -> None:
         self._options = options
-        self._steps = steps
-        loaded, self.repeats = self._read()
-        assert loaded.file is not None
-        self._file = loaded.file
-
-    def _read(self) -> tuple[LoadedGraph, list[int]]:
-        return _loaded(self._load, self._options, self._steps)
-
-    def _fresh(self) -> LoadedGraph:
-        return self._read()[0]
+        self._loaded, self._file, self.repeats = _with_few_repeats(loaded, options, steps)
 
     def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
         """Without what is in the steps already."""
@@ -103,7 +93,7 @@ class _StepDryRuns:
     def walked(self) -> DryRun:
         if self._options.batch is not None:
             check_batch(self._file.graph)
-        return search_dry_run(self._fresh, self._in_steps(self._options), self._work)
+        return search_dry_run(self._loaded, self._in_steps(self._options), self._work)
 
     def executed(self, *, has_limit: bool = True) -> DryRun:
         """What numpy executes; one node after the other, so that the same input gives the same record."""
@@ -112,7 +102,7 @@ class _StepDryRuns:
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
         recorder = ExecutionRecorder()
         outcome = simulate(
-            self._fresh(), self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
+            self._loaded, self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
         )
         return DryRun(outcome, recorder, Assumptions())
 
@@ -121,7 +111,7 @@ class _StepDryRuns:
         if is_executed:
             return self.executed(has_limit=False)
         options = replace(self._in_steps(self._options), no_memory_limit=True)
-        found = run_dry(self._fresh(), options, walked.guesses.chosen)
+        found = run_dry(self._loaded, options, walked.guesses.chosen)
         found.guesses.failed = walked.guesses.failed
         return found
 
@@ -166,12 +156,12 @@ class DryRunSteps(NamedTuple):
     recorder: ExecutionRecorder
 
 
-def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -> DryRunSteps:
+def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunSteps:
     """A walk through a graph's steps, whatever devices' memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walks = _StepDryRuns(load, replace(options, no_memory_limit=True), None)
+    walks = _StepDryRuns(loaded, replace(options, no_memory_limit=True), None)
     walked = walks.walked()
     if walked.outcome.error is not None:
         raise walked.outcome.error
@@ -180,18 +170,19 @@ def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -
     return DryRunSteps(walks.machine(walked.outcome), walked.recorder.prepared, steps, peaks, walked.recorder)
 
 
-def find_costs(load: Callable[[], LoadedGraph], options: SimulationOptions) -> NodeCosts:
+def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
     """What the nodes that a graph's steps run take on each device, whatever its memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walked = dry_run_steps(load, options)
+    walked = dry_run_steps(loaded, options)
     return NodeCosts(walked.machine, walked.prepared, walked.steps)
 
 
-def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> tuple[LoadedGraph, list[int]]:
-    """The graph with few enough repetitions to walk, and how many there are of each step."""
-    loaded = load()
+def _with_few_repeats(
+    loaded: LoadedGraph, options: SimulationOptions, steps: int | None
+) -> tuple[LoadedGraph, GraphFile, list[int]]:
+    """The graph with few enough repetitions to walk, its file, and how many there are of each step."""
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None
@@ -202,7 +193,8 @@ def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: 
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)
     # a graph without steps has the one that `build_steps` gives it
-    return replace(loaded, file=replace(loaded.file, steps=walked)), [step.repeat for step in run]
+    file = replace(loaded.file, steps=walked)
+    return replace(loaded, file=file), file, [step.repeat for step in run]
 
 
 def _few(step: GraphStep) -> GraphStep:

@@ -137,7 +137,7 @@ def memory_command(
       placesim memory graphs/alexnet.yaml --output alexnet.html
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.overrides import parse_feed
@@ -149,9 +149,9 @@ def memory_command(
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     found = MemoryStudyRequest(execute, batch == AUTO, dumps)
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     with show_stages("measuring"):
-        study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
+        study = study_memory(loaded, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
         write(_styled(study, top), is_styled=True)
     else:
