@@ -67,17 +67,6 @@ def graph_name(graph: str) -> str:
     return "<stdin>" if graph == "-" else graph
 
 
-def graph_loader(graph: str, options: SimulationOptions) -> Callable[[], LoadedGraph]:
-    """Reads the graph, as often as it is asked; a stream once, and a script is run once."""
-    from placesim.formats.sources.loading import load
-
-    name = graph_name(graph)
-    data = read_once(graph, options)
-    if data is None:
-        return lambda: load_graph(graph, options)
-    return lambda: load(BytesIO(data), name, options)
-
-
 def load_graphs(graphs: Sequence[str], options: SimulationOptions) -> Iterator[tuple[str, LoadedGraph]]:
     """Each graph with its name; a `.jsonl` file holds one a line."""
     from placesim.formats.sources.loading import read_lines
@@ -102,20 +91,19 @@ def open_subject(
     from placesim.cli.progress import show_stages
     from placesim.formats.sources.loading import load, read_bytes
     from placesim.machine.options import make_options
-    from placesim.studies.snapshots import open_snapshot
+    from placesim.studies.snapshots import open_snapshot, read_snapshot
 
     name = graph_name(graph)
     options = make_options({"environment": shell_environment(), **values})
     data = read_once(graph, options)
     written = data if data is not None or not may_be_report(graph) else read_bytes(graph)
 
-    def loaded_graph() -> LoadedGraph:
-        return load(graph, None, options) if data is None else load(BytesIO(data), name, options)
-
     with show_stages("reading and placing"):
-        return open_snapshot(
-            name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
-        )
+        read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
+        if read is not None:
+            return read
+        loaded = load(graph, None, options) if data is None else load(BytesIO(data), name, options)
+        return open_snapshot(name, loaded, options, partitioned, wishes=wishes)
 
 
 def subjects_in(
@@ -128,12 +116,13 @@ def subjects_in(
     from placesim.core.errors import PlacesimError
     from placesim.formats.sources.loading import load_line, named_lines
     from placesim.machine.options import make_options
-    from placesim.studies.snapshots import open_snapshot
+    from placesim.studies.snapshots import open_snapshot, read_snapshot
 
     options = make_options({"environment": shell_environment(), **values})
 
     def opened(name: str, line: bytes) -> Snapshot:
-        return open_snapshot(name, lambda: load_line(graph, name, line, options), options, wishes=wishes, written=line)
+        read = read_snapshot(line, name, wishes)
+        return read or open_snapshot(name, load_line(graph, name, line, options), options, wishes=wishes)
 
     try:
         return [(name, partial(opened, name, line)) for name, line in named_lines(graph)]

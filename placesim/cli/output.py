@@ -17,6 +17,7 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -151,9 +152,9 @@ def write_creation(report: Report) -> None:
         tell(f"{escape_line(line)}\n")
 
 
-def write_memory_log(report: Report) -> None:
-    """Print TensorFlow's log of a device that runs out of memory: the allocator's dump and all that follows."""
-    for line in report.memory_log:
+def write_memory_log(outcome: Outcome) -> None:
+    """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
+    for line in outcome.memory_log:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 

@@ -27,7 +27,8 @@ from placesim.core.process.interrupts import InterruptDelay
 if TYPE_CHECKING:
     from placesim.cli.progress import TerminalProgress
     from placesim.report.report import Report
-    from placesim.report.results import Result
+    from placesim.runtime.sessions.outcome import Outcome
+    from placesim.runtime.sessions.results import Result
     from placesim.studies.simulation.simulation import PartialResults
 
 PATIENCE_SECONDS = 0.2
@@ -92,9 +93,9 @@ class ReportWriter:
 
     def _taken(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
-            self._begin(self._filtered(so_far.report()))
+            self._begin(self._filtered(_read(so_far.outcome())))
         elif self._has_head and so_far.size != self._size:
-            self._out.add(self._format.growth(self._filtered(so_far.report())))
+            self._out.add(self._format.growth(self._filtered(_read(so_far.outcome()))))
         self._size = so_far.size
         if self._has_head:
             self._out.add(self._format.rows(rows))
@@ -120,10 +121,10 @@ class ReportWriter:
 
         return find_unmatched_patterns(report, self._filters)
 
-    def leave(self, report: Report) -> None:
+    def leave(self, outcome: Outcome) -> None:
         """As `finish`, while the main thread is in a kernel."""
         self._out.end()
-        self.finish(report)
+        self.finish(_read(outcome))
 
     def settle(self) -> None:
         """Write what has waited for a while beneath a progress bar."""
@@ -159,6 +160,12 @@ class ReportWriter:
                 self._opening(report)
         self._out.add(self._format.head(report))
         self._out.add(self._waiting.pieces())
+
+
+def _read(outcome: Outcome) -> Report:
+    from placesim.report.report import Report
+
+    return Report.of(outcome)
 
 
 class _PendingTexts:
@@ -272,8 +279,8 @@ class _Text:
         The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
         """
         if self._has_log is None:
-            report = so_far.report()
-            self._has_log, self._is_classic = report.shows_log, report.style == "classic"
+            outcome = so_far.outcome()
+            self._has_log, self._is_classic = outcome.shows_log, outcome.style == "classic"
         from placesim.studies.simulation.simulation import Growth
 
         return not self._has_log or so_far.growth < Growth.NODES or waiting > MAX_WAITING

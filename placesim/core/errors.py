@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class PlacesimError(Exception):
-    """Root of every error that a user may see; `report` is what was established before it."""
+    """Root of every error that a user may see; `outcome` is what was established before it, `report` its readings."""
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
@@ -61,6 +61,7 @@ class PlacesimError(Exception):
         self.location = location
         self.device = device
         self.help: tuple[str, ...] = ()
+        self.outcome: Any = None
         self.report: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:

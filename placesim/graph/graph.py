@@ -420,6 +420,13 @@ class Graph:
             )
         return graph
 
+    def copied(self) -> Graph:
+        """A graph with the same nodes, to which others may be added; it shares the nodes and all but their lists."""
+        graph = self.emptied()
+        graph.nodes, graph.ids = self.nodes.copy(), self.ids.copy()
+        graph.device_scopes = self.device_scopes
+        return graph
+
     def emptied(self) -> Graph:
         """A graph without nodes that shares everything else with this one."""
         graph = Graph(self.registry, self.functions, self.file)

@@ -136,9 +136,9 @@ class Snapshot:
         return Location(self.name, 1, 1)
 
 
-def snapshot_of(name: str, outcome: Outcome, file: GraphFile | None) -> Snapshot:
-    """The snapshot of a simulation; `file` is what was simulated, None where it could not be read."""
-    live = None
+def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
+    """The snapshot of a simulation."""
+    live, file = None, outcome.file
     if file is not None:
         sizes = _sizes(file, len(outcome.placed_graphs))
         live = SimulationState(file.graph, outcome.placed_graphs, outcome.prepared, sizes, file.is_raw)

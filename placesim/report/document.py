@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.core.errors import PlacesimError, shown_type
 from placesim.core.escaping import escape_json
 from placesim.machine.inventory import Device
-from placesim.report.results import Result
+from placesim.runtime.sessions.results import Result
 
 if TYPE_CHECKING:
     import numpy as np

@@ -55,15 +55,6 @@ def ask(
         return Knowledge(note=_why_unknown(error))
 
 
-def pass_through(loaded: LoadedGraph, load: Callable[[], LoadedGraph]) -> LoadedGraph:
-    """The graph as it was before any step added nodes to it; raises what is wrong with it."""
-    if loaded.file is not None and any(step.nodes for step in loaded.file.steps or ()):
-        loaded = load()
-        if loaded.error is not None:
-            raise loaded.error
-    return loaded
-
-
 def _why_costly(file: GraphFile) -> str | None:
     nodes = count_dry_run_nodes(file.graph, file.steps)
     if nodes is None:

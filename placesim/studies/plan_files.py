@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,9 @@ def check_ending(path: Path) -> None:
         raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
 
 
-def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
+def check_source(loaded: LoadedGraph, path: Path) -> None:
     """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
-    if path.suffix.lower() == ".onnx" and (loaded := load()).file is not None and loaded.onnx is None:
+    if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(f"no ONNX model: got another graph for '{path}', expected one to write devices into")
 
 
@@ -84,10 +84,10 @@ _MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
-    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
-    if report.error is not None:
-        raise report.error
-    return report.placed_graphs[-1]
+    outcome = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.placed_graphs[-1]
 
 
 def _found_devices(placed: Placement) -> dict[str, str]:

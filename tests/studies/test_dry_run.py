@@ -42,9 +42,9 @@ def size(walked: DryRun) -> float:
 
 def walked(source: Source, **values: Any) -> DryRun:
     options = make_options(values)
-    found = search_dry_run(lambda: load(source, None, options), options, size)
-    if found.report.error is not None:
-        raise found.report.error
+    found = search_dry_run(load(source, None, options), options, size)
+    if found.outcome.error is not None:
+        raise found.outcome.error
     return found
 
 
@@ -69,7 +69,7 @@ def rows_of(recorder: ExecutionRecorder) -> list[list[tuple[Any, ...]]]:
 def study(source: Source, *, is_executed: bool = False, warned: list[str] | None = None, **values: Any) -> TimeStudy:
     options = make_options(values)
     said: list[str] = [] if warned is None else warned
-    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
+    return study_time(load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
 
 
 # --- as numpy executes it ------------------------------------------------------------------------------------------

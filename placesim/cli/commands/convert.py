@@ -85,17 +85,17 @@ def convert_command(
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
         with show_stages("placing"):
-            report = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
-        if report.error is not None:
-            raise report.error
+            outcome = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
+        if outcome.error is not None:
+            raise outcome.error
         if partitioned is not None:
             from placesim.studies.conversions import partition_files
 
-            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
+            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(outcome, form == "pbtxt")}
         if placed:
             from placesim.studies.conversions import build_placed_file
 
-            file = build_placed_file(file, report)
+            file = build_placed_file(file, outcome, form)
     if out is None:
         write_files(written, makes_folders=True)
         return 0

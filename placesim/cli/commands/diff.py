@@ -180,7 +180,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
     from pathlib import Path
 
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.options import shell_environment
     from placesim.cli.output import write_files
     from placesim.machine.options import make_options
@@ -194,7 +194,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     found = []
     for name, side, label in zip(names, sides, labels, strict=True):
         options = make_options({"environment": shell_environment(), **side})
-        study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
+        study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
         found.append(SimulatedPlacement(label, study, study.error))
     page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
     write_files({Path(html): [page.encode()]})

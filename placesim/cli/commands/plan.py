@@ -214,7 +214,7 @@ def plan_command(
       placesim plan model.yaml --html plan.html
       placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
@@ -233,21 +233,21 @@ def plan_command(
     target = find_target(FORMS, form, None, table=table)
     aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     if output is not None:
-        check_source(load, Path(output))
+        check_source(loaded, Path(output))
     # what was found until Ctrl-C is told, and written
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
         with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("drawing the problem"):
-            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+            study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
             return 1
         if output is not None:
-            _write_graph(study, load(), options, patterns, Path(output))
+            _write_graph(study, loaded, options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
 
 

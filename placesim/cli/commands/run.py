@@ -228,6 +228,7 @@ def run_command(
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
     from placesim.machine.options import make_options
+    from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
@@ -243,7 +244,7 @@ def run_command(
             writer.settle()
             progress.update(*counts)
 
-        report = simulate(
+        outcome = simulate(
             loaded,
             options,
             SimulationStage.EXECUTED,
@@ -256,9 +257,9 @@ def run_command(
         )
         progress.close()
         if log_memory:
-            write_memory_log(report)
-        writer.finish(report)
-    return report.error.exit_code if report.error is not None else 0
+            write_memory_log(outcome)
+        writer.finish(Report.of(outcome))
+    return outcome.error.exit_code if outcome.error is not None else 0
 
 
 def _check_without_cluster() -> None:

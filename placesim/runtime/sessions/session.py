@@ -172,15 +172,19 @@ class GraphSession:
         return placement
 
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
-        """Add nodes; the next step places the whole graph anew.  InvalidArgumentError for a name that exists (9.6)."""
+        """Add nodes to the session's own copy of the graph; the next step places all of it anew.
+
+        InvalidArgumentError for a name that exists (9.6).
+        """
         for node_def in node_defs:
             if node_def.name in self.graph.ids:
                 raise InvalidArgumentError(
                     f"GraphDef argument to Extend includes node '{node_def.name}', "
                     "which was created by a previous call to Create or Extend in this session."
                 )
-        self.graph.extend(node_defs)
         if node_defs:
+            self.graph = self.graph.copied()
+            self.graph.extend(node_defs)
             self.grow()
         self._prepared.clear()
 

@@ -50,11 +50,11 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
     recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
-    report = simulate(
+    outcome = simulate(
         load(graph | {"run": run}), SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder
     )
-    if report.error is not None:
-        raise report.error
+    if outcome.error is not None:
+        raise outcome.error
     found, handed = {}, 0
     for execution in recorder.steps[-1]:
         site = execution.site

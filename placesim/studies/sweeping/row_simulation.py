@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -53,9 +53,9 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     try:
         options_by_name, steps, config = settings_of(job.keys, values, job.options, job.steps)
         options = make_options(options_by_name)
-        study = study_time(_loader(job, options, config), options, job.name, steps)
+        study = study_time(_load(job, options, config), options, job.name, steps)
     except PlacesimError as error:
-        error.report = None  # it holds the graph, and rows travel between processes
+        error.outcome = None  # it holds the graph, and rows travel between processes
         return RowOutcome(SweepRow(values, error=_sentence(error)), error)
     except Exception as defect:  # of one combination; the others go on
         found = DefectError(f"{type(defect).__name__}: {defect}")
@@ -63,23 +63,18 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
 
 
-def _loader(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> Callable[[], LoadedGraph]:
+def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> LoadedGraph:
     from placesim.formats.graph_file.sections.config import override_config
     from placesim.formats.sources.loading import load
 
-    def loaded() -> LoadedGraph:
-        # a name is given only to what has none itself
-        is_stream = isinstance(job.source, bytes)
-        found = load(
-            BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options
-        )
-        if job.directory is not None:
-            found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
-        if not config or found.file is None:
-            return found
-        return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))
-
-    return loaded
+    # a name is given only to what has none itself
+    is_stream = isinstance(job.source, bytes)
+    found = load(BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options)
+    if job.directory is not None:
+        found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
+    if not config or found.file is None:
+        return found
+    return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))
 
 
 def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> SweepRow:
