@@ -28,6 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.examples import examples
 from tests.runtime.executors.test_dataflow import cond, loop
+from tests.runtime.sessions.test_models import with_small_layers
 
 DATA = Path(__file__).parent.parent / "data"
 Source = dict[str, Any]
@@ -82,7 +83,7 @@ def recordings() -> dict[str, Source]:
         with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
             for line in itertools.islice(file, 0, None, stride):
                 case = json.loads(line)
-                found[f"{name}-{case['id']}"] = case["graph"]
+                found[f"{name}-{case['id']}"] = with_small_layers(case)["graph"]
     return found
 
 
