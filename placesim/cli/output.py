@@ -153,7 +153,7 @@ def write_creation(report: Report) -> None:
 
 
 def write_memory_log(outcome: Outcome) -> None:
-    """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
+    """Print TensorFlow's log of a device that runs out of memory: the allocator's dump and all that follows."""
     for line in outcome.memory_log:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 

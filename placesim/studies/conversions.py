@@ -222,7 +222,7 @@ def _places(file: GraphFile | None, outcome: Outcome) -> dict[str, str]:
 
 
 def partition_files(outcome: Outcome, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
-    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    """Partition of each device: a GraphDef by the path of its file; in a folder for each step where steps differ."""
     from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(outcome.prepared):

@@ -121,7 +121,7 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """What ends in an error is no branch that a step could take."""
+        """Cost of a dry run; one that ends in an error is not a possible branch."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 

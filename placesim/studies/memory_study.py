@@ -121,7 +121,7 @@ class _Study:
     # --- walks
 
     def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
-        """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
+        """Result of a dry run, and TensorFlow's error if a device runs out of memory; any other error is raised."""
         if self._wanted.is_executed:
             outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
         else:

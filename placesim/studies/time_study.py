@@ -68,7 +68,7 @@ def study_time(
 def study_dry_run(
     loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
-    """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
+    """Results of `study_time` and `dry_run_steps`, from one dry run if devices have the memory for it."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.outcome)
@@ -171,7 +171,7 @@ def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunStep
 
 
 def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
-    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+    """Costs of the nodes in a graph's steps on each device, with any memory.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
