@@ -91,5 +91,5 @@ def take_connection(values: dict[str, Any]) -> Connection:
     seconds = values.pop("scheduler_timeout")
     files = {field: values.pop(name) for name, field in _TLS.items()}
     if scheduler is None and any(files.values()):
-        raise UsageError("files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them")
+        raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
     return Connection(scheduler, values.pop("workers", ()), values.pop("worker_per", PER[0]), seconds, Tls(**files))

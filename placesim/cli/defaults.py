@@ -107,11 +107,10 @@ def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> D
     for key, value, source in (*of_files, *_of_environment(name, options)):
         param, flags = options[key]
         assert param.name is not None
-        breach = "" if source.file is None or not source.file.is_found else _breach(param, value, source.file.path.parent)
-        if breach:
-            ignored.append(
-                f"{source.place}: ignored {key}: {breach}; expected it on the command line, in {PREFIX}{_variable(key)} or in "
-                f"{_own_path()}"
+        if source.file is not None and _is_kept_from_files(param):
+            raise UsageError(
+                f"{source.place}: not allowed in a file: got {key}, expected it on the command line or in "
+                f"{PREFIX}{_variable(key)}, because a file may come with a graph from elsewhere"
             )
         else:
             found[param.name] = Default(_value(param, flags, key, value, source), key, source)
@@ -231,11 +230,11 @@ def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None
         with open_file(path) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a file of settings") from error
+        raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a settings file") from error
     if is_project and b"tool.placesim" not in data:
         return None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"cannot read {path}: got more than {MAX_BYTES} bytes, expected a file of settings")
+        raise UsageError(f"cannot read {path}: got more than {MAX_BYTES} bytes, expected a settings file")
     import tomllib
 
     try:
@@ -265,11 +264,11 @@ def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
     if isinstance(error, UnicodeDecodeError):
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        said = f"{error.object[error.start : error.start + 1]!r}, which is no UTF-8"
+        said = f"{error.object[error.start : error.start + 1]!r}, which is not UTF-8"
     elif found is not None:
         said = said[: found.start()]
         line, column = int(found[1] or line), int(found[2] or column)
-    return UsageError(f"{_shown(path)}:{line}:{column}: no TOML: got '{said}', expected keys and values")
+    return UsageError(f"{_shown(path)}:{line}:{column}: invalid TOML: got '{said}', expected keys and values")
 
 
 def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
@@ -283,7 +282,7 @@ def unknown_variables(command: click.Command, name: str, commands: Sequence[str]
             from placesim.core.suggestions import did_you_mean
 
             near = did_you_mean(variable, sorted(known))
-            yield f"the variable {variable} sets nothing: got no option of this name, expected {PREFIX}OPTION{near}"
+            yield f"unknown variable: got {variable}, expected {PREFIX}OPTION{near}"
 
 
 def _variables(command: click.Command, name: str) -> set[str]:
@@ -367,12 +366,12 @@ def _items(value: Any, source: DefaultOrigin) -> Sequence[Any]:
     try:
         return shlex.split(value)
     except ValueError as error:
-        raise source.wrong("", f"got '{value}', expected words, and quotation marks in pairs") from error
+        raise source.wrong("", f"got '{value}', expected words, with balanced quotes") from error
 
 
 def _text(key: str, value: Any, source: DefaultOrigin) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise source.wrong(key, f"got {_as_toml(value)}, expected a text or a number")
+        raise source.wrong(key, f"got {_as_toml(value)}, expected a string or a number")
     return str(value)
 
 

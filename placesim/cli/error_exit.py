@@ -102,5 +102,5 @@ def _report(error: Exception, settings: CommandSettings) -> int:
         return error.exit_code
     text = " ".join(str(error).split())
     shown = escape(text if len(text) <= _MAX_REPORTED else text[:_MAX_REPORTED] + "...")
-    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a defect of placesim; --debug shows where\n")
+    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a bug in placesim; --debug shows where\n")
     return DEFECT

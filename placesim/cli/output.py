@@ -79,7 +79,7 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
 
 def _unwritable(path: Path | None, error: Exception) -> UsageError:
     reason = getattr(error, "strerror", None) or str(error)
-    return UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written")
+    return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 
 
 def check_writable(path: Path) -> None:

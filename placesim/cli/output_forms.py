@@ -114,11 +114,11 @@ def find_target(
     form = form or "text"
     if form in OPENED and output is None and sys.stdout.isatty():
         what = "a page" if form == "html" else "a picture"
-        raise UsageError(f"{what} is not for a terminal: got --format {form}, expected --output FILE with it")
+        raise UsageError(f"cannot print {what} to a terminal: got --format {form}, expected --output FILE as well")
     if opens and form not in OPENED:
-        raise UsageError(f"--open shows a page: got the form {form}, expected --format html, or an --output that ends in .html")
+        raise UsageError(f"--open needs a page: got format {form}, expected --format html, or an --output that ends in .html")
     if table is not None and form not in TABLE_FORMS:
-        raise UsageError(f"--table chooses among tables: got the form {form}, expected --format csv or markdown")
+        raise UsageError(f"--table needs tables: got format {form}, expected --format csv or markdown")
     return Target(form, output, opens, table)
 
 
@@ -149,7 +149,7 @@ def check_page_file(option: str, path: str | None) -> None:
 def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
     known = ", ".join(f"{form.endings[0]} ({form.name})" for form in forms if form.endings)
     also = ", or --format with any name" if len(forms) > 1 else ""
-    return UsageError(f"{option}'s ending tells no form: got {path}, expected one of {known}{also}")
+    return UsageError(f"cannot infer a format from {path} in {option}: got no known extension, expected one of {known}{also}")
 
 
 def _temporary_file(ending: str) -> str:

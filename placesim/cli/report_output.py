@@ -142,7 +142,8 @@ class ReportWriter:
         self._out.flush()
         for pattern in self._unmet(report):
             complain(
-                f"no node to log: got --log-filter '{pattern}', expected a name, an id, a pattern or a scope that ends in '/'\n"
+                f"no node matches --log-filter: got '{pattern}', "
+                "expected a name, an id, a pattern or a scope that ends in '/'\n"
             )
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
@@ -186,7 +187,7 @@ class _PendingTexts:
                 self._move()
         except OSError as error:
             found = f"got '{error.strerror}', expected room in the folder for temporary files"
-            raise UsageError(f"cannot keep results until they can be written: {found}") from error
+            raise UsageError(f"cannot store results: {found}") from error
 
     def _move(self) -> None:
         from tempfile import TemporaryFile

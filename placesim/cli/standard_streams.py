@@ -96,7 +96,7 @@ def check_lost_output(error: OSError) -> None:
         raise error
     _silence(1)
     if error.errno != errno.EPIPE:
-        expected = "a file or a pipe that can be written"
+        expected = "a writable file or pipe"
         raise UsageError(f"cannot write to standard output: got '{error.strerror}', expected {expected}") from error
 
 

@@ -105,7 +105,7 @@ def element_type(number: int) -> DataType:
     dtype = BY_NUMBER.get(number)
     if dtype is None or (dtype.size == 0 and dtype is not STRING):
         name = "an unknown type" if dtype is None else dtype.name
-        raise WireError(f"Cannot parse tensor from tensor_proto: a constant of type {name} ({number}) cannot be held")
+        raise WireError(f"Cannot parse tensor from tensor_proto: unsupported constant of type {name} ({number})")
     return dtype
 
 

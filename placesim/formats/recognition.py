@@ -14,7 +14,7 @@ from placesim.core.checkpoints.table import TABLE_MAGIC
 from placesim.core.protobuf_wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
 SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
-"""First bytes of a script's graph."""
+"""What the bytes begin with that hold a graph built by a script."""
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 """Names of a SavedModel's file in its directory."""
 _SAMPLE_BYTES = 4096
@@ -40,7 +40,7 @@ class Format(Enum):
     SAVED_MODEL = "a SavedModel"
     CHECKPOINT = "a checkpoint's index"
     CHECKPOINT_STATE = "a checkpoint state file"
-    SCRIPT_GRAPH = "what a script built"
+    SCRIPT_GRAPH = "a graph built by a script"
     ONNX = "an ONNX model"
 
 

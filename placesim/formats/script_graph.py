@@ -74,7 +74,7 @@ class _Values(pickle.Unpickler):
         """A class of a value.  Raises pickle.UnpicklingError for anything else."""
         if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_MODULES) and "." not in name):
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no value")
+        raise pickle.UnpicklingError(f"unsupported value {module}.{name}")
 
 
 def write_script_graph(file: GraphFile) -> bytes:

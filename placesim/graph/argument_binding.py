@@ -201,7 +201,7 @@ class _Binder:
         if arg.is_ref:
             raise InputTypeError(self._not_mutable(arg), index)
         if isinstance(dtype, OpenType):
-            raise InputError(f"a literal of a type that callers choose: got one of '{dtype.attr}', expected a tensor", index)
+            raise InputError(f"literal of an open type: got one of type '{dtype.attr}', expected a tensor", index)
         preferred = self.definition.attrs[arg.type_attr].default if arg.type_attr in self.definition.attrs else None
         try:
             return self.convert(item, name, dtype, preferred if isinstance(preferred, DataType) else None)

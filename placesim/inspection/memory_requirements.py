@@ -77,7 +77,7 @@ class MemoryStudy:
     def notes(self) -> tuple[str, ...]:
         """Notes on uncounted memory, as sentences."""
         if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
-            return ("what kernels take on a GPU for themselves (cuDNN's workspaces) is not counted",)
+            return ("cuDNN workspaces are not counted",)
         return ()
 
     @property

@@ -151,12 +151,12 @@ def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
 def body_failure(body: CalledBody) -> str:
     """Why a body can't be placed, in one line."""
     assert body.error is not None
-    return f"{body.path}, which {body.call} calls, cannot be placed: {failure_of(body.error).summary}"
+    return f"{body.path}, called by {body.call}, cannot be placed: {failure_of(body.error).summary}"
 
 
 def _body_warnings(bodies: Bodies) -> Iterator[str]:
     yield from (body_failure(body) for body in bodies.bodies if body.error is not None)
-    yield from (f"{path} is nested too deep in calls to be looked into" for path in bodies.deeper)
+    yield from (f"{path} is not inspected: too many nested calls" for path in bodies.deeper)
 
 
 def failure_of(error: PlacesimError) -> ReportedError:

@@ -49,7 +49,7 @@ def _is_device(value: Any) -> bool:
 
 
 TEXT = PartKind("text", lambda value: isinstance(value, str))
-TEXT_OR_NONE = PartKind("text or null", lambda value: value is None or isinstance(value, str))
+TEXT_OR_NONE = PartKind("string or null", lambda value: value is None or isinstance(value, str))
 BYTES = PartKind("a number of bytes", _is_number)
 BYTES_OR_NONE = PartKind("a number of bytes or null", lambda value: value is None or _is_number(value))
 SECONDS = PartKind("a number of seconds", _is_amount)

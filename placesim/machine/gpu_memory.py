@@ -363,7 +363,7 @@ def _make_memory(
     if cut.memory_limit < 1:
         raise UsageError(
             f"no memory for GPU:{tf_id}: got a limit of {cut.memory_limit} bytes out of the {model.memory} of a {model.name}, "
-            "expected options that leave it some"
+            "expected options that leave memory"
         )
     memory = GpuMemory(
         tf_id,

@@ -25,7 +25,7 @@ NVLINK_SWITCH = "switch:nvlink"
 """Switch that joins the NVLinks of a task's GPUs, so that all can reach each other, unless the inventory defines links."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
-    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, with /job:NAME/task:N/ before it where there are several"
+    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
 )
 
 

@@ -41,27 +41,27 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
     if not problem.tasks:
         return
     if problem.objective is Objective.PEAK:
-        yield Bound(least_peak(problem), "what is there at one moment, shared out over the devices")
+        yield Bound(least_peak(problem), "tensors alive at one time, divided among the devices")
         return
     least = [min(task.path_seconds) for task in problem.tasks]
     if problem.objective is not Objective.LOAD:
         before, after = heads(problem, least), tails(problem, least)
         path = max(a + b + c for a, b, c in zip(before, least, after, strict=True))
-        yield Bound(path, "the longest path with transfers free")
+        yield Bound(path, "critical path with free transfers")
     if problem.objective is Objective.CALLS:
         return
     work, prices = relaxed_work(problem)
-    yield Bound(work, "all work shared out with transfers free")
+    yield Bound(work, "total work divided among the devices, free transfers")
     if problem.objective is Objective.MAKESPAN and len(problem.tasks) <= MAX_WINDOWS:
         windows = Windows(problem)
-        yield Bound(float(windows.seconds().min(axis=1).max()), "the longest path with the transfers that none can avoid")
-        yield Bound(window_bound(problem, windows, prices), "the work between the longest ways before it and behind it")
+        yield Bound(float(windows.seconds().min(axis=1).max()), "critical path incl. unavoidable transfers")
+        yield Bound(window_bound(problem, windows, prices), "work between the longest paths before and after it")
     if problem.objective is Objective.LOAD:
-        yield Bound(max(min(row) for row in problem.group_seconds), "the largest group")
+        yield Bound(max(min(row) for row in problem.group_seconds), "largest group")
     elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
         slots = _slots(problem, problem.devices[0].kind)
         floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
-        yield Bound(interval_bound(before, least, after, slots, floor), "the work that must lie in some interval")
+        yield Bound(interval_bound(before, least, after, slots, floor), "work that must fall in one interval")
 
 
 def best_bound(problem: PlanningProblem) -> Bound:

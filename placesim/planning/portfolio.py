@@ -64,7 +64,7 @@ def open_here() -> Process:
     try:
         return Worker("placesim.planning.worker")
     except OSError as error:
-        raise UnavailableError(f"no process can be started to search in: {error.strerror or error}") from None
+        raise UnavailableError(f"cannot start a search process: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)

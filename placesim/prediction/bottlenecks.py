@@ -41,7 +41,7 @@ def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
     candidates.sort(key=lambda it: (-it.on_path, -it.in_all))
     tried = [candidate for kind in KINDS for candidate in [it for it in candidates if it.kind == kind][:limit]]
     helps: list[Speedup] = []
-    with report_stage("trying what would help", lambda: (len(helps), len(tried))):
+    with report_stage("trying removals", lambda: (len(helps), len(tried))):
         for candidate in tried:
             helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
     return tuple(sorted(helps, key=lambda it: it.seconds))

@@ -68,12 +68,12 @@ class Host:
             bandwidth = model.bandwidth / self.cores or _BYTES_PER_CORE
             yield (
                 f"each task's host is assumed to have {self.cores} cores{clock}, with {float32 / 1e9:g} GFLOPS of float32 and "
-                f"{bandwidth / 1e9:g} GB/s each: the times of what runs on CPUs are uncertain beyond their intervals"
+                f"{bandwidth / 1e9:g} GB/s each: CPU times are less certain than their intervals"
             )
         assumed = []
         if self.profile is None and not self.model.dispatch:
-            assumed.append(f"{self.dispatch * 1e6:g} us for each node")
+            assumed.append(f"{self.dispatch * 1e6:g} us per node")
         if has_gpus and not self.model.launch:
-            assumed.append(f"{self.launch * 1e6:g} us to launch a kernel on a GPU")
+            assumed.append(f"{self.launch * 1e6:g} us per GPU kernel launch")
         if assumed:
-            yield f"a thread of the host is assumed to take {' and '.join(assumed)}"
+            yield f"a host thread is assumed to spend {' and '.join(assumed)}"

@@ -36,9 +36,9 @@ from placesim.prediction.processors import Processor, gpu_processor
 from placesim.prediction.routes import Routes
 
 LINK_ASSUMPTION = (
-    "links that the inventory does not list are assumed: PCIe by the GPU's generation and lanes with "
+    "assumed links, as the inventory lists none: PCIe by the GPU's generation and lanes with "
     f"{LATENCIES['pcie'] * 1e6:g} us, NVLink where the model has it with {LATENCIES['nvlink'] * 1e6:g} us, between tasks "
-    f"{NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {LATENCIES['network'] * 1e6:g} us; each by itself in both directions"
+    f"{NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {LATENCIES['network'] * 1e6:g} us; full duplex"
 )
 
 FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
@@ -213,7 +213,7 @@ class SimulatedMachine:
 
     def _no_route(self, sender: DevicePlace, receiver: DevicePlace, first: Vertex, last: Vertex) -> GraphFileError:
         ends = f"from {first.text(self._names_tasks)} ({sender.device.name}) to {last.text(self._names_tasks)}"
-        message = f"no route {ends} ({receiver.device.name}): got links that leave none, expected a way over hosts and switches"
+        message = f"no route {ends} ({receiver.device.name}): got no connecting links, expected a path over hosts and switches"
         return GraphFileError((Problem(self._location or Location("--link", 0, 0), message),))
 
 

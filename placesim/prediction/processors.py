@@ -61,7 +61,7 @@ class Processor:
     def __post_init__(self) -> None:
         for what, value in (("bandwidth", self.bandwidth), ("number of units", self.units), ("clock", self.clock_hz)):
             if not 0 < value < _NO_LIMIT:
-                raise InvalidArgumentError(f"{self.name}: its {what} is {value:g}; a cost needs one above 0")
+                raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
         """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for, and the nearest."""
@@ -70,7 +70,7 @@ class Processor:
             known = [name for name, value in self.rates.items() if value > 0]
             nearest = min(known, key=lambda name: abs(_BITS[name] - _BITS[arithmetic]), default=None)
             has = f"{', '.join(known)}; the nearest is {nearest}" if nearest else "none"
-            raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: it has {has}")
+            raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: got rates for {has}")
         return found
 
 

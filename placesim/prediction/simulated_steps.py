@@ -89,7 +89,7 @@ class SimulatedStep:
 
     def bounds(self) -> Iterator[StepBound]:
         found = plan_bounds(self.plan)
-        yield StepBound("path", "the critical path with transfers free", found.longest_path)
+        yield StepBound("path", "critical path with free transfers", found.longest_path)
         if found.busiest_resource != NOWHERE:
             yield StepBound("resource", self.machine.resources[found.busiest_resource].name, found.busiest_seconds)
         if found.most_loaded_link != NOWHERE:

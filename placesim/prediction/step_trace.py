@@ -32,7 +32,7 @@ from placesim.prediction.step_tasks import ExecutionCost, transfer_ends
 from placesim.runtime.recording.recorder import Execution
 
 LINKS = "Links"
-UNDER_WAY = "transfers under way"
+UNDER_WAY = "transfers in flight"
 STEP, PATH = Track(STEPS, "step"), Track(STEPS, "critical path")
 COMPUTE, STREAM, COPIES, NETWORK = KINDS = (" Compute", "/stream:all Compute", "/memcpy Compute", "/network Compute")
 """Suffixes of the names of a device's processes."""

@@ -88,7 +88,7 @@ class PlanReport(Reading):
     def step(self) -> TimeReport:
         """The plan's step, simulated.  Raises ValueError where there is no plan."""
         if self.study.plan is None or self.study.plan.study is None:
-            raise ValueError("no plan fits, so that there is no step")
+            raise ValueError("no plan fits, so there is no step")
         return TimeReport(self.study.plan.study)
 
     def text(self, top: int = TOP) -> str:

@@ -55,7 +55,9 @@ def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
     """YAML with its nodes as one of `NODES` says; raw where scopes can't say them, which `scopes` notes."""
     written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
     notes = (
-        ("scopes cannot say this graph: its nodes are written as they stand",) if nodes == "scopes" and written is None else ()
+        ("cannot express this graph with scopes: nodes are written individually",)
+        if nodes == "scopes" and written is None
+        else ()
     )
     return Content(_encoded(_raw(file) if written is None else written), notes)
 
@@ -107,7 +109,7 @@ def find_file_form(path: str | PurePath) -> str:
     found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
     if found is None:
         known = ", ".join(ending for endings in ENDINGS.values() for ending in endings)
-        raise UsageError(f"unknown ending: got '{path}', expected one of {known}, or --format")
+        raise UsageError(f"unknown extension: got '{path}', expected one of {known}, or --format")
     return found
 
 
@@ -131,7 +133,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     from placesim.formats.onnx.writing import annotate_model, node_devices
 
     if model is None:
-        raise UsageError("no ONNX model: got another graph, expected one to write devices into; no graph is made to ONNX")
+        raise UsageError("only ONNX input can be written as .onnx: got another graph, expected an ONNX model")
     asked = {node.name: node.device for node in file.graph.nodes if node.device}
     devices = node_devices(model, asked)
     others = sum(
@@ -139,9 +141,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
         for output in devices
         for device in (asked.get(node.name) for node in model.file.graph.nodes[slice(*model.made[output])])
     )
-    notes = (
-        (f"not in onnx: devices of {others} nodes that differ from those of most nodes of their ONNX node",) if others else ()
-    )
+    notes = (f"not in onnx: devices of {others} nodes that differ from the majority in their ONNX node",) if others else ()
     return Content((bytes(piece) for piece in annotate_model(model.data, devices)), notes)
 
 

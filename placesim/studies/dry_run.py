@@ -95,7 +95,7 @@ class _BranchSearch:
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
         found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
         if self._walks >= MAX_WALKS:
-            found.guesses.notes.append(f"only the branches of the first choices were compared, in {MAX_WALKS} walks")
+            found.guesses.notes.append(f"only the first branches were compared, in {MAX_WALKS} dry runs")
         return found
 
     def _walk(self, branches: Mapping[BranchChoice, int]) -> DryRun:
@@ -134,7 +134,7 @@ def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: Sim
     if of_values or not said:
         said += suggest_settlements(error, of_values)
     if all(tensor.dims is not None for tensor in opened) and opened:
-        said.append("`--assume-unknown N` takes N for each open dimension")
+        said.append("`--assume-unknown N` assumes N for each unknown dimension")
     error.help = tuple(said)
     return error
 
@@ -155,7 +155,7 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
                 if known
                 else "none: there are no loops"
             )
-            raise UsageError(f"no such loop: got '{name}' as the name of one, expected {expected}")
+            raise UsageError(f"no such loop: got '{name}' in --iterations, expected {expected}")
 
 
 def _names(frames: Iterable[str]) -> list[str]:
@@ -172,4 +172,4 @@ def check_execution_options(options: SimulationOptions, *, finds_batch: bool = F
     }
     found = [name for name, is_given in given.items() if is_given]
     if found:
-        raise UsageError(f"sizes for what is computed: got {' and '.join(found)} with --execute, expected --feed with arrays")
+        raise UsageError(f"assumed sizes do not apply with --execute: got {' and '.join(found)}, expected --feed with arrays")

@@ -45,7 +45,7 @@ def ask(
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:
-        return Knowledge(note=f"The steps are not walked through unless asked to with `{flag}`: {costly}.")
+        return Knowledge(note=f"Steps are only simulated with `{flag}`: {costly}.")
     try:
         return Knowledge(find())
     except PlacesimError as error:
@@ -58,16 +58,16 @@ def ask(
 def _why_costly(file: GraphFile) -> str | None:
     nodes = count_dry_run_nodes(file.graph, file.steps)
     if nodes is None:
-        return "there are loops"
-    return f"they are {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
+        return "the graph has loops"
+    return f"they have {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
 
 
 def _why_unknown(error: PlacesimError) -> str:
     if isinstance(error, RequestError) and not isinstance(error, SketchedValueError):
-        return "Not known: what the steps are fed can not be read."
+        return "Unavailable: the feeds of the steps cannot be read."
     summary = failure_of(error).summary
     if isinstance(error, SketchedValueError | UsageError):
         sizes = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]  # nothing is fed or executed here
         said = "; ".join((summary.removeprefix(f"{error.type_name}: "), *sizes[:1]))
-        return f"Not known: {said}."
-    return f"Not known: the steps end with {summary}"
+        return f"Unavailable: {said}."
+    return f"Unavailable: the steps end with {summary}"

@@ -79,8 +79,8 @@ def study_plan(
     """
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
-        raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
-    study = _Planner(loaded, options, name, effort, free, tell, aim).study()
+        raise UsageError(f"wrong objective: got {aim.sought.value}, expected throughput, as --contiguous requires")
+    study = _Planner(load, options, name, effort, free, tell, aim).study()
     if study.plan is not None:
         return study
     return replace(study, ways_out=tuple(_ways_out(loaded, options, study, effort, free, aim)))
@@ -105,7 +105,7 @@ def _ways_out(
             models.append((found.limit, found.model.name, placed.label))
     if models:
         limit, name, label = min(models)
-        yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
+        yield f"{label} fits on GPUs such as {name} ({readable_size(limit)} each)"
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
     quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
@@ -117,7 +117,7 @@ def _ways_out(
             return
         if found_plan.plan is not None:
             count = sum(is_gpu(device.device) for device in _devices(found_plan))
-            yield f"on {count} GPUs a plan fits"
+            yield f"a plan fits on {count} GPUs"
             return
 
 
@@ -172,14 +172,14 @@ class _Planner:
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
         for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
-            less_room = ", with less room" if repair else ""
+            less_room = ", less memory" if repair else ""
             found, planned = search_plans(
                 searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
             )
             for candidate in found:
                 if candidate.devices not in shown:
                     is_first = candidates[-1].label != PLANNED + less_room
-                    label = PLANNED + (less_room if is_first else f"{less_room}, another")
+                    label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
                     candidates.append(candidate._replace(label=label))
                     shown[candidate.devices] = self._simulated(candidates[-1], drawn)
             over = [shown[candidate.devices] for candidate in found]
@@ -235,7 +235,7 @@ class _Planner:
             more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
             for candidate in more:
                 if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
-                    found.append(candidate._replace(label=f"{PLANNED}, another"))
+                    found.append(candidate._replace(label=f"{PLANNED}, alternative"))
                     shown[candidate.devices] = self._simulated(found[-1], drawn)
         return found
 
@@ -290,7 +290,7 @@ class _Planner:
     def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
         """Placements that annotations forbid, and that are shown all the same."""
         if all(candidate.label != DEFAULT for candidate in candidates):
-            yield f"{DEFAULT}, all freed", clear_devices(self._file)
+            yield f"{DEFAULT}, no annotations", clear_devices
 
     # --- plans as graphs
 
@@ -344,5 +344,5 @@ def _check_not_lowered(graph: Graph) -> None:
     if found is not None:
         got = f"got {found.op} '{found.name}', whose body is placed with the graph"
         raise UsageError(
-            f"no plan of a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
+            f"cannot plan a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
         )

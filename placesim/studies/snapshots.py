@@ -92,7 +92,7 @@ def read_snapshot(
 
     found = read_baseline(data, name)
     if found is not None:
-        kept_not = "A written report keeps no {}."
+        kept_not = "A report holds no {}."
         memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
         return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
     if b'"critical_path"' not in data:
@@ -101,7 +101,7 @@ def read_snapshot(
 
     step = read_prediction(data, name)
     if step is not None and not takes_prediction:
-        raise UsageError(f"no graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
+        raise UsageError(f"not a graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
     return None if step is None else Snapshot(name, step=step, holds_placement=False)
 
 

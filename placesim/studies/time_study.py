@@ -188,7 +188,7 @@ def _with_few_repeats(
     assert loaded.file is not None
     run = [step for step in build_steps(loaded, loaded.file, options) if step.repeat]
     if not run:
-        raise UsageError("no step to simulate: got none that is run at all, expected one")
+        raise UsageError("no step to simulate: got only steps that run 0 times, expected one that runs")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)

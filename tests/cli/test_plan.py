@@ -199,8 +199,8 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
         (("--contiguous",), "only plans for throughput are contiguous"),
-        (("--output", "planned.txt"), "unknown ending: got 'planned.txt', expected one of .yaml"),
-        (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
+        (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
+        (("--objective", "speed"), "'speed' is not one of"),
         (("--seconds", "0"), "--seconds"),
     ],
 )

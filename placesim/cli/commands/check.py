@@ -161,9 +161,9 @@ def check_command(
         write(describe_rules())
         return 0
     if not graphs:
-        raise click.UsageError("no graph: got no argument, expected GRAPH")
+        raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
     if graphs.count("-") > 1:
-        raise click.UsageError("standard input twice: got - for several graphs, expected it once")
+        raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
     target = find_target(FORMS, form, output)
     uses = _rule_uses(policy, rules)
     wishes = DryRunNeeds(
@@ -194,7 +194,7 @@ def check_command(
     except KeyboardInterrupt:
         if checked:
             with InterruptGrace():
-                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
+                tell(f"interrupted: checked {len(checked)} of {len(subjects)} graphs\n")
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)

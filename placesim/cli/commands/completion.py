@@ -37,8 +37,8 @@ def completion_command(shell: str | None, install: bool) -> int:
         write(completion_script(shell))
         return 0
     for path in _install(shell, completion_script(shell)):
-        complain(f"written: {path}\n")
-    complain("it holds in shells that are started from now on\n")
+        complain(f"wrote {path}\n")
+    complain("restart the shell to use it\n")
     return 0
 
 

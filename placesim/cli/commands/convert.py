@@ -75,7 +75,7 @@ def convert_command(
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
-        raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")
+        raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
     form = _form(out, form)
     options = make_options({"environment": shell_environment(), **given(values)})
     loaded = load_graph(graph, options)
@@ -131,5 +131,5 @@ def _print(content: Iterator[bytes], form: str) -> None:
 
     if sys.stdout.isatty() and form in ("pb", "onnx"):
         what = "a binary GraphDef" if form == "pb" else "an ONNX model"
-        raise UsageError(f"{what} is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
+        raise UsageError(f"cannot print {what} to a terminal: got -, expected a file, a pipe, or --format pbtxt")
     all(map(write_result, content))  # as far as it is read

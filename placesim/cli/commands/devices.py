@@ -66,7 +66,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     connection = take_connection(values)
     if connection.scheduler is not None:
         if graph is not None or log_creation or gpu_models or given(values):
-            raise UsageError("--scheduler lists the workers of a cluster: expected no graph and no machine with it")
+            raise UsageError("--scheduler lists a cluster's workers: expected no graph and no machine options")
         write_rows(_worker_rows(connection), "workers", _WORKER_COLUMNS, form)
         return 0
     if gpu_models:

@@ -141,9 +141,9 @@ def diff_command(
     target = find_target(FORMS, form, output, table=table)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
-        raise click.UsageError("nothing to compare: got one graph on one machine, expected B, or options such as --b-gpu")
+        raise click.UsageError("need a second graph: got one graph on one machine, expected B, or options such as --b-gpu")
     if a == "-" and b in ("-", None):
-        raise click.UsageError("standard input twice: got - for both, expected it once")
+        raise click.UsageError("standard input used twice: got - for both, expected it once")
     names = (a, a if b is None else b)
     check_page_file("--html", html)
     if html is not None:
@@ -173,7 +173,7 @@ def _check_steps(names: tuple[str, str]) -> None:
 
     for name in names:
         if name == "-" or is_stream(name):
-            raise UsageError(f"no page of a stream: got {name}, expected a file, which is read again to simulate its steps")
+            raise UsageError(f"cannot make a page from a stream: got {name}, expected a file, to read it again")
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
@@ -206,7 +206,7 @@ def _check_predictions(before: Snapshot, after: Snapshot) -> None:
         if not prediction.holds_placement and other.step is None:
             why = other.time_note if other.error is None else other.error.summary
             error = UsageError(
-                f"nothing to compare with the prediction {prediction.name}: got no times of {other.name}, expected some"
+                f"cannot compare with the prediction {prediction.name}: got no times for {other.name}, expected simulated steps"
             )
             error.help = (why,) if why else ()
             raise error

@@ -58,7 +58,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
 
     if schema is not None:
         if topic is not None:
-            raise UsageError(f"a schema and a topic: got --schema {schema} and '{topic}', expected one of them")
+            raise UsageError(f"schema and topic together: got --schema {schema} and '{topic}', expected one of them")
         import json
 
         write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")

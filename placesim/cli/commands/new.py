@@ -41,7 +41,7 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
         return 0
     path = Path(out or name.removesuffix(ENDING) + ENDING)
     if path.exists() and not force:
-        raise UsageError(f"there is such a file already: got '{path}', expected another OUT, or --force")
+        raise UsageError(f"file exists: got '{path}', expected another OUT, or --force")
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")
     return 0

@@ -83,6 +83,6 @@ def place_graphs(
                 break
     except KeyboardInterrupt:
         if told:
-            tell(f"interrupted: {told} graphs are placed\n")
+            tell(f"interrupted: placed {told} graphs\n")
         raise
     return worst

@@ -239,8 +239,8 @@ def plan_command(
     # what was found until Ctrl-C is told, and written
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
-        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("drawing the problem"):
-            study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
+        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
@@ -263,7 +263,7 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
     if study.plan is None:
         tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:
-        complain(f"nothing can move: {_why_fixed(study)}\n")
+        complain(f"nothing to search: {_why_fixed(study)}\n")
 
 
 class _BestPlanLine:
@@ -293,7 +293,7 @@ class _BestPlanLine:
         if planned.plan is None or not self._is_shown:
             return
         best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
-        self._text = f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
+        self._text = f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
         if not self._began:
             close_bar()
             self._began = time.monotonic()
@@ -325,10 +325,8 @@ class _BestPlanLine:
 
 def _why_fixed(study: PlanStudy) -> str:
     if not study.is_held:
-        return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
-    return (
-        "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
-    )
+        return "each group of nodes has kernels for only one device"
+    return "every node that could move has an explicit device; release them with `--free PATTERN` or `--free-all`"
 
 
 def _what_would(study: PlanStudy) -> str:

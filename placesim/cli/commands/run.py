@@ -210,7 +210,7 @@ def run_command(
             what = "trace" if trace is not None else "report"
             raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
         if values["checkpoint_every"] is not None or values["restart"]:
-            raise UsageError("nothing to save: got --no-execute with checkpoints of a run, expected a graph that is executed")
+            raise UsageError("nothing to save: got --no-execute with checkpoints, expected a graph that is executed")
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
@@ -268,7 +268,7 @@ def _check_without_cluster() -> None:
     for param in context.command.params:
         is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
-            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} as well")
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:

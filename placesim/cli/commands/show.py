@@ -187,7 +187,7 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     if loaded.error is not None:
         raise loaded.error
     if not loaded.signatures:
-        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef that has some")
+        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef with signatures")
     write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
     return 0
 

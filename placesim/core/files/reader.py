@@ -52,7 +52,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise NoFileError(errno.EINVAL, f"{_kind(mode)}, no file", str(path))
+        raise NoFileError(errno.EINVAL, f"{_kind(mode)}, not a file", str(path))
 
 
 def describe_special_file(path: Path) -> str:
@@ -83,7 +83,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
             file.seek(offset)
             found = file.read(size)
     if len(found) < size:
-        raise ShortenedError(errno.EIO, "the file has become shorter while it was read", str(path))
+        raise ShortenedError(errno.EIO, "the file was truncated while being read", str(path))
     return found
 
 

@@ -56,7 +56,7 @@ def dtype_value(value: Any) -> DataType:
     except (KeyError, TypeError):
         other = _OTHER_NAMES.get(value) if isinstance(value, str) else None
         near = f"; did you mean '{other}'?" if other else did_you_mean(value, NAMES)
-        raise InvalidValue(f"unknown type: got {spell(value)}, expected one of TensorFlow's{near}") from None
+        raise InvalidValue(f"unknown type: got {spell(value)}, expected a TensorFlow type{near}") from None
 
 
 def shape_value(value: Any) -> Shape:
@@ -70,9 +70,7 @@ def shape_value(value: Any) -> Shape:
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise InvalidValue(
-                f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 where it is unknown"
-            )
+            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 if unknown")
     return Shape(dims)
 
 
@@ -96,7 +94,7 @@ def size_value(value: Any) -> int:
         raise InvalidValue(f"bad size: got {spell(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
     size = float(found[1]) * _UNITS[unit]
     if not 1 <= size < INT64_END:
-        raise InvalidValue(f"bad size: got {spell(value)}, expected more than nothing and less than 8 EiB")
+        raise InvalidValue(f"bad size: got {spell(value)}, expected more than 0 bytes and less than 8 EiB")
     return int(size)
 
 
@@ -131,7 +129,7 @@ def bool_value(value: Any, what: str) -> bool:
 
 def text_value(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a text")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string")
     return value
 
 
@@ -184,7 +182,7 @@ def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorVa
     if isinstance(value, TensorValue):
         if dtype is not None and dtype_value(dtype) is not value.dtype:
             raise InvalidValue(
-                f"two types of one tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
+                f"conflicting types of a tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
             )
         value, dtype = value.array, value.dtype
     try:

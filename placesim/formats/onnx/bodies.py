@@ -171,7 +171,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
             given.append([as_tensor(emitter_of(reading), value) for value in read_body(reading, graph)])
             if len(given[0]) != len(given[-1]):
                 raise UnsupportedNodeError(
-                    f"branches of {len(given[0])} and {len(given[-1])} results: expected as many of each"
+                    f"branches differ in results: got {len(given[0])} and {len(given[-1])}, expected equal numbers"
                 )
             return [cast("TensorRef", value.ref) for value in given[-1]]
 
@@ -310,7 +310,9 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
         flag = _always(emitter) if is_counted else reading.given(Value(None), tensor_type(ONNX_NUMBER[BOOL], ()))
         found = turn(emitter, _counter(emitter, number), flag, arguments)
         if len(found.carried) != len(first):
-            raise UnsupportedNodeError(f"a turn gives {len(found.carried)} carried values: expected {len(first)}")
+            raise UnsupportedNodeError(
+                f"wrong number of carried values: got {len(found.carried)} from an iteration, expected {len(first)}"
+            )
         given = [type_of(emitter, value) for value in found.carried]
         wider = [
             new if trial == 0 and value.items == () else common_type(kind, new)

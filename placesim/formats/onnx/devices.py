@@ -59,7 +59,7 @@ class NodeDevices:
     def _device(self, number: int) -> str:
         if not 0 <= number < len(self._devices):
             has = f"configuration '{self._name}' has {len(self._devices)} devices"
-            raise GraphBuildError(f"no such device: got number {number}, but {has}")
+            raise GraphBuildError(f"no such device: got number {number}, expected a smaller number: {has}")
         return self._devices[number]
 
 
@@ -75,7 +75,7 @@ def _devices(configuration: Any) -> tuple[str, ...]:
     if not configuration.device:
         return tuple(f"/device:GPU:{number}" for number in range(configuration.num_devices))
     if len(configuration.device) != configuration.num_devices:
-        got = f"{len(configuration.device)} names of {configuration.num_devices} devices"
+        got = f"{len(configuration.device)} names for {configuration.num_devices} devices"
         raise GraphBuildError(f"configuration '{configuration.name}': got {got}")
     return tuple(_named_device(text, f"configuration '{configuration.name}'") for text in configuration.device)
 
@@ -95,7 +95,7 @@ def _named_device(text: str, where: str) -> str:
         spec = DeviceName()
     if spec == DeviceName():
         ways = "expected such as 'cuda:1', 'cpu' or '/device:GPU:1', or --clear-devices"
-        raise GraphBuildError(f"no device of TensorFlow's: got '{text}' in {where}, {ways}")
+        raise GraphBuildError(f"not a TensorFlow device: got '{text}' in {where}, {ways}")
     return format_spec(spec)
 
 
@@ -123,14 +123,14 @@ def layer_rules(text: str) -> tuple[LayerRule, ...]:
         layers, closes, behind = rest.partition(")")
         if not opens or not closes or behind.strip() or not designator.strip():
             raise UsageError(
-                f"no rule of layers: got '{part}', expected such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
+                f"wrong layer rule: got '{part}', expected one such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
             )
         device = _designated(designator.strip())
         for layer in filter(None, map(str.strip, layers.split(","))):
             name = layer.removeprefix("=").strip()
             rule = LayerRule(device, name, layer.startswith("="))
             if name and any((rule.layer, rule.is_exact) == (other.layer, other.is_exact) for other in rules):
-                raise UsageError(f"a layer named twice: got '{layer}' in --layer-assignment '{text}', expected it once")
+                raise UsageError(f"duplicate layer: got '{layer}' in --layer-assignment '{text}', expected it once")
             if name:
                 rules.append(rule)
     return tuple(rules)
@@ -147,7 +147,7 @@ def _designated(text: str) -> str | None:
     except GraphBuildError:
         known = ", ".join(("cpu", "gpu", "gpu:1", *_GPUS[1:], *_ELSEWHERE))
         raise UsageError(
-            f"no device: got '{text}' in --layer-assignment, expected {known}, or a device as `--device` takes it"
+            f"unknown device: got '{text}' in --layer-assignment, expected {known}, or a device as in `--device`"
         ) from None
 
 

@@ -55,7 +55,7 @@ def int32(value: Any) -> Known:
     try:
         return np.array(value, np.int32)
     except OverflowError:
-        raise UnsupportedNodeError(f"number too large: got {value}, expected one of 32 bits") from None
+        raise UnsupportedNodeError(f"number too large: got {value}, expected a 32-bit number") from None
 
 
 def float32(value: Any) -> Known:

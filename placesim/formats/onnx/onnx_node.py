@@ -120,7 +120,7 @@ class OnnxNode:
         """The same, where the row has no ops for a rank that is not known.  Raises UnsupportedNodeError."""
         rank = self.rank(tensor)
         if rank is None:
-            raise UnsupportedNodeError("rank not known before it runs: expected an input whose rank can be inferred")
+            raise UnsupportedNodeError("unknown rank: expected an input whose rank can be inferred before the model runs")
         return rank
 
     def content(self, tensor: TensorRef | None) -> np.ndarray[Any, Any] | None:
@@ -277,7 +277,7 @@ class OnnxNode:
         for wide in (dtype, *_WIDER.get(dtype.name, ())):
             if self.computes(op, **{type_attr: wide}):
                 return wide
-        raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a type that it computes")
+        raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a supported type")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
         """Note that a tensor has the shape that another is known to have; gives the tensor."""

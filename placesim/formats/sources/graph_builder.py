@@ -38,12 +38,12 @@ class NodeHandle:
         from placesim.graph.graph import Node, TensorRef
 
         if not isinstance(self._item, Node):
-            raise TypeError(f"no outputs to choose from: got {self!r}, expected a node")
+            raise TypeError(f"no outputs to index: got {self!r}, expected a node")
         return NodeHandle(f"{self.name}:{index}", TensorRef(self._item.id, index), self._builder)
 
     def __iter__(self) -> Iterator[Any]:
         """None: how many outputs a node has is not asked by unpacking it.  Raises TypeError."""
-        raise TypeError(f"{self!r} is no list: choose an output with [i]")
+        raise TypeError(f"{self!r} is not iterable: select an output with [i]")
 
 
 class _Level:
@@ -178,7 +178,7 @@ class GraphBuilder:
             dims = None if shape is None else known_shape(shape)
             found, element = None if initializer is None else initializer_value(initializer), dtype_value(dtype)
             if found is not None and found.kind == "tensor":
-                raise InvalidValue("no variable of a tensor here: got an initializer 'tensor', expected another")
+                raise InvalidValue("initializer not supported here: got 'tensor', expected another")
             if found is not None and found.kind in VALUE_KINDS:
                 tensor = constant_value(found.values[found.kind], None, dims)
                 element, found = tensor.dtype, InitializerSpec(found.kind, {found.kind: tensor.array})
@@ -186,7 +186,7 @@ class GraphBuilder:
         except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         if len(self._levels) > 1:
-            raise GraphBuildError("a variable in a body: got one, expected that outside of functions, conditionals and loops")
+            raise GraphBuildError("variable in a body: got one, expected it outside of functions, conditionals and loops")
         with self._adding():
             made = add_variable(self._builder, name, dims, element, found, kind)
         return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
@@ -198,7 +198,7 @@ class GraphBuilder:
 
         level = self._levels[-1]
         if level.builder.is_of_function:
-            raise GraphBuildError("an initializer in a function: got one, expected that outside of functions")
+            raise GraphBuildError("initializer in a function: got one, expected it outside of functions")
         if level.is_body:
             node = level.builder.graph.nodes[level.functions.initialize(name, 0)]
         else:
@@ -298,7 +298,7 @@ class GraphBuilder:
 
         level = self._levels[-1]
         if self._levels[0].open_types:
-            raise GraphBuildError(f"'{what}' in a function whose callers choose types: got one, expected arguments with 'type'")
+            raise GraphBuildError(f"'{what}' in a function with type attrs: got one, expected arguments with 'type'")
         known = dict(level.builder.graph.functions)
         try:
             with self._adding():
@@ -411,9 +411,7 @@ class GraphBuilder:
             ):
                 return level
         where = "function" if self._levels[0].builder is not self._file else "builder"
-        raise GraphBuildError(
-            f"no node of this {where}: got {made!r}, expected what it has made, outside of bodies that are done"
-        )
+        raise GraphBuildError(f"node from elsewhere: got {made!r}, expected a node of this {where}, not of a finished body")
 
     def _node_id(self, made: NodeHandle) -> int:
         """The node of something that was made in the graph that is being built."""
@@ -473,7 +471,7 @@ class GraphBuilder:
 
         found = self._outer(item)
         if not isinstance(found, TensorRef) or found.slot < 0:
-            raise GraphBuildError(f"no result of a function: got {item!r}, expected a node that gives a tensor")
+            raise GraphBuildError(f"not a function result: got {item!r}, expected a node with a tensor output")
         self._builder.operand(*found)
         return found
 

@@ -115,7 +115,7 @@ def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
     """UsageError for another release than the one whose nodes a builder makes."""
     if options.tensorflow is not None and options.release is not builder.release:
         raise UsageError(
-            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"release differs from the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
             f"or a GraphBuilder(tensorflow='{options.release.name}')"
         )
 
@@ -243,14 +243,14 @@ def _check_no_model(options: SimulationOptions, got: str) -> None:
     """UsageError for options that choose among what a model holds."""
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
-            raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
+            raise UsageError(f"--{option} does not apply: got {got}, expected a TensorFlow model")
 
 
 def _check_no_onnx(options: SimulationOptions, got: str) -> None:
     """UsageError for options of ONNX models."""
     for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
         if value:
-            raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
+            raise UsageError(f"--{option} does not apply: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
@@ -265,11 +265,9 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
     graph = file.graph
     for pattern, device in patterns:
         if not find_matching_names(pattern, graph):
-            got = f"got --device '{pattern}={device}'"
+            expected = "expected a name, an id, a pattern or a scope that ends in '/'"
             near = did_you_mean(pattern, [*graph.ids, *graph.handles])
-            raise UsageError(
-                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
-            )
+            raise UsageError(f"no node matches '{pattern}' in --device: got '{pattern}={device}', {expected}{near}")
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
@@ -296,7 +294,7 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOp
 
     _check_no_model(options, "an ONNX model")
     if options.checkpoint is not None:
-        raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
+        raise UsageError("--checkpoint does not apply: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
     found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
     return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
@@ -311,7 +309,7 @@ def _load_tensorflow(
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
-    _check_no_onnx(options, "a file of TensorFlow's")
+    _check_no_onnx(options, "a TensorFlow file")
     found = read_tensorflow_file(
         name,
         data=content,
@@ -322,10 +320,10 @@ def _load_tensorflow(
         kind=kind,
     )
     if options.tags and found.format is not Format.SAVED_MODEL:
-        raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
+        raise UsageError(f"--tag does not apply: got {found.format.value}, expected a SavedModel's directory")
     meta_graph = found.meta_graph
     if options.signature is not None and meta_graph is None:
-        raise UsageError(f"--signature has no meaning here: got {found.format.value}, expected a model with signatures")
+        raise UsageError(f"--signature does not apply: got {found.format.value}, expected a model with signatures")
     file = found.file
     needs_fetch = ""
     signatures: Mapping[str, ModelSignature] = {}
@@ -360,4 +358,4 @@ def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -
 
 def _known_signatures(meta_graph: MetaGraph) -> str:
     known = ", ".join(f"'{name}'" for name in meta_graph.signatures) or "none"
-    return f"nothing to run: got a model and no signature, expected --fetch or --signature; its signatures: {known}"
+    return f"nothing to run: got a model without a signature, expected --fetch or --signature; its signatures: {known}"

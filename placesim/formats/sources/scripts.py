@@ -113,9 +113,9 @@ def _read(answer: Path) -> bytes | None:
 def _ended(path: str | Path, code: int) -> PlacesimError:
     """For a script whose process gave no answer."""
     if code < 0:
-        return UnavailableError(f"the process of {path} has ended with signal {-code}, perhaps for want of memory")
+        return UnavailableError(f"the process of {path} died of signal {-code}, perhaps out of memory")
     found = ScriptFailedError("SystemExit", str(code), Location(str(path), 0, 0))
-    found.help = ("it has built no graph; what the script itself is to be told follows `--`",)
+    found.help = ("the script built no graph; pass its own arguments after `--`",)
     return found
 
 

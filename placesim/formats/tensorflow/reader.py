@@ -95,7 +95,7 @@ def _read(
 
 def _not_a_graph(kind: Format) -> str:
     wanted = "expected a GraphDef, a MetaGraphDef or a SavedModel's directory"
-    return f"no graph of TensorFlow's: got {kind.value}, {wanted}"
+    return f"not a TensorFlow graph: got {kind.value}, {wanted}"
 
 
 def _saved_model(directory: Path, tags: Iterable[str], name: str | None, registry: Registry | None) -> TensorFlowFile:

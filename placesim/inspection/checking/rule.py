@@ -52,7 +52,7 @@ class PolicyRule(NamedTuple):
     needs_time: bool = False
 
 
-EXCEPT = RuleParameter("except", "patterns", "nodes that may", ())
+EXCEPT = RuleParameter("except", "patterns", "nodes to exclude", ())
 NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
 OPS = RuleParameter("ops", "words", "op types", ())
 DEVICE = RuleParameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)

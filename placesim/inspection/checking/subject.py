@@ -87,14 +87,14 @@ class Subject:
         """The live placement, which the rules that need the graph are asked about."""
         live = self.snapshot.live
         found = None if live is None else live.placement
-        assert found is not None, "a rule that needs the graph is not asked about a report"
+        assert found is not None, "a rule that needs the graph is not checked on a report"
         return found
 
     @property
     def time(self) -> TimeStudy:
         """Predicted times of the steps, computed for rules that need them."""
         found = self.snapshot.time
-        assert found is not None, "a rule that needs times is not asked without them"
+        assert found is not None, "a rule that needs times is checked only with them"
         return found
 
     def at(self, node: PlacedNode) -> Location:

@@ -80,7 +80,7 @@ class DeviceAddition:
     @property
     def text(self) -> StyledText:
         """The edit as an instruction."""
-        return fill_template("give {} the device {}", self.node, device(self.device))
+        return fill_template("set the device of {} to {}", self.node, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made: what the device leaves open comes from the scopes around, as before."""

@@ -64,7 +64,7 @@ def check_route(transfer: int, route: Sequence[int], links: Sequence[Link]) -> N
     """Raises InvalidArgumentError for a link that isn't there."""
     for number in route:
         if not 0 <= number < len(links):
-            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, from 0 on")
+            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, numbered from 0")
 
 
 def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
@@ -155,7 +155,7 @@ class SharedLinks:
         """
         check_bytes(transfer, num_bytes)
         if not self._now <= time < math.inf:
-            raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, when it is {self._now} s already")
+            raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, before the current time {self._now} s")
         taken = self._routes.get(tuple(route)) or self._new_route(transfer, tuple(route))
         if time > self._now:
             self._run(time)

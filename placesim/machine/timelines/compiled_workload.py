@@ -186,7 +186,7 @@ def make_plan(
                 f"task {number} takes {takes} s and {launch} s to launch: both must be finite, 0 or more"
             )
         if not NOWHERE <= place < len(resources):
-            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, from 0 on")
+            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, numbered from 0")
         if cores < 1:
             raise InvalidArgumentError(f"task {number} asks for {cores} cores: it must be 1 or more")
         places[number], seconds[number] = place, takes
@@ -221,7 +221,9 @@ def _waits(
         for source in inputs:
             if not 0 <= source < number:
                 if not 0 <= source < count:
-                    raise InvalidArgumentError(f"task {number} has the input {source}: there are {count} tasks, from 0 on")
+                    raise InvalidArgumentError(
+                        f"task {number} has the input {source}: there are {count} tasks, numbered from 0"
+                    )
                 in_order = False
             consumers[source + count if is_launched and places[source] == place else source].append(first)
     return consumers, missing, in_order
@@ -231,7 +233,7 @@ def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource])
     for stream in transfer.streams:
         resource = resources[stream] if 0 <= stream < len(resources) else None
         if not isinstance(resource, SerialStream) or resource.host is not None:
-            raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is no stream without a host")
+            raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is not a stream without a host")
     return tuple(dict.fromkeys(transfer.streams))
 
 
@@ -278,4 +280,4 @@ def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
     circle = list(path)
     circle = [*circle[circle.index(number) :], number]
     shown = " -> ".join(map(str, circle[:CIRCLE_SHOWN])) + (" -> ..." if len(circle) > CIRCLE_SHOWN else "")
-    return f"tasks wait for each other in a circle, so that none of them can begin: {shown}"
+    return f"cycle of tasks: {shown}"

@@ -140,7 +140,7 @@ OBJECTIVES = {
     PlanMeasure.THROUGHPUT: Objective.LOAD,
     PlanMeasure.MEMORY: Objective.PEAK,
 }
-AT_ONCE = "what is there at one moment, shared out over the devices"
+AT_ONCE = "tensors alive at one time, divided among the devices"
 
 
 class _ProblemBuilder:
@@ -524,7 +524,7 @@ def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[st
         fits = matcher([pattern], handles)
         row = tuple(number for number, group in enumerate(drawn.groups) if any(map(fits, group.nodes)))
         if not row:
-            raise UsageError(f"nothing to keep apart: got '{pattern}', which fits no node that the step runs")
+            raise UsageError(f"no node matches --apart: got '{pattern}', expected a node that the step runs")
         rows.append(row)
     return replace(drawn, problem=replace(drawn.problem, apart=tuple(rows)))
 

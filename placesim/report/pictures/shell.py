@@ -35,8 +35,8 @@ class Button(NamedTuple):
 
 
 PICTURES = (
-    Button("svg", "SVG", "Save what is seen as SVG"),
-    Button("png", "PNG", "Save what is seen as PNG"),
+    Button("svg", "SVG", "Save this view as SVG"),
+    Button("png", "PNG", "Save this view as PNG"),
 )
 """The buttons of all pages that save a picture."""
 
@@ -82,7 +82,7 @@ class Shell(NamedTuple):
             finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
             buttons="".join(map(_button, (*self.buttons, *PICTURES))),
-            help=_button(Button("help", "?", "Keys and signs (?)")) if self.has_keys else "",
+            help=_button(Button("help", "?", "Keyboard and legend (?)")) if self.has_keys else "",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),
             script="\n".join(map(page_asset, scripts)),

@@ -191,7 +191,7 @@ class _Drawing:
     def _head_lines(self, device: int) -> list[tuple[str, float, bool]]:
         """Lines under a lane's name: texts, and meters (without text) with their share; and whether it is over the limit."""
         count = sum(len(piece.nodes) for piece in self._lanes.of_device(device))
-        lines: list[tuple[str, float, bool]] = [(_counted(count, "op") if count else "nothing here", 0, False)]
+        lines: list[tuple[str, float, bool]] = [(_counted(count, "op") if count else "no ops", 0, False)]
         work = self._work[device] if device >= 0 else None
         if work is not None and count:
             most = max(seconds for seconds in self._work if seconds is not None) or 1
@@ -294,7 +294,7 @@ class _Drawing:
         y = self._height - FOOT / 2
         has_copies = any(wire.copies.number for wire in self._lanes.wires)
         if self._lanes.wires:
-            said = "copied between devices, thicker for more bytes" if has_copies else "read on the same device"
+            said = "copied between devices (width: bytes)" if has_copies else "stays on its device"
             yield _line(MARGIN, y, MARGIN + 22, y, COPY if has_copies else LINK, 4 if has_copies else 1.2)
             yield _text(MARGIN + 30, y + 4, said, SOFT)
 

@@ -63,8 +63,10 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     """
     count = span_count(study)
     if count > MAX_SPANS:
-        error = UsageError(f"too much for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}")
-        error.help = ("`--format json` has them all",)
+        error = UsageError(
+            f"step too large for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}"
+        )
+        error.help = ("`--format json` writes all of them",)
         raise error
     texts = Texts.none()
     return {

@@ -59,7 +59,7 @@ class Tables(NamedTuple):
             yield from markdown_lines(kind.columns, shown)
             more = sum(1 for _ in rows)
             if more:
-                yield f"\nand {more:,} more\n"
+                yield f"\n{more:,} more\n"
             before = "\n"
 
 

@@ -30,9 +30,7 @@ _HINT = (
 MAX_LISTED_NODES = 101
 LISTED_SHARE = 0.99
 MAX_HOLDERS = 10
-_WAYS_OUT = (
-    "`--no-memory-limit` runs it all the same and only counts, `--log-memory` prints TensorFlow's dump of the allocator",
-)
+_WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints TensorFlow's allocator dump",)
 MAX_LOGGED = 14912
 """So many characters of a line fit into TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
@@ -205,11 +203,11 @@ def _help(usage: FailureUsage) -> list[str]:
     in_use = sum(buffer.allocated for buffer in usage.live)
     limit = in_use if source.limit is None else source.limit
     used, needed = human_readable_bytes(in_use), rounded_up(usage.size) + sum(rounded_up(b.size) for b in usage.live)
-    lines = [f"{used} of {human_readable_bytes(limit)} of {source.name} are in use when {size} are asked for"]
+    lines = [f"{used} of {human_readable_bytes(limit)} of {source.name} are in use when {size} are requested"]
     if needed > limit:
         lines.append(f"at least {human_readable_bytes(needed - limit)} more are needed here")
     else:
-        lines.append("all of it would fit, but the allocator's memory is in pieces that are too large or too small")
+        lines.append("it would fit in total, but the allocator's memory is fragmented")
     held = sorted(usage.live, key=lambda buffer: -buffer.allocated)
     largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
     return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *_WAYS_OUT]

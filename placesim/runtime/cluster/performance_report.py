@@ -36,7 +36,7 @@ class PerformanceReport:
         self._client = cluster.client
         if not self._client.run_on_scheduler(_can_draw):
             who = "" if cluster.is_own else f" where the scheduler at {cluster.scheduler} runs"
-            raise UsageError(f"--report needs Bokeh, with which Dask draws: `{EXTRA}`{who}")
+            raise UsageError(f"--report needs Bokeh: `{EXTRA}`{who}")
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
     def page(self, spans: Iterable[WorkerSpan]) -> str:

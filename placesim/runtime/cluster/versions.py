@@ -73,7 +73,7 @@ def _within(client: Client, asked: Any, seconds: float, who: str) -> Any:
     try:
         return client.sync(lambda: asked, callback_timeout=seconds)
     except TimeoutError:
-        raise UnavailableError(f"the cluster's {who} gave no answer within {seconds:g} s") from None
+        raise UnavailableError(f"the cluster's {who} did not answer within {seconds:g} s") from None
 
 
 def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> None:
@@ -90,7 +90,7 @@ def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> N
 def _mismatch(name: str, ours: str, wrong: Sequence[tuple[str, str | None]]) -> str:
     others = ", ".join(f"{version or 'none'} at {who}" for who, version in wrong[:_MOST_NAMED])
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-    return f"versions of {name} differ: got {others}{more}, expected {ours} as here"
+    return f"versions of {name} differ: got {others}{more}, expected {ours}, the version here"
 
 
 _MOST_NAMED = 3

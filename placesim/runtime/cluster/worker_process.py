@@ -107,7 +107,7 @@ def _how_it_ended(process: Worker, error: Exception) -> str:
     try:
         return process.how_it_ended()
     except TimeoutError:
-        return f"no answer that could be read: {error!r}"
+        return f"unreadable answer: {error!r}"
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class WorkerConnections:
         try:
             client.register_plugin(EnginePlugin())
         except (CommClosedError, OSError) as error:
-            raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
+            raise UnavailableError(f"lost a worker while opening the session: {error}") from None
         try:
             client.sync(self._open, openings)
         except BaseException:  # a deadline or an interrupt: the event loop goes on with the opening
@@ -88,7 +88,7 @@ class WorkerConnections:
             await comm.write({"op": SESSION, "session": self._id, "value": pack(opening)})
             await comm.read()
         except (CommClosedError, OSError) as error:
-            raise UnavailableError(f"worker {address} cannot be reached: {error}") from None
+            raise UnavailableError(f"cannot reach worker {address}: {error}") from None
         if self._is_closed:
             comm.abort()
             return

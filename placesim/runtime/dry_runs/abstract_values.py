@@ -102,7 +102,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
     """For a node that decides, by these values, of which nothing tells one, what runs next, or how often."""
-    text = f"What {node_tag(node.name)} runs depends on a value that is not known before the step runs"
+    text = f"The work of {node_tag(node.name)} depends on a value known only at run time"
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
     error.roots = _roots(values)
     return error
@@ -160,7 +160,7 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
 
 
 def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
-    text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
+    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
     error.roots = roots
     return error

@@ -106,31 +106,31 @@ class Assumptions:
     def warnings(self) -> list[str]:
         """Assumptions that are likely to be wrong."""
         return [
-            f"loop {loop} is taken to run once, since nothing fixes how often: `--iterations {loop}=N` says it"
+            f"loop {loop} is assumed to run once, as its trip count is unknown: set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
         ]
 
     def sentences(self) -> tuple[str, ...]:
         """Assumptions made, and given ones that had no effect."""
         said = [
-            f"loop {loop} is taken to run once: nothing fixes how often, `--iterations {loop}=N` says it"
+            f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
         ]
         said += [
-            f"loop {loop} is taken to run {times} times, as given"
+            f"loop {loop} runs {times} times, as given"
             for loop, times in self.loops.items()
             if find_loop(self.iterations, loop)
         ]
         said += [
-            f"the number of iterations of {name} is not taken: its condition is known, or it does not run"
+            f"the iteration count for {name} is ignored: its condition is known, or it does not run"
             for name in self.unused_iterations()
         ]
         for choice, taken in self.chosen.items():
-            why = self.failed.get(choice, f"the dearest of {choice.ways}")
-            said.append(f"{choice.node} is not known: branch {choice.word(taken)} counts, {why}")
+            why = self.failed.get(choice, f"the slowest of {choice.ways}")
+            said.append(f"{choice.node} is unknown: branch {choice.word(taken)} is assumed, {why}")
         if self.opened:
             tensors = "1 tensor" if len(self.opened) == 1 else f"{len(self.opened)} tensors"
-            said.append(f"open dimensions of {tensors} are taken as {self.dimension}")
+            said.append(f"unknown dimensions of {tensors} are assumed to be {self.dimension}")
         return (*said, *self.notes)
 
 

@@ -36,8 +36,10 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
     """For a node that has to wait when nothing else can run."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
-    found = UnimplementedError(f"{node_tag(name)} waits for what its function does not do, and placesim runs nothing beside it")
-    found.help = ("put both sides of a queue into the graph, or make what fills it a control input of the call",)
+    found = UnimplementedError(
+        f"{node_tag(name)} waits for an event outside its function, and placesim runs nothing in parallel"
+    )
+    found.help = ("put both ends of the queue into the graph, or make the enqueue op a control input of the call",)
     return found
 
 

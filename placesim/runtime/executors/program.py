@@ -231,7 +231,7 @@ def output_count_error(node: Node, count: int) -> InternalError:
 
 def missing_argument_error(index: int) -> InvalidArgumentError:
     """For an `_Arg` that stands in a graph although no function and no feed has such an argument."""
-    return InvalidArgumentError(f"Argument {index} has no value: the step feeds none, and no function is called here")
+    return InvalidArgumentError(f"Argument {index} has no value: the step does not feed it, and it is outside a function call")
 
 
 def kernel_defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
@@ -244,7 +244,7 @@ def kernel_defect(error: Exception, program: Program, instruction: Instruction, 
         location=program.graph.location(node),
         device=program.state.device.name,
     )
-    found.help = (f"its inputs: {inputs}", "this is a defect of placesim: please report it with the graph")
+    found.help = (f"its inputs: {inputs}", "this is a bug in placesim: please report it with the graph")
     found.__cause__ = error
     return found
 

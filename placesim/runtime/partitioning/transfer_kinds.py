@@ -8,9 +8,9 @@ from enum import Enum
 class TransferKind(Enum):
     """Purpose of a send and its receive."""
 
-    TENSOR = "a tensor that passes from one device to another: a transfer"
-    HOST = "a tensor that passes between a device's memory and the host's"
-    SIGNAL = "a control edge, or a tensor without elements, from one device to another: an order, and no bytes"
+    TENSOR = "a tensor copied between devices: a transfer"
+    HOST = "a tensor copied between device memory and host memory"
+    SIGNAL = "a control edge, or an empty tensor, between devices: no bytes"
 
 
 def transfer_kind(source: str, target: str, num_bytes: int | None) -> TransferKind:

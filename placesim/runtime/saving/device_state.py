@@ -88,7 +88,7 @@ def restore_state(record: DeviceRecord) -> SavedState:
         for name, own in nodes.items():
             kept.node_states[name] = {key: unpack(value, tensors) for key, value in own.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataLossError(f"the session's state is none of this release of placesim: {error}") from None
+        raise DataLossError(f"the session's state is from another release of placesim: {error}") from None
     return kept
 
 
@@ -141,7 +141,7 @@ def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]
             error = FailedPreconditionError(
                 f"the checkpoint has {file_name(resource)} '{handle.name}' of {device}, which this machine lacks"
             )
-            error.help = ("a restart needs the devices that the run began with",)
+            error.help = ("restart with the devices of the original run",)
             raise error
 
 

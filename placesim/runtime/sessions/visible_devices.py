@@ -58,7 +58,7 @@ def _find_master(devices: Sequence[Device], master: str) -> DeviceName:
     if found is None:
         tasks = [str(space) for space in dict.fromkeys(device.spec.address_space for device in devices)][:_MOST_NAMED]
         expected = f", expected one such as {' or '.join(tasks)}" if tasks else ""
-        raise InvalidArgumentError(f"config.master names no task of the inventory: got {master!r}{expected}")
+        raise InvalidArgumentError(f"config.master is not a task of the inventory: got {master!r}{expected}")
     return found.spec.address_space
 
 

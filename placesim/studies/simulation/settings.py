@@ -157,7 +157,7 @@ def find_gpu_model(name: str) -> GpuModel:
     """A model of the catalogue; UsageError, with the nearest, for any other name."""
     found = GPU_MODELS.get(name)
     if found is None:
-        raise UsageError(f"unknown GPU model: got '{name}', expected one of the catalogue{near_models(name)}")
+        raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
     return found
 
 

@@ -85,8 +85,8 @@ class SimulationStage(IntEnum):
     EXECUTED = 3
 
 
-_DOING = {SimulationStage.WALKED: "walking through nodes", SimulationStage.EXECUTED: "running nodes"}
-"""Action of a stage on each node, for progress displays."""
+_DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
+"""What a stage does with each node, for who watches."""
 
 
 def open_measurements() -> Measurements:

@@ -68,7 +68,7 @@ def make_axes(given: Iterable[tuple[str, Any]], most: int = MOST_COMBINATIONS) -
     for written, values in given:
         key = _known_key(written)
         if any(axis.key == key for axis in axes):
-            raise UsageError(f"two ways to say what {key} is: got it twice, expected one list of values")
+            raise UsageError(f"duplicate key {key}: got it twice, expected one list of values")
         axes.append(Axis(key, _values(key, values, most)))
     count = prod(len(axis.values) for axis in axes)
     if count > most:
@@ -79,7 +79,7 @@ def make_axes(given: Iterable[tuple[str, Any]], most: int = MOST_COMBINATIONS) -
 
 def _too_many(got: object, most: int) -> UsageError:
     error = UsageError(f"too many combinations: got {got}, expected at most {most}")
-    error.help = ("`--max-combinations N` lets there be more",)
+    error.help = ("raise the limit with `--max-combinations N`",)
     return error
 
 
@@ -103,7 +103,7 @@ def _values(key: str, given: Any, most: int) -> tuple[Value, ...]:
     found: dict[Value, None] = {}
     for text in texts:
         if not text:
-            raise UsageError(f"empty value of {key}: got '{given}', expected values with commas between")
+            raise UsageError(f"empty value of {key}: got '{given}', expected values separated by commas")
         for value in _read(key, text, most):
             found[value] = None
             if len(found) > most:

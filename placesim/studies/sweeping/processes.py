@@ -146,8 +146,8 @@ def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) 
         how = f"could not be started: {error}"
     else:
         try:
-            how = f"has ended with {process.how_it_ended()}, perhaps for want of memory"
+            how = f"ended with {process.how_it_ended()}, perhaps out of memory"
         except TimeoutError:
-            how = f"gave no answer that could be read: {error!r}"
-    found: PlacesimError = UnavailableError(f"the process that simulated it {how}")
+            how = f"sent an unreadable answer: {error!r}"
+    found: PlacesimError = UnavailableError(f"its process {how}")
     return RowOutcome(SweepRow(values, error=f"{found.type_name}: {found.message}"), found)

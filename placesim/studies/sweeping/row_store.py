@@ -79,19 +79,19 @@ def read_finished_rows(
     Raises UsageError for a file that holds something else, and where none can be.
     """
     if not path.parent.is_dir() or path.is_dir():
-        raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a path that can be written")
+        raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a writable path")
     if not path.is_file():  # none yet, or what keeps nothing, such as /dev/stdout
         return {}
     try:
         data = read_stream_path(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: got '{reason}', expected a sweep to go on with, or no such file") from None
+        raise UsageError(f"cannot read {path}: got '{reason}', expected a sweep to resume, or no such file") from None
     if not data.strip():
         return {}
     found = read_sweep(data, form)
     if found is None:
-        raise _refused(path, f"got no sweep written as {form}")
+        raise _refused(path, f"got no sweep in format {form}")
     for what, ours, theirs in (
         ("another graph", identity.graph, found.identity.graph),
         ("other options", identity.options, found.identity.options),
@@ -105,8 +105,8 @@ def read_finished_rows(
 
 
 def _refused(path: Path, got: str) -> UsageError:
-    error = UsageError(f"cannot go on with {path}: {got}, expected this sweep's own rows")
-    error.help = ("give another `--output`, or remove that file",)
+    error = UsageError(f"cannot resume {path}: {got}, expected rows of this sweep")
+    error.help = ("choose another `--output`, or remove the file",)
     return error
 
 

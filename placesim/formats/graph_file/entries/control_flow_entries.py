@@ -231,7 +231,7 @@ class BodyEntries:
         for key in ("if", "then", "else"):
             if key not in tree and (key == "if" or outputs is None) and isinstance(entry["cond"], dict):
                 way_out = ", or 'outputs'" if key != "if" else ""
-                self._problems.add(own_position(tree), f"no '{key}' in 'cond': got no such key, expected one{way_out}")
+                self._problems.add(own_position(tree), f"no '{key}' in 'cond': got no such key, expected it{way_out}")
         pred = self._item(tree, "if", waits)
         bound = [text for _, _, text in outputs or ()]
         if len(self._problems) > before or waits:
@@ -252,7 +252,7 @@ class BodyEntries:
         listed = self._problems.sequence(given, value_position(tree, "outputs"), "'outputs'")
         for index, text in enumerate(listed):
             if not isinstance(text, str):
-                message = f"wrong type in 'outputs': got {spell(text)}, expected a name that both branches know"
+                message = f"wrong type in 'outputs': got {spell(text)}, expected a name defined in both branches"
                 self._problems.add(value_position(listed, index), message)
         return [(listed, index, text) for index, text in enumerate(listed) if isinstance(text, str)]
 
@@ -263,7 +263,7 @@ class BodyEntries:
         name, tree = self._head(entry, "while", WHILE_KEYS)
         for key in ("loop_vars", "cond", "body"):
             if key not in tree and isinstance(entry["while"], dict):
-                self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected one")
+                self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected it")
         variables = self._loop_vars(tree)
         firsts = [self._item(variables, key, waits) for key in variables]
         bound = [key for key in variables if isinstance(key, str)]
@@ -289,7 +289,7 @@ class BodyEntries:
             self._problems.add(position, "no loop variables: got an empty mapping, expected {NAME: FIRST VALUE}")
         for key in variables:
             if not isinstance(key, str) or not key:
-                message = f"no name of a loop variable: got {spell(key)}, expected a text"
+                message = f"no name of a loop variable: got {spell(key)}, expected a string"
                 self._problems.add(key_position(variables, key), message)
         return variables
 
@@ -317,7 +317,7 @@ class BodyEntries:
         for key in ("name", "id"):
             if key in entry and (not isinstance(entry[key], str) or not entry[key]):
                 self._problems.add(
-                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a text"
+                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a string"
                 )
         name = entry.get("name")
         if not isinstance(name, str) or not name:
@@ -340,7 +340,7 @@ class BodyEntries:
             return self._references.literal(tree, key, value)
         found = self._references.tensors(tree, key, value, "", waits)
         if len(found) != 1:
-            self._problems.add(value_position(tree, key), f"not one tensor: got {spell(value)}, expected the name of 1")
+            self._problems.add(value_position(tree, key), f"more than one tensor: got {spell(value)}, expected the name of one")
             return WRONG
         return _as_ref(found[0])
 
@@ -360,9 +360,9 @@ class BodyEntries:
             found = list(body.last) if outputs is None else [_as_ref(body.gives(key, *output)) for output in outputs]
             body.finish()
             if not found and len(self._problems) == before:
-                self._problems.add(position, f"'{key}' gives nothing: got no entry, expected at least one")
+                self._problems.add(position, f"no results in '{key}': got no entry, expected at least one")
             if key == "cond" and len(found) > 1:
-                self._problems.add(position, f"'cond' gives more than one tensor: got {len(found)}, expected 1")
+                self._problems.add(position, f"'cond' has several results: got {len(found)}, expected 1")
             if len(self._problems) > before or any(item is WRONG for item in found):
                 raise EntryBreak
             return found

@@ -200,7 +200,7 @@ class AttrReader:
 
     def _definition(self, op: str, name: Any) -> AttrDef | None:
         if not isinstance(name, str):
-            raise InvalidValue(f"wrong type of an attr's name: got {spell(name)}, expected a text")
+            raise InvalidValue(f"wrong type of an attr's name: got {spell(name)}, expected a string")
         definition = self._registry.op(op)
         if definition is None:
             called = self._functions.get(op)

@@ -104,8 +104,8 @@ class ScopedNames:
             return builder.unique_name(op) if isinstance(op, str) else builder.unique_name("?")
         if name.__class__ is not str:
             reading = "yes, no, on and off as booleans" if isinstance(name, bool) else "it as a number"
-            quotes = f": YAML reads {reading} unless it stands in quotes" if isinstance(name, bool | int | float) else ""
-            message = f"wrong type of 'name': got {spell(name)}, expected a text{quotes}"
+            quotes = f": YAML reads {reading} unless it is quoted" if isinstance(name, bool | int | float) else ""
+            message = f"wrong type of 'name': got {spell(name)}, expected a string{quotes}"
             self._problems.add(value_position(entry, "name"), message)
             raise EntryBreak
         try:
@@ -195,7 +195,7 @@ class ScopedNames:
         if isinstance(own_id, str) and own_id:
             self.bind(own_id, (node_id,))
         else:
-            self._problems.add(value_position(entry, "id"), f"wrong type of 'id': got {spell(own_id)}, expected a text")
+            self._problems.add(value_position(entry, "id"), f"wrong type of 'id': got {spell(own_id)}, expected a string")
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:

@@ -96,7 +96,7 @@ class TrainingReader:
         if key not in tree:
             if is_required:
                 known = "'minimize' or 'apply'" if key == "minimize" else f"'{key}'"
-                self.report(tree, key, f"no {known} in {self._what}: got no such key, expected one")
+                self.report(tree, key, f"no {known} in {self._what}: got no such key, expected it")
             return []
         if isinstance(tree[key], str):
             return self._found(tree, key)
@@ -129,9 +129,9 @@ class TrainingReader:
         for name in tree:
             items = self._found(tree, name)
             if not isinstance(name, str) or not name:
-                self.report(tree, name, f"wrong type of an id: got {spell(name)}, expected a text")
+                self.report(tree, name, f"wrong type of an id: got {spell(name)}, expected a string")
             elif len(items) > 1:
-                self.report(tree, name, f"more than one tensor for one id: got {len(items)}, expected 1")
+                self.report(tree, name, f"several tensors for one id: got {len(items)}, expected 1")
             found += items[:1]
         return found, [name for name in tree if isinstance(name, str)]
 
@@ -165,7 +165,7 @@ class TrainingReader:
                 place, key = (self._tree, "apply") if isinstance(tree, str) else (tree, index)
                 if found is None or None not in found:
                     message = (
-                        f"no gradients: got {spell(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
+                        f"not gradients: got {spell(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
                     )
                     self._problems.add(value_position(place, key), message)
                 self.is_wrong = True
@@ -179,7 +179,7 @@ class TrainingReader:
                 outer = isinstance(source, OuterTensor)
                 builder, node = (source.functions.builder, source.tensor.node) if outer else (self._builder, source)
                 name = builder.graph.nodes[node].name
-                self.report(self._tree, "apply", f"a gradient of what is no variable: got '{name}', expected variables' alone")
+                self.report(self._tree, "apply", f"gradient of a non-variable: got '{name}', expected only variables")
         return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
 
     def _variable_of(self, source: Any) -> VariableNodes | OuterVariable | None:
@@ -207,9 +207,9 @@ class TrainingReader:
                 else [item for index in range(len(listed)) for item in self._found(listed, index)]
             )
             if variable is None:
-                self.report(tree, name, f"no variable: got {spell(name)}, expected {{VARIABLE: GRADIENT}}")
+                self.report(tree, name, f"not a variable: got {spell(name)}, expected {{VARIABLE: GRADIENT}}")
             elif any(map(_is_variable, refs)) or not refs:
-                self.report(tree, name, f"no gradient: got {spell(value)}, expected a tensor")
+                self.report(tree, name, f"not a gradient: got {spell(value)}, expected a tensor")
             else:
                 pairs.append((refs, variable))
         return pairs
@@ -256,14 +256,14 @@ class TrainingReader:
         found = self.one(key, tree)
         if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
-            self.report(tree, key, f"no variable: got {spell(tree[key])}, expected the name of an entry 'variable'")
+            self.report(tree, key, f"not a variable: got {spell(tree[key])}, expected the name of an entry 'variable'")
         return found
 
     def variables(self, key: str) -> list[Any]:
         """Variables."""
         found = self.references(key)
         if not all(map(_is_variable, found)):
-            self.report(self._tree, key, "no variable: got another tensor among them, expected names of entries 'variable'")
+            self.report(self._tree, key, "not a variable: got another tensor among them, expected names of entries 'variable'")
         return found
 
     # --- the optimizer ----------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class TrainingReader:
         """The optimizer's name and what it is given: `NAME`, or `{NAME: {KEY: VALUE}}`; None where it is wrong."""
         tree = self._tree
         if "optimizer" not in tree:
-            self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected one")
+            self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected it")
             return None
         given = tree["optimizer"]
         if isinstance(given, str):

@@ -242,11 +242,11 @@ def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
 def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any], int]) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         if _marked_character(error, text) == "\t":
-            return "not valid YAML: got a tab, expected spaces, which alone indent"
+            return "not valid YAML: got a tab, expected spaces as indentation"
         context, mark = error.context, error.context_mark
         began = None if mark is None else first_line(mark)
         if context and began is not None and error.problem_mark is not None and began != error.problem_mark.line:
-            context += f" that begins in line {began + 1}"
+            context += f" that begins on line {began + 1}"
         return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"
 
@@ -371,7 +371,7 @@ class _TreeReader:
                 value = self._expand_alias(event)
             else:
                 if is_map and key is no_key:
-                    _refuse(self._file, pack_mark(event.start_mark), "a key that is a collection: expected a scalar")
+                    _refuse(self._file, pack_mark(event.start_mark), "a key is a collection: expected a scalar")
                 stack.append((container, key, marks))
                 if event.tag is None and event.anchor is None and 1 < len(stack) < MAX_DEPTH:
                     is_map = kind is mapping_start
@@ -437,7 +437,7 @@ class _TreeReader:
 
     def _check_key(self, container: Any, key: Any, mark: Any) -> None:
         if isinstance(key, dict | list):
-            _refuse(self._file, pack_mark(mark), "a key that is a collection: expected a scalar")
+            _refuse(self._file, pack_mark(mark), "a key is a collection: expected a scalar")
         if key in container:
             first = Location(self._file, *divmod(key_position(container, key), COLUMNS))
             _refuse(
@@ -458,10 +458,10 @@ class _TreeReader:
             _refuse(self._file, position, f"unknown alias: got '*{event.anchor}', expected an anchor above it")
         value = self._anchors[event.anchor]
         if id(value) in self._unfinished:
-            _refuse(self._file, position, f"alias inside its own anchor: got '*{event.anchor}'")
+            _refuse(self._file, position, f"recursive alias: got '*{event.anchor}' inside its own anchor, expected it outside")
         self._expansion += self._size(value)
         if self._expansion > MAX_EXPANSION:
-            _refuse(self._file, position, f"aliases expand too far: got more than {MAX_EXPANSION} entries")
+            _refuse(self._file, position, f"aliases expand too far: got more than {MAX_EXPANSION} entries, expected fewer")
         return value
 
     def _size(self, value: Any) -> int:

@@ -108,7 +108,7 @@ class StepReader:
                 found += [fetch._replace(label=label) for fetch in self._fetch(text, value_position(tree, label))]
             else:
                 got = f"{spell(label)}: {spell(text)}"
-                self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a text and a name")
+                self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a label and a name")
         return found
 
     def _names(self, text: str, position: int, what: str) -> list[str]:
@@ -141,7 +141,7 @@ class StepReader:
             return _made_value(value)
         if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
             raise InvalidValue(
-                f"wrong feed: got the text {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
+                f"wrong feed: got the string {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
             )
         value = literal(value)
         if isinstance(value, TensorValue):

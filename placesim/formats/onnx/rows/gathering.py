@@ -104,7 +104,7 @@ def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> 
     if node.op == "ScatterElements":
         depth = node.known_rank(x)
     if depth is None:
-        raise UnsupportedNodeError("no product of updates: got indices of unknown length, expected a length that is known")
+        raise UnsupportedNodeError("cannot multiply updates: got indices of unknown length, expected a known length")
     sizes = node.sizes(x)
     outer, inner = node.range_of(sizes, 0, depth), node.range_of(sizes, depth, None)
     steps = node.emit("Cumprod", outer, 0, exclusive=True, reverse=True)

@@ -40,7 +40,9 @@ def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
     if dim is None:
         # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
         if window.after + window.stride > window.reach:
-            raise UnsupportedNodeError("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+            raise UnsupportedNodeError(
+                "unknown number of windows: got ceil_mode over an axis of unknown size, expected a known size"
+            )
         return window._replace(after=window.after + window.stride - 1)
     padded = dim + window.before + window.after
     count = -(-(padded - window.reach) // window.stride) + 1

@@ -91,7 +91,7 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
     places = node.attr("ngram_indexes", ())
     if not places or min(places) < 0 or max(places) > MOST_KNOWN:
         raise UnsupportedNodeError(
-            f"wrong ngram_indexes: expected where each n-gram of the pool is counted, from 0 to {MOST_KNOWN}"
+            f"wrong ngram_indexes: expected an output index per n-gram of the pool, from 0 to {MOST_KNOWN}"
         )
     skips = node.attr("max_skip_count", 0)
     if not 0 <= skips <= _MOST_SKIPPED:

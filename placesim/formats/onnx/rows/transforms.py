@@ -165,7 +165,7 @@ def stft(node: OnnxNode) -> Tensor:
     elif window is not None:
         length = fold.sizes(window)[0]
     else:
-        raise UnsupportedNodeError("no length of the windows: expected one of the inputs window and frame_length")
+        raise UnsupportedNodeError("no window length: expected one of the inputs window and frame_length")
     total = fold.sizes(signal)[1]
     count = fold("AddV2", fold("FloorDiv", fold("Sub", total, length), step), int32(1))
     starts = fold("Mul", fold("Range", int32(0), count, int32(1)), step)

@@ -44,7 +44,7 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
     dims = None if filters is None else node.shape(filters)
     taps = [dim for dim in (dims or ())[2:] if dim is not None]
     if dims is None or len(taps) != len(dims) - 2:
-        raise UnsupportedNodeError("size of the windows not known before it runs: expected an attribute 'kernel_shape'")
+        raise UnsupportedNodeError("unknown window size: expected an attribute 'kernel_shape'")
     return tuple(taps)
 
 
@@ -84,7 +84,7 @@ def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[Axi
 def _same(window: AxisWindow, dim: int | None, auto: str) -> AxisWindow:
     """As many windows as steps fit into the axis, centred; `SAME_UPPER` pads the end where it doesn't come out even."""
     if dim is None and window.stride != 1:
-        raise UnsupportedNodeError(f"padding not known before it runs: got auto_pad {auto} over an axis of unknown size")
+        raise UnsupportedNodeError(f"unknown padding: got auto_pad {auto} over an axis of unknown size, expected a known size")
     size = dim or 0
     total = (
         max((-(-size // window.stride) - 1) * window.stride + window.reach - size, 0) if dim is not None else window.reach - 1
