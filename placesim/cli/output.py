@@ -62,7 +62,7 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
             for path, pieces in contents.items():
                 files.write(path, pieces, makes_folders)
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
@@ -77,7 +77,8 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
         write_pieces(content)
 
 
-def _unwritable(path: Path | None, error: Exception) -> UsageError:
+def unwritable(path: Path | None, error: Exception) -> UsageError:
+    """The error of a file that can't be written."""
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 
@@ -93,7 +94,7 @@ def check_writable(path: Path) -> None:
     except _WriteTrialEnd:
         return
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 class _WriteTrialEnd(Exception):

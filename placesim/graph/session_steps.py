@@ -28,6 +28,12 @@ class FileFeed(NamedTuple):
     path: str
 
 
+def file_of_feed(value: Any) -> str | None:
+    """The path of the file that a feed is read from, as a graph file or an option says it; None for another feed."""
+    path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
+    return path if isinstance(path, str) else None
+
+
 class GeneratedFeed(NamedTuple):
     """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from placesim.cli.options import (
 from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
 
 if TYPE_CHECKING:
-    from placesim.prediction.sweep_rows import Sweep
+    from placesim.prediction.sweep_rows import Sweep, SweepRow, Value
     from placesim.runtime.cluster.connection_settings import Connection
     from placesim.studies.sweeping.processes import ProcessCount
     from placesim.studies.sweeping.sweep import SweepRun
@@ -181,8 +181,9 @@ def sweep_command(
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
+    from placesim.studies.sweeping.row_dependencies import identity_of
     from placesim.studies.sweeping.row_simulation import SweepJob
-    from placesim.studies.sweeping.row_store import identity_of, read_finished_rows
+    from placesim.studies.sweeping.row_store import read_finished_rows
     from placesim.studies.sweeping.sweep import SweepRun
 
     connection = take_connection(values)
@@ -199,16 +200,20 @@ def sweep_command(
     keys = tuple(axis.key for axis in axes)
     job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
-    is_kept = output is not None and form != "text"
-    kept = read_finished_rows(Path(output), form, keys, identity) if is_kept and output is not None else {}
-    run = SweepRun(job, axes, kept)
-    combined = set(run.combinations)
-    others = [row for row in kept.values() if row.settings not in combined]
+
+    def read_kept() -> Mapping[tuple[Value, ...], SweepRow]:
+        return {} if output is None or form == "text" else read_finished_rows(Path(output), form, keys, identity)
+
+    run = SweepRun(job, axes, read_kept())
 
     def sweep() -> Sweep:
+        """The rows, and those of the file that are not among them, which another sweep may just have written."""
         from placesim.prediction.sweep_rows import Sweep
 
-        return Sweep(job.name, keys, (*run.ordered, *others), identity)
+        own = {row.settings for row in run.ordered}
+        return Sweep(
+            job.name, keys, (*run.ordered, *(row for row in read_kept().values() if row.settings not in own)), identity
+        )
 
     with _hands(connection, run, jobs) as hands:
         _run(run, hands, _RowOutput(sweep, form, output))
@@ -242,15 +247,20 @@ class _RowOutput:
 
     def finish(self) -> None:
         """Writes all that there is."""
-        from placesim.cli.output import write, write_files
+        from placesim.cli.output import unwritable, write, write_files
+        from placesim.core.files.locking import lock_path
 
         if self.is_stream:
             return
-        text = self._told()
         if self.path is None:
-            write(text, is_styled=self.is_table)
-        else:
-            write_files({self.path: [text.encode()]})
+            write(self._told(), is_styled=self.is_table)
+            return
+        try:
+            # another sweep may write to the same file
+            with lock_path(self.path) if self._is_kept else nullcontext():
+                write_files({self.path: [self._told().encode()]})
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     def _told(self) -> str:
         """All that there is, in its form."""

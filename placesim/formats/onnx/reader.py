@@ -36,7 +36,8 @@ class OnnxFile:
     """Content of an ONNX file: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of
     nodes.
 
-    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes.
+    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes,
+    `tensor_files` those beside it that hold tensors.
     """
 
     file: GraphFile
@@ -45,6 +46,7 @@ class OnnxFile:
     annotations: Mapping[str, int] = field(default_factory=dict)
     made: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     data: bytes = b""
+    tensor_files: Sequence[Path] = ()
 
 
 def read_onnx(
@@ -120,7 +122,7 @@ def _read(
     steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made)
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=model.tensors.files)
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:

@@ -32,6 +32,11 @@ class TensorReader:
         self._directory = directory
         self._files: dict[str, bytes] = {}
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files beside the model that were read."""
+        return () if self._directory is None else tuple(self._directory / name for name in self._files)
+
     def read(self, tensor: Message) -> TensorValue:
         """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
         dtype = BY_ONNX_NUMBER.get(tensor.data_type)

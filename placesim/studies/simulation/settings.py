@@ -80,12 +80,12 @@ def open_ledger(
 def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
     """The graph may read below its own folder and what the options name, and write what they allow."""
     from placesim.core.files.access import FileAccess, checkpoint_files
-    from placesim.graph.session_steps import FileFeed
+    from placesim.graph.session_steps import file_of_feed
 
     named: list[str | PurePath] = [loaded.folder, *options.readable_paths]
     for value in options.feed.values():
-        path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
-        if isinstance(path, str):
+        path = file_of_feed(value)
+        if path is not None:
             named.append(loaded.directory / path)
     if options.checkpoint is not None:
         named += checkpoint_files(options.checkpoint)
