@@ -160,7 +160,7 @@ def build_placed_file(file: GraphFile, report: Report) -> GraphFile:
     from placesim.formats.device_annotations import assign_devices, assign_functions
 
     placed = assign_devices(file, {row.node: row.device for row in report.placements})
-    within = _devices_in_functions(report) if file.graph.functions else {}
+    within = _devices_in_functions(report) if file.graph.functions and report.placed_graphs else {}
     if within:
         with_functions = assign_functions(placed, within)
         if _places(with_functions, report) == _places(None, report):
