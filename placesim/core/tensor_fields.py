@@ -40,6 +40,8 @@ from placesim.core.protobuf_wire import (
 
 MAX_BYTES = 2 << 30
 """A tensor that its file does not spell out, but only declares, is refused beyond this."""
+OBJECT_BYTES = 8
+"""Of a string, a resource or a variant in memory: the reference to it."""
 MAX_DIMENSIONS = 64
 VIEW_ELEMENTS = 64
 """One value for more elements than these stays one value in memory."""
@@ -159,6 +161,14 @@ def values_array(stored: Array, dtype: DataType) -> Array:
     return stored.astype(dtype.numpy) if field is _INTS else stored
 
 
+def size_problem(shape: Sequence[int], dtype: DataType) -> str:
+    """Why no file may declare a tensor of this shape; empty for one of up to MAX_BYTES."""
+    size = math.prod(shape) * (dtype.size or OBJECT_BYTES)
+    if size <= MAX_BYTES:
+        return ""
+    return f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)"
+
+
 def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array:
     """Values `[values]` as a tensor of a shape: the last that is given stands for all that follow.
 
@@ -167,9 +177,9 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
     count = math.prod(shape)
     if len(values) == count:
         return values.reshape(shape)
-    size = count * max(dtype.size, 1)
-    if size > MAX_BYTES:
-        raise WireError(f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)")
+    problem = size_problem(shape, dtype)
+    if problem:
+        raise WireError(problem)
     if not len(values):
         values = np.array([b""], object) if dtype is STRING else np.zeros(1, dtype.numpy)
     if len(values) > count:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import Location
 from placesim.core.releases import CURRENT
-from placesim.ops.attributes import Attrs, AttrValue
+from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
@@ -336,12 +336,12 @@ class Graph:
         return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
 
     def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
-        """The same for our kernels, which are the current release's: with the defaults of attrs that its op alone has."""
+        """The same as our kernels read them: floats are float32, and attrs of the current release's op have their defaults."""
         attrs = self.full_attrs(node)
         later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
-        if later is None:
-            return attrs
-        return {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
+        if later is not None:
+            attrs = {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
+        return {name: as_held_by_kernel(value) for name, value in attrs.items()}
 
     def input_texts(self, node: Node) -> list[str]:
         """A node's inputs as a NodeDef spells them."""

@@ -172,8 +172,9 @@ def glorot_limit(shape: Sequence[int]) -> float:
 
 def _add_filled(builder: ScopedGraphBuilder, kind: str, shape: Sequence[int], dtype: DataType) -> Node:
     value = _filling(kind, dtype)
-    if math.prod(shape) < _CONST_ELEMENTS:
-        return builder.constant(value, dtype, shape, name=kind)
+    size = math.prod(shape)
+    if size < _CONST_ELEMENTS:
+        return builder.constant(value if size else [], dtype, shape, name=kind)
     with builder.name_scope(kind) as scope:
         dims = builder.constant(list(shape), INT32, (len(shape),), name="shape_as_tensor")
         element = builder.constant(value, dtype)

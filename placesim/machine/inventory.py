@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.core.errors import NotFoundError, PlacesimError, UsageError
+from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.machine.gpu_memory import GpuLogLine, GpuMemory, GpuProcess, count_gpus, make_gpus
@@ -75,7 +76,7 @@ class Device(NamedTuple):
     @property
     def mapping_line(self) -> str:
         """The device's line under `Device mapping:`."""
-        return f"{self.name} -> {self.physical_device_desc}"
+        return f"{self.name} -> {escape_line(self.physical_device_desc)}"
 
 
 class DeviceSet:

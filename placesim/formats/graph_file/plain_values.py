@@ -12,6 +12,7 @@ from typing import Any
 
 from placesim.core.dtypes import NAMES, DataType, parse_dtype
 from placesim.core.errors import GraphBuildError
+from placesim.core.escaping import escape_line
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.problems import InvalidValue, spell
 from placesim.graph.constants import make_constant
@@ -131,6 +132,14 @@ def text_value(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string")
     return value
+
+
+def line_value(value: Any, what: str) -> str:
+    """A text that reports print within a line: InvalidValue where a control character in it would end or hide that."""
+    text = text_value(value, what)
+    if escape_line(text) != text:
+        raise InvalidValue(f"bad {what}: got {spell(text)}, expected a text without control characters")
+    return text
 
 
 def number_value(value: Any, what: str) -> float:

@@ -168,8 +168,20 @@ class OnnxNode:
         return ref
 
     def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
-        """A tensor as another type; the tensor itself where it has that."""
-        return tensor if self.dtype(tensor) is dtype else self.emit("Cast", tensor, DstT=dtype)
+        """A tensor as another type; the tensor itself where it has that.
+
+        Raises UnsupportedNodeError for integers that are known and too large for a narrower integer type.
+        """
+        own = self.dtype(tensor)
+        if own is dtype:
+            return tensor
+        is_narrowed = own.numpy.kind in "iu" and dtype.numpy.kind in "iu"
+        if is_narrowed and (content := self.content(tensor)) is not None and content.size:
+            limits = np.iinfo(dtype.numpy)
+            for value in (int(content.min()), int(content.max())):
+                if not limits.min <= value <= limits.max:
+                    raise UnsupportedNodeError(f"number too large: got {value}, expected one of {dtype.size * 8} bits")
+        return self.emit("Cast", tensor, DstT=dtype)
 
     def like(self, value: Any, tensor: TensorRef) -> TensorRef:
         """A scalar Const of a tensor's type."""

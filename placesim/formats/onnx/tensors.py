@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from placesim.core.dtypes import DataType
-from placesim.core.errors import GraphBuildError
+from placesim.core.errors import GraphBuildError, InvalidArgumentError
+from placesim.core.files.containment import resolve_inside
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
+from placesim.formats.problems import spell
 from placesim.graph.constants import check_size
 from placesim.ops.attributes import TensorValue
 
@@ -88,10 +90,14 @@ class TensorReader:
 
         location = entries.get("location", "")
         if self._directory is None:
-            raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
-        path = (self._directory / location).resolve()
-        if not location or Path(location).is_absolute() or not path.is_relative_to(self._directory.resolve()):
-            raise GraphBuildError(f"no weights file: got location '{location}', expected a file beside the model")
+            raise GraphBuildError(f"no file of weights: got location '{location}' in a model that came from no file")
+        expected = "expected a file beside the model"
+        if not location or Path(location).is_absolute():
+            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {expected}")
+        try:
+            path = resolve_inside(self._directory / location, self._directory)
+        except InvalidArgumentError as error:
+            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {expected}: {error}") from None
         if location not in self._files:
             try:
                 self._files[location] = read_file(path)

@@ -134,7 +134,14 @@ def element_count(dims: Dims) -> int | None:
     return count
 
 
+RANK_LIMIT = 254
+"""A shape of TensorFlow's has fewer dimensions."""
+
+
 def unknown_dims(rank: int | None) -> Dims:
+    """A shape of unknown dimensions.  Raises ShapeError for a rank that no tensor has."""
+    if rank is not None and rank >= RANK_LIMIT:
+        raise ShapeError(f"Shape must be at most rank {RANK_LIMIT - 1} but is rank {rank}")
     return None if rank is None else (-1,) * rank
 
 

@@ -27,14 +27,13 @@ except ImportError:  # where there is no POSIX
 
 from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
 from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
+from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.process.freed_memory import give_back, keep_freed_memory
 
 FEW_ELEMENTS = 1 << 20
 """Tensors of fewer elements are made without a look at the machine's memory."""
 MAX_ELEMENTS = (1 << 63) - 1
-OBJECT_BYTES = 8
-"""Of a string, a resource or a variant: the reference to it."""
 ELEMENT_BYTES = 120
 """Of an element of a tensor array or list, as the Python object that stands for it."""
 LOOK_AFTER = 256

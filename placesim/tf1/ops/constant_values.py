@@ -92,7 +92,7 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
     from placesim.core.errors import PlacesimError
     from placesim.ops.kernels import load_kernels
 
-    attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
+    attrs = tensor.graph.builder.graph.kernel_attrs(tensor.op.node)
     try:
         outputs = load_kernels()[tensor.op.type].compute(tuple(map(np.asarray, values)), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError):

@@ -59,8 +59,9 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
         sys.stdout.flush()
     except OSError:
         _silence_output()
-    if not (isinstance(error, BrokenPipeError) and _reader_is_gone()):
-        sys.stderr.write(format_failure(error, path))
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        sys.exit(0)
+    sys.stderr.write(format_failure(error, path))
     sys.exit(1)
 
 

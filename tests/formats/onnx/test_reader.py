@@ -142,6 +142,8 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
+        ("circle", {}, "no file of weights: got location 'circle', expected a file beside the model"),
+        ("a\0b", {}, "no file of weights: got location 'a\\x00b', expected a file beside the model"),
     ],
 )
 def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict[str, str], message: str) -> None:
@@ -150,6 +152,7 @@ def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict
     (folder / "short.bin").write_bytes(b"abc")
     (tmp_path / "weights.bin").write_bytes(bytes(1600))
     (folder / "link").symlink_to(tmp_path / "weights.bin")
+    (folder / "circle").symlink_to("circle")
     path = folder / "model.onnx"
     path.write_bytes(weights_beside(location, **more).SerializeToString())
     with pytest.raises(GraphFileError) as caught:
@@ -225,3 +228,18 @@ def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match=r"cannot read an ONNX model: .*; install it with pip install 'placesim\[onnx\]'"):
         placesim.place(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("depth", [1 << 40, -(1 << 40)])
+def test_a_number_that_tensorflow_has_no_room_for_is_refused(depth: int) -> None:
+    tensors = [tensor("i", np.array([0, 1])), tensor("d", np.array(depth)), tensor("v", np.array([0, 1], np.float32))]
+    with pytest.raises(GraphFileError, match=f"number too large: got {depth}, expected one of 32 bits"):
+        run(model([node("OneHot", "i d v", "y")], [], [info("y", None)], *tensors))
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("count", [0, -1])
+def test_less_than_one_group_is_refused(op: str, count: int) -> None:
+    tensors = [tensor("x", np.ones((1, 2, 4, 4), np.float32)), tensor("w", np.ones((2, 2, 3, 3), np.float32))]
+    with pytest.raises(GraphFileError, match=f"wrong group: got {count}, expected a number from 1 on"):
+        run(model([node(op, "x w", "y", group=count)], [], [info("y", None)], *tensors))

@@ -11,7 +11,7 @@ from typing import Any
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
-from placesim.formats.graph_file.plain_values import INT64_END, number_value, text_value
+from placesim.formats.graph_file.plain_values import INT64_END, line_value, number_value
 from placesim.formats.problems import WRONG, FileProblems, InvalidValue, one_of, own_position, spell, value_position
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import (
@@ -97,7 +97,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     kind = problems.read(entry, "kind", lambda value: _word(value, KINDS, "'kind'"), infer_link_kind(ends))
     ways = problems.read(entry, "ways", lambda value: _word(value, WAYS, "'ways'"), "each")
     bandwidth = problems.read(entry, "bandwidth", bandwidth_value, WRONG)
-    name = problems.read(entry, "name", lambda value: text_value(value, "'name'"), "")
+    name = problems.read(entry, "name", lambda value: line_value(value, "'name'"), "")
     latency = problems.read(entry, "latency", latency_value, None)
     if is_wrong or WRONG in (kind, ways, name) or bandwidth is WRONG or latency is WRONG:
         return None

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from placesim.core.errors import GraphBuildError, UnimplementedError
+from placesim.core.tensor_fields import has_one_value
 from placesim.formats.graph_file.entries.scope_entries import make_device_function
 from placesim.formats.graph_file.writing.short_values import literal_of, short_device
 from placesim.formats.graph_file.writing.variable_recognition import VariableForm, variable_forms
@@ -65,6 +66,8 @@ def same_value(one: Any, other: Any) -> bool:
         a, b = one.array, other.array
         if one.dtype is not other.dtype or a.shape != b.shape:
             return False
+        if has_one_value(a) and has_one_value(b):
+            a, b = a.reshape(-1)[:1], b.reshape(-1)[:1]
         return bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes()
     if isinstance(one, tuple) and one.__class__ is tuple:
         return other.__class__ is tuple and len(one) == len(other) and all(map(same_value, one, other))

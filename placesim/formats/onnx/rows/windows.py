@@ -61,6 +61,14 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(given)
 
 
+def group_count(node: OnnxNode, name: str = "group") -> int:
+    """An attribute that says into how many groups channels fall.  Raises UnsupportedNodeError for less than one."""
+    count: int = node.attr(name, 1)
+    if count < 1:
+        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
+    return count
+
+
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
     """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 

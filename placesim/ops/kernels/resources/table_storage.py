@@ -13,10 +13,11 @@ import numpy as np
 
 from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import AbortedError, FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.ops.kernels.kernel import Tensor, elements
 from placesim.ops.kernels.shapes import format_dims
 from placesim.ops.kernels.string.hashing import murmur_hash64
-from placesim.ops.process.memory_limit import OBJECT_BYTES, check_elements, check_room
+from placesim.ops.process.memory_limit import check_elements, check_room
 
 Exported = tuple[Tensor, Tensor]
 """Keys and values."""
