@@ -42,6 +42,7 @@ def set_surroundings() -> None:
     """Clear the caller's settings from this process and from those that it starts, which import from this repository."""
     for name in [name for name in os.environ if name.startswith(_CLEARED)]:
         del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = f"{os.devnull}/config"  # nothing can be there
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     os.environ.update((f"DASK_DISTRIBUTED__{name}", value) for name, value in _DASK.items())
     # in a shell's background job Ctrl-C is ignored, and would be so by all children

@@ -81,7 +81,7 @@ SMALL = ("cifar10-towers", "alexnet", "transformer")
 def check(network: str, source: Any, options: dict[str, Any], directory: Path) -> None:
     """Plans a network with little effort, writes the plan, and holds both to what a plan promises."""
     made = make_options(options | {"soft_placement": True})
-    study = study_plan(lambda: load(source, None, made), made, network, Effort(evaluations=20, jobs=1), ("*",))
+    study = study_plan(load(source, None, made), made, network, Effort(evaluations=20, jobs=1), ("*",))
     assert study.plan is not None
     assert study.plan.study is not None
     assert study.bound.value <= study.value
