@@ -80,7 +80,7 @@ def study_plan(
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, expected throughput, as --contiguous requires")
-    study = _Planner(load, options, name, effort, free, tell, aim).study()
+    study = _Planner(loaded, options, name, effort, free, tell, aim).study()
     if study.plan is not None:
         return study
     return replace(study, ways_out=tuple(_ways_out(loaded, options, study, effort, free, aim)))
@@ -290,7 +290,7 @@ class _Planner:
     def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
         """Placements that annotations forbid, and that are shown all the same."""
         if all(candidate.label != DEFAULT for candidate in candidates):
-            yield f"{DEFAULT}, no annotations", clear_devices
+            yield f"{DEFAULT}, no annotations", clear_devices(self._file)
 
     # --- plans as graphs
 

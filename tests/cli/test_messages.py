@@ -186,7 +186,9 @@ SAID = {
     ),
     "a file as a text": (
         NEG + "run: [{fetch: [y], feed: {x: numbers.csv}}]\n",
-        ["GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that file"],
+        [
+            "GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that file"
+        ],
     ),
     "a generator's key": (
         NEG + "run: [{fetch: [y], feed: {x: {random_uniform: [2], sed: 1}}}]\n",

@@ -198,9 +198,9 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
-        (("--contiguous",), "only plans for throughput are contiguous"),
+        (("--contiguous",), "expected throughput, as --contiguous requires"),
         (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
-        (("--objective", "speed"), "'speed' is not one of"),
+        (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
         (("--seconds", "0"), "--seconds"),
     ],
 )

@@ -240,7 +240,7 @@ def plan_command(
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
         with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
-            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+            study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)

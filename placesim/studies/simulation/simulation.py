@@ -86,7 +86,7 @@ class SimulationStage(IntEnum):
 
 
 _DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
-"""What a stage does with each node, for who watches."""
+"""Action of a stage on each node, for progress displays."""
 
 
 def open_measurements() -> Measurements:
