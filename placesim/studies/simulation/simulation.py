@@ -59,7 +59,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """What was established beside results: its `outcome`, its `size`, which changes when it has grown, and its future."""
+    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
 
     outcome: Callable[[], Outcome]
     size: int
