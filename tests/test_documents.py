@@ -52,8 +52,8 @@ def test_the_commands_print_what_is_shown(document: Path, tmp_path: Path) -> Non
     text = document.read_text()
     make_place(tmp_path, text)
     for command in commands(text):
-        code, output = run(command.line, tmp_path)
-        assert is_same(output, command.output) or output == command.output, command.line
+        code, output = run(command.line, tmp_path, surroundings_of(document))
+        assert is_shown(output, command.output), (command.line, output)
         assert "a bug in placesim" not in output, command.line
         error = re.match(r"(?:.*\n)*?(\w+Error): ", output)
         wanted = getattr(placesim, error[1], placesim.RequestError).exit_code if error is not None else 0

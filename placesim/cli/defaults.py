@@ -107,10 +107,11 @@ def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> D
     for key, value, source in (*of_files, *_of_environment(name, options)):
         param, flags = options[key]
         assert param.name is not None
-        if source.file is not None and _is_kept_from_files(param):
-            raise UsageError(
-                f"{source.place}: not allowed in a file: got {key}, expected it on the command line or in "
-                f"{PREFIX}{_variable(key)}, because a file may come with a graph from elsewhere"
+        breach = "" if source.file is None or not source.file.is_found else _breach(param, value, source.file.path.parent)
+        if breach:
+            ignored.append(
+                f"{source.place}: ignored {key}: {breach}; expected it on the command line, in {PREFIX}{_variable(key)} or in "
+                f"{_own_path()}"
             )
         else:
             found[param.name] = Default(_value(param, flags, key, value, source), key, source)

@@ -261,7 +261,7 @@ def shape_option(purpose: str = "") -> Callable[[Command], Command]:
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
-    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES)
+    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 

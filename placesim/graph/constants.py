@@ -45,9 +45,7 @@ def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int
 def check_size(shape: Sequence[int], dtype: DataType) -> None:
     """GraphBuildError for a shape that is no shape or needs more than 2 GiB."""
     if any(dim < 0 for dim in shape):
-        raise GraphBuildError(
-            f"wrong shape of a tensor: got {list(shape)}, expected dimensions that are known and not negative"
-        )
+        raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected known dimensions of 0 or more")
     problem = size_problem(shape, dtype)
     if problem:
         raise GraphBuildError(problem)

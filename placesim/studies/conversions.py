@@ -162,8 +162,11 @@ def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile
     from placesim.formats.device_annotations import assign_devices, assign_functions
     from placesim.placement.function_bodies import logged_nodes
 
-    placed = assign_devices(file, {row.node: row.device for row in report.placements})
-    within = _devices_in_functions(report) if file.graph.functions and report.placed_graphs else {}
+    if form in ("pb", "pbtxt"):
+        file = outcome.file or file
+    devices = {node.path: node.device.name for placement in outcome.placed for node in logged_nodes(placement)}
+    placed = _with_step_devices(assign_devices(file, devices), devices)
+    within = _devices_in_functions(outcome) if file.graph.functions and outcome.placed_graphs else {}
     if within:
         with_functions = assign_functions(placed, within)
         if _places(with_functions, outcome) == _places(None, outcome):

@@ -242,8 +242,50 @@ def test_a_found_file_feeds_nothing_from_elsewhere(shell: Shell, monkeypatch: py
     assert shell("run", "graph.yaml").output == "-7.0\n"
     shell.write("theirs/placesim.toml", "feed = ['a=@../secret.npy']\n")
     ended = shell("run", "graph.yaml")
-    assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith("UsageError: placesim.toml:2: not allowed in a file: got ")
+    assert ended.output == "-1.0\n"
+    assert ended.complaint.startswith("Warning: placesim.toml:1: ignored feed: got 'a=@../secret.npy', and ")
+
+
+def test_the_users_own_file_may_set_all(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.write("graph.yaml", GRAPH)
+    own_settings.write_text("gpu = 2\n[show]\noutput = 'graph.json'\n")
+    assert gpus(shell) == 2
+    ended = shell("show", "graph.yaml")
+    assert (ended.output, ended.complaint) == ("", "")
+    assert (shell.directory / "graph.json").is_file()
+    shell.write("placesim.toml", "gpu = 3\n")
+    assert gpus(shell) == 3
+    monkeypatch.setenv("PLACESIM_CONFIG", "")
+    assert gpus(shell) == 0
+    monkeypatch.setenv("PLACESIM_CONFIG", str(own_settings))
+    assert gpus(shell) == 2
+    monkeypatch.delenv("PLACESIM_CONFIG")
+    own_settings.write_text("gpus = 2\n")
+    assert shell("devices").complaint.startswith(f"UsageError: {own_settings}:1: no such key: got 'gpus'")
+
+
+def test_a_relative_config_home_is_none(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder's."""
+    (shell.directory / "placesim").mkdir()
+    shell.write("placesim/config.toml", "gpu = 2\n")
+    monkeypatch.setenv("HOME", str(shell.directory / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    assert gpus(shell) == 0
+
+
+def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = shell.directory / "pipe"
+    os.mkfifo(pipe)
+    for path, kind in ((str(pipe), "a pipe, no file"), ("/dev/zero", "a device, no file"), ("/", "Is a directory")):
+        monkeypatch.setenv("PLACESIM_CONFIG", path)
+        ended = shell("devices")
+        assert (ended.code, ended.complaint) == (
+            2,
+            f"UsageError: cannot read {path}: got '{kind}', expected a settings file\n",
+        )
+    monkeypatch.delenv("PLACESIM_CONFIG")
+    os.mkfifo(own_settings)
+    assert f"cannot read {own_settings}: got 'a pipe, no file'" in shell("devices").complaint
 
 
 def test_the_environment_may(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +318,9 @@ def test_every_option_has_a_default_elsewhere(name: str, shell: Shell, monkeypat
 
 def test_a_file_that_is_no_text(shell: Shell) -> None:
     shell.write("placesim.toml", b"gpu = 1\ncpu = \xff\n")
-    assert shell("devices").complaint.startswith("UsageError: placesim.toml:2:7: invalid TOML: got 'b'\\xff', which is not UTF-8'")
+    assert shell("devices").complaint.startswith(
+        "UsageError: placesim.toml:2:7: invalid TOML: got 'b'\\xff', which is not UTF-8'"
+    )
 
 
 @pytest.mark.parametrize(

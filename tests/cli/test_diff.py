@@ -248,9 +248,7 @@ def test_times_that_are_asked_for_and_not_known_are_said_to_be(shell: Shell) -> 
     assert shell("diff", graph, graph) == (0, "", "")
     ended = shell("diff", graph, graph, "--time")
     assert (ended.code, ended.output) == (0, "")
-    assert ended.complaint.startswith(
-        "g.yaml: time is not compared. Unavailable: placeholders have unknown shapes: x [?,1024]"
-    )
+    assert ended.complaint.startswith("g.yaml: time is not compared. Unavailable: placeholders have unknown shapes: x [?,1024]")
 
 
 # --- what `run` and `place` print -----------------------------------------------------------------------------------

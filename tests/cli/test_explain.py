@@ -62,7 +62,8 @@ def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     assert re.fullmatch(r"  cost            [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
     assert re.search(
-        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations: .* us of compute, {moved:,} bytes: .* of memory traffic", work
+        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations: .* us of compute, {moved:,} bytes: .* of memory traffic",
+        work,
     )
     assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")
     assert re.match(r"  elsewhere       CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
@@ -141,8 +142,8 @@ def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell)
     lines = cost_lines(shell("explain", graph, "y", "--batch", "64", "--edits", "0").output)
     assert " on CPU:0 in step 0" in lines[0]
     assert lines[-3:] == [
-        f"{title}{name}: unavailable: no time for y: Acme X2 has no rate for float64: got rates for float32, float16, bfloat16, int8; "
-        "the nearest is float32"
+        f"{title}{name}: unavailable: no time for y: Acme X2 has no rate for float64: got rates for float32, float16, "
+        "bfloat16, int8; the nearest is float32"
         for title, name in (("  elsewhere       ", "GPU:0"), (" " * 18, "GPU:1"), (" " * 18, "GPU:2"))
     ]
 

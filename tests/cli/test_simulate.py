@@ -229,9 +229,7 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
         "Warning: loop power/while_context runs once, since nothing fixes how often: "
         "`--iterations power/while_context=N` says it\n"
     )
-    assert any(
-        sentence.startswith("loop power/while_context runs once") for (sentence,) in rows(ended.output, "assumption")
-    )
+    assert any(sentence.startswith("loop power/while_context runs once") for (sentence,) in rows(ended.output, "assumption"))
     said = shell(command, graph, "--iterations", "power=7")
     assert (said.code, said.complaint) == (0, "")
     assert ["loop power/while_context runs 7 times, as given"] in rows(said.output, "assumption")
@@ -250,7 +248,10 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
         (["--iterations", "power=-1"], "wrong iterations of power: got '-1', expected a number from 0 to 1048576"),
         (["--iterations", "power=two"], "wrong iterations of power: got 'two'"),
         (["--assume-unknown", "-1"], "-1 is not in the range x>=0"),
-        (["--execute", "--iterations", "power=3"], "assumed sizes do not apply with --execute: got --iterations with --execute"),
+        (
+            ["--execute", "--iterations", "power=3"],
+            "assumed sizes do not apply with --execute: got --iterations with --execute",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["simulate", "memory"])
@@ -285,9 +286,7 @@ def test_the_report_says_for_how_many_tensors_a_number_was_taken(shell: Shell, g
 def test_a_link_to_what_the_machine_has_not_is_an_error(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--batch", "8", "--link", "GPU:0-GPU:9=1GB/s")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith(
-        "UsageError: link to an unknown device: got 'GPU:9', expected one of 'devices': "
-    )
+    assert ended.complaint.startswith("UsageError: link to an unknown device: got 'GPU:9', expected one of 'devices': ")
 
 
 def test_what_a_raw_graph_leaves_out_is_refused_as_it_is_by_run(shell: Shell) -> None:

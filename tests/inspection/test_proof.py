@@ -130,8 +130,7 @@ nodes:
     assert b is not None
     assert w is not None
     assert b.soft_steps == (
-        "conflicting requests in the group (/device:CPU:1 of a, /device:CPU:2 of b): "
-        "they have /device:CPU:* in common (7.2a)",
+        "conflicting requests in the group (/device:CPU:1 of a, /device:CPU:2 of b): they have /device:CPU:* in common (7.2a)",
     )
     ((label, sentence),) = w.ignored_labels
     assert label == "v"

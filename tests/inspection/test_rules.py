@@ -37,8 +37,18 @@ nodes:
 CLEAN_AND_BROKEN = [
     # graph, a rule that it keeps, a rule that it breaks, the findings
     (SPLIT, "no-soft-fallback", None, []),
-    (SPLIT, "no-overridden-request: {except: [set]}", "no-overridden-request", ["set requested /device:GPU:1, overridden by v"]),
-    (IGNORED, "no-ignored-colocation: {except: w}", "no-ignored-colocation", ["w is not colocated with v: Cannot colocate nodes"]),
+    (
+        SPLIT,
+        "no-overridden-request: {except: [set]}",
+        "no-overridden-request",
+        ["set requested /device:GPU:1, overridden by v"],
+    ),
+    (
+        IGNORED,
+        "no-ignored-colocation: {except: w}",
+        "no-ignored-colocation",
+        ["w is not colocated with v: Cannot colocate nodes"],
+    ),
     (SPLIT, "max-transfers: 3", "max-transfers: 1", ["3 transfers, limit 1"]),
     (
         SPLIT,

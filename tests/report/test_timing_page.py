@@ -86,7 +86,9 @@ def test_the_columns_are_the_spans_to_less_than_a_millionth() -> None:
 
 def test_what_is_too_much_to_draw_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing_data, "MAX_SPANS", 3)
-    with pytest.raises(UsageError, match=r"step too large for a page: got [0-9]+ nodes and transfers in a step, expected at most 3"):
+    with pytest.raises(
+        UsageError, match=r"step too large for a page: got [0-9]+ nodes and transfers in a step, expected at most 3"
+    ):
         timing_page(study(), 10)
 
 

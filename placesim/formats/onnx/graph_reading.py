@@ -403,7 +403,7 @@ class GraphReader:
 
 
 REFUSED = UnsupportedNodeError("an input was refused")
-"""What is wrong is reported already."""
+"""Marker for a node whose problem is reported already."""
 _WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computing it"
 _DATA = {
     "float32": 1,

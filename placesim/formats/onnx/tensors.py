@@ -90,14 +90,14 @@ class TensorReader:
 
         location = entries.get("location", "")
         if self._directory is None:
-            raise GraphBuildError(f"no file of weights: got location '{location}' in a model that came from no file")
+            raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
         expected = "expected a file beside the model"
         if not location or Path(location).is_absolute():
-            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {expected}")
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {expected}")
         try:
             path = resolve_inside(self._directory / location, self._directory)
         except InvalidArgumentError as error:
-            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {expected}: {error}") from None
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {expected}: {error}") from None
         if location not in self._files:
             try:
                 self._files[location] = read_file(path)

@@ -102,7 +102,7 @@ def _open_shapes(
 
 
 def _settles(count: int, whole: int) -> str:
-    """How many of the open tensors are known then."""
+    """Number of open tensors that become known."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 

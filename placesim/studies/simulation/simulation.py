@@ -59,7 +59,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """What was established beside results: its `outcome`, its `size`, which changes when it has grown, and its future."""
+    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
 
     outcome: Callable[[], Outcome]
     size: int
@@ -86,7 +86,7 @@ class SimulationStage(IntEnum):
 
 
 _DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
-"""What a stage does with each node, for who watches."""
+"""Action of a stage on each node, for progress displays."""
 
 
 def open_measurements() -> Measurements:

@@ -268,7 +268,10 @@ def test_what_is_refused_in_a_body_adds_nothing() -> None:
     for then, message in (
         (lambda: builder.add("Neg", True), "parameter 'x' has DataType bool"),
         (goes_on, "parameter 'x' has DataType bool"),
-        (lambda: kept[0], "node from elsewhere: got builder: got <placesim node Neg>, expected what it has made, outside of bodies"),
+        (
+            lambda: kept[0],
+            "node from elsewhere: got builder: got <placesim node Neg>, expected what it has made, outside of bodies",
+        ),
         (lambda: builder.variable("v", [1]), "a variable in a body"),
         (lambda: [x, x], "branches of 2 and 1 results"),
         (lambda: builder.add("IsFinite", x), "must have the same number, type"),

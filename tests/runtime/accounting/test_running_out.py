@@ -218,10 +218,7 @@ def test_memory_that_is_in_pieces_is_told_apart() -> None:
     small = SmallSession([*nodes, fill("x", 1536)])
     small.run(*(f"{name}/Assign" for name in names))
     small.run(*(f"drop_{name}" for name in names[::2]))
-    assert (
-        small.fails("x").help[1]
-        == "it would fit in total, but the allocator's memory is fragmented"
-    )
+    assert small.fails("x").help[1] == "it would fit in total, but the allocator's memory is fragmented"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from placesim.ops.registry import Registry
 
 _MOST_DIGITS = 10
 _ENTRY_KEYS = frozenset(key for keys in ENTRY_KEYS.values() for key in keys) - RAW_KEYS
-"""What a NodeDef does not say."""
+"""Keys of entries that a NodeDef does not have."""
 _HAS_STATE = "it outside of functions: a function has no variables, only handles passed to it"
 _REFUSED = {"variable": _HAS_STATE, "initializer": _HAS_STATE, "train": _HAS_STATE}
 _OPEN = "arguments with 'type' around it, as its own functions have fixed types"
