@@ -132,7 +132,7 @@ def test_the_bar_tells_the_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(30_000)]
     (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
     for command in (("place",), ("show",), ("check",), ("convert", str(tmp_path / "out.pb"))):
         shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:])
@@ -142,7 +142,7 @@ def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(30_000)]
     graph = tmp_path / "large.json"
     graph.write_text(json.dumps({"nodes": nodes, "run": [{"fetch": ["n0"]}]}))
     for command in ("simulate", "memory", "place"):
