@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
@@ -18,7 +18,7 @@ from shlex import quote
 import pytest
 
 from tests.cli.shell import ROOT, start
-from tests.processes import PLACESIM, CommandResult, interrupt, read_until, run_process, run_shell, until
+from tests.processes import PLACESIM, CommandResult, interrupt, read_until, run_process, run_shell, start_process, until
 
 pytestmark = pytest.mark.slow(2)
 ENDLESS = """nodes:
@@ -216,12 +216,15 @@ def test_interrupts_are_taken_before_anything_that_takes_its_time() -> None:
     assert "typing" in imported
 
 
-def on_a_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> str:
+def on_a_terminal(
+    *arguments: str, interrupt_at: str | None = None, program: Sequence[str] = PLACESIM, **environment: str
+) -> str:
     """What a command writes to a terminal, results and errors alike; with a text at which it is interrupted."""
     master, slave = pty.openpty()
     shown = b""
     streams = {"stdin": slave, "stdout": slave, "stderr": slave}
-    with os.fdopen(master, "rb", 0) as screen, start(*arguments, **streams, env=os.environ | TERMINAL | environment) as process:
+    command, variables = (*program, *arguments), os.environ | TERMINAL | environment
+    with os.fdopen(master, "rb", 0) as screen, start_process(command, **streams, env=variables) as process:
         os.close(slave)
         with suppress(OSError):  # the other end is closed
             while piece := screen.read(65536):
