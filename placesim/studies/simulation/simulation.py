@@ -251,19 +251,17 @@ class _Simulation:
             raise UsageError(self._loaded.needs_fetch)
         tasks, self._links = build_machine_settings(file, self._options)
         machine = session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
-        files = file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
-        directory = self._loaded.directory
         self._session = open_session(
             file,
             machine,
             config,
-            directory,
-            files,
-            self._ledger,
-            self._feed_shapes(file.graph),
-            self._measurements,
-            self._opened or GraphSession,
+            directory=self._loaded.directory,
+            files=file_access(self._loaded, self._options),
+            ledger=self._ledger,
+            sketched=self._feed_shapes(file.graph),
+            measurements=self._measurements,
+            make=self._opened or GraphSession,
         )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= SimulationStage.WALKED)
 
