@@ -26,7 +26,7 @@ Number = TypeVar("Number", int, float)
 @with_options
 @with_error_reports
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
-    """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
+    """Predict the time of a graph's steps on the machine; the last one runs `steps` times, if given.
 
     Nothing is computed, so that sizes have to be known: `shape` and `batch` settle what placeholders leave open.  Raises what
     the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Rule = str | Mapping[str, Any]
 
 EDITS = 8
-"""How many edits of a node the text has unless told otherwise."""
+"""Default number of edits of a node in the text."""
 
 
 @with_options
@@ -95,7 +95,7 @@ def diff(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> DiffReport:
-    """What differs between two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
+    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
 
     Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
     side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
@@ -108,7 +108,7 @@ def diff(
 
     sides = [{**options, **(own or {})} for own in (before_options, after_options)]
     if after is None and sides[0] == sides[1]:
-        raise UsageError("nothing to compare: got one graph on one machine, expected two, or before_options or after_options")
+        raise UsageError("need a second graph: got one graph on one machine, expected two, or before_options or after_options")
     kept = kept_source(before, make_options(sides[0]))
     sources = (kept, kept if after is None else kept_source(after, make_options(sides[1])))
     names = (_name(before), _name(before if after is None else after))
@@ -130,7 +130,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
     from placesim.studies.time_study import study_time
 
     if any(hasattr(source, "snapshot") for source in sources):
-        raise UsageError("no page of a report: got one, expected the graph itself, whose steps are simulated")
+        raise UsageError("cannot make a page from a report: got a report, expected the graph, to simulate its steps")
     found = []
     for source, side, label, name in zip(sources, sides, labels, names, strict=True):
         options = make_options(side)
@@ -177,7 +177,7 @@ class ConvertedGraph(NamedTuple):
         """The content of YAML, JSON and text GraphDefs.  Raises UsageError for a binary GraphDef and an ONNX model."""
         if self.form in ("pb", "onnx"):
             got = "a binary GraphDef" if self.form == "pb" else "an ONNX model"
-            raise UsageError(f"no text: got {got}, expected format yaml, json or pbtxt")
+            raise UsageError(f"not text: got {got}, expected format yaml, json or pbtxt")
         return self.content.decode()
 
 
@@ -228,7 +228,7 @@ def convert(
                 files.write(Path(out), [content], makes_folders=True)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"cannot write {out}: got '{reason}', expected a path that can be written") from error
+            raise UsageError(f"cannot write {out}: got '{reason}', expected a writable path") from error
     return ConvertedGraph(form, content, written.notes)
 
 
@@ -248,7 +248,7 @@ def _snapshot(
         found: Snapshot = source.snapshot()
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
         if needed:
-            raise UsageError(f"a report keeps no {needed[0]}: got a report, expected the graph itself")
+            raise UsageError(f"a report holds no {needed[0]}: got a report, expected the graph")
         return found
     kept = kept_source(source, options)
     written = kept if isinstance(kept, bytes) else None

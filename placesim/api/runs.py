@@ -1,4 +1,4 @@
-"""What Python callers run: a graph, of whatever source, and options by name -> a report, or the error that it ended with."""
+"""Run a graph from any source with options by name, and return a report, or raise the error that ended it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(
     check_named("engine", engine, ENGINES)
     check_named("worker_per", worker_per, PER)
     if engine == ENGINES[0] and connection != Connection():
-        raise UsageError(f"a cluster is named that nothing runs on: expected engine='{ENGINES[1]}' with it")
+        raise UsageError(f"cluster options without a cluster: expected engine='{ENGINES[1]}' as well")
     loaded = load(source, None, chosen)
     if not chosen.execute:
         return _checked(simulate(loaded, chosen, SimulationStage.PARTITIONED))

@@ -37,7 +37,7 @@ _scripts: dict[str, tuple[SimulationOptions, bytes]] = {}
 
 
 def _built(graph: str, options: SimulationOptions) -> bytes | None:
-    """What a Python script built, which one command runs once and says so; None for any other graph."""
+    """Graph built by a Python script, which a command runs once, with a note; None for any other graph."""
     from placesim.formats.recognition import is_script
 
     if not is_script(graph):
@@ -63,7 +63,7 @@ def read_once(graph: str, options: SimulationOptions) -> bytes | None:
 
 
 def graph_name(graph: str) -> str:
-    """What messages call it."""
+    """Name of the graph in messages."""
     return "<stdin>" if graph == "-" else graph
 
 
@@ -109,7 +109,7 @@ def open_subject(
 def subjects_in(
     graph: str, values: Mapping[str, Any], wishes: DryRunNeeds = NO_WISHES
 ) -> Sequence[tuple[str, Callable[[], Snapshot]]]:
-    """What `open_subject` opens of a GRAPH, with its name: one, or one for each line of a `.jsonl` file."""
+    """Subjects that `open_subject` opens from a GRAPH, with their names: one, or one for each line of a `.jsonl` file."""
     if not graph.endswith(".jsonl"):
         return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
     from placesim.cli.options import shell_environment

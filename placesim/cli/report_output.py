@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from placesim.studies.simulation.simulation import PartialResults
 
 PATIENCE_SECONDS = 0.2
-"""How long what could be written may wait for more while a progress bar stands where it is to be written."""
+"""Longest delay of pending output while a progress bar occupies the terminal line."""
 MAX_WAITING = 1 << 20
 """Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
 REPORT_FORMS = ("text", "json", "jsonl")
@@ -81,7 +81,7 @@ class ReportWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """What is still held back is written also where the work was interrupted."""
+        """Write pending output, also after an interrupt."""
         self._waiting.close()
         if self._has_head:
             self._out.flush()
@@ -132,7 +132,7 @@ class ReportWriter:
             self._out.settle()
 
     def finish(self, report: Report) -> bool:
-        """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
+        """Write the end of the report: a summary, warnings, the error; False if nobody reads the output any more."""
         report = self._filtered(report)
         if not self._has_head:
             self._begin(report)
@@ -142,7 +142,8 @@ class ReportWriter:
         self._out.flush()
         for pattern in self._unmet(report):
             complain(
-                f"no node to log: got --log-filter '{pattern}', expected a name, an id, a pattern or a scope that ends in '/'\n"
+                f"no node matches --log-filter: got '{pattern}', "
+                "expected a name, an id, a pattern or a scope that ends in '/'\n"
             )
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
@@ -186,7 +187,7 @@ class _PendingTexts:
                 self._move()
         except OSError as error:
             found = f"got '{error.strerror}', expected room in the folder for temporary files"
-            raise UsageError(f"cannot keep results until they can be written: {found}") from error
+            raise UsageError(f"cannot store results: {found}") from error
 
     def _move(self) -> None:
         from tempfile import TemporaryFile
@@ -384,7 +385,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """What has come since the last such line; the first has all keys."""
+        """Rows since the last such line; the first has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
@@ -417,7 +418,7 @@ class _JsonLines:
 
 
 def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:
-    """What stands behind the results."""
+    """Part of the document after the results."""
     document = report.document_tail()
     if with_summary:
         from placesim.inspection.summary import summarise_outcome
@@ -435,6 +436,6 @@ _FORMATS: Mapping[str, Callable[[str | None, bool], _Text | _Json | _JsonLines]]
 
 
 def _annotations_line(annotations: Mapping[str, int]) -> str:
-    """How many device annotations came with the file."""
+    """Line with the number of device annotations in the file."""
     listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
     return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"

@@ -1,4 +1,4 @@
-"""What was found out about a graph on a machine, and its readings: the text and the JSON object."""
+"""Report on a graph and a machine, and its readings: the text and the JSON object."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Report(Reading, Outcome):
 
     @property
     def name(self) -> str:
-        """What the graph is called."""
+        """Name of the graph."""
         return "a graph" if self.file is None else self.file.name
 
     def snapshot(self) -> Snapshot:
@@ -128,7 +128,7 @@ class Report(Reading, Outcome):
         return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
 
     def document_head(self) -> dict[str, Iterator[Any]]:
-        """What stands before the results in the JSON object: lists, row by row."""
+        """Part of the JSON object before the results: lists, row by row."""
         return {
             "devices": map(device_document, self.devices),
             "mapping": iter(self.mapping),
@@ -138,7 +138,7 @@ class Report(Reading, Outcome):
         }
 
     def document_tail(self) -> dict[str, Any]:
-        """What stands behind them."""
+        """Part of the JSON object after the results."""
         release = self.placed[-1].graph.registry.rules if self.placed else CURRENT
         return (
             {"error": None if self.error is None else error_document(self.error)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 NODES = ("exact", "raw", "scopes")
-"""How YAML says nodes: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+"""Forms of nodes in YAML: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
 
 
 class Content(NamedTuple):
@@ -55,7 +55,9 @@ def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
     """YAML with its nodes as one of `NODES` says; raw where scopes can't say them, which `scopes` notes."""
     written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
     notes = (
-        ("scopes cannot say this graph: its nodes are written as they stand",) if nodes == "scopes" and written is None else ()
+        ("cannot express this graph with scopes: nodes are written individually",)
+        if nodes == "scopes" and written is None
+        else ()
     )
     return Content(_encoded(_raw(file) if written is None else written), notes)
 
@@ -107,7 +109,7 @@ def find_file_form(path: str | PurePath) -> str:
     found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
     if found is None:
         known = ", ".join(ending for endings in ENDINGS.values() for ending in endings)
-        raise UsageError(f"unknown ending: got '{path}', expected one of {known}, or --format")
+        raise UsageError(f"unknown extension: got '{path}', expected one of {known}, or --format")
     return found
 
 
@@ -131,7 +133,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     from placesim.formats.onnx.writing import annotate_model, node_devices
 
     if model is None:
-        raise UsageError("no ONNX model: got another graph, expected one to write devices into; no graph is made to ONNX")
+        raise UsageError("only ONNX input can be written as .onnx: got another graph, expected an ONNX model")
     asked = {node.name: node.device for node in file.graph.nodes if node.device}
     devices = node_devices(model, asked)
     others = sum(
@@ -139,14 +141,12 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
         for output in devices
         for device in (asked.get(node.name) for node in model.file.graph.nodes[slice(*model.made[output])])
     )
-    notes = (
-        (f"not in onnx: devices of {others} nodes that differ from those of most nodes of their ONNX node",) if others else ()
-    )
+    notes = (f"not in onnx: devices of {others} nodes that differ from the majority in their ONNX node",) if others else ()
     return Content((bytes(piece) for piece in annotate_model(model.data, devices)), notes)
 
 
 def find_losses(file: GraphFile, form: str) -> list[str]:
-    """What a form has no place for."""
+    """Parts of a graph that a form cannot hold."""
     from placesim.formats.tensorflow.graph_def import find_unwritten_sections
 
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
@@ -166,7 +166,7 @@ def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile
         file = outcome.file or file
     devices = {node.path: node.device.name for placement in outcome.placed for node in logged_nodes(placement)}
     placed = _with_step_devices(assign_devices(file, devices), devices)
-    within = _devices_in_functions(outcome) if file.graph.functions else {}
+    within = _devices_in_functions(outcome) if file.graph.functions and outcome.placed_graphs else {}
     if within:
         with_functions = assign_functions(placed, within)
         if _places(with_functions, outcome) == _places(None, outcome):
@@ -222,7 +222,7 @@ def _places(file: GraphFile | None, outcome: Outcome) -> dict[str, str]:
 
 
 def partition_files(outcome: Outcome, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
-    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    """Partition of each device: a GraphDef by the path of its file; in a folder for each step where steps differ."""
     from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(outcome.prepared):

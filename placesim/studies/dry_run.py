@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_WALKS = 128
 """So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
 SURVEYED = 1
-"""What is taken for open dimensions while it is looked for all that is open."""
+"""Size assumed for open dimensions while all open ones are collected."""
 
 
 class DryRun(NamedTuple):
@@ -39,7 +39,7 @@ class DryRun(NamedTuple):
 
 
 Cost = Callable[[DryRun], float]
-"""How dear a walk was; of two branches the one with which the whole is dearer counts."""
+"""Cost of a dry run; of two branches the one with the greater total cost counts."""
 
 
 def search_dry_run(
@@ -95,7 +95,7 @@ class _BranchSearch:
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
         found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
         if self._walks >= MAX_WALKS:
-            found.guesses.notes.append(f"only the branches of the first choices were compared, in {MAX_WALKS} walks")
+            found.guesses.notes.append(f"only the first branches were compared, in {MAX_WALKS} dry runs")
         return found
 
     def _walk(self, branches: Mapping[BranchChoice, int]) -> DryRun:
@@ -121,7 +121,7 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """What ends in an error is no branch that a step could take."""
+        """Cost of a dry run; one that ends in an error is not a possible branch."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
@@ -134,7 +134,7 @@ def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: Sim
     if of_values or not said:
         said += suggest_settlements(error, of_values)
     if all(tensor.dims is not None for tensor in opened) and opened:
-        said.append("`--assume-unknown N` takes N for each open dimension")
+        said.append("`--assume-unknown N` assumes N for each unknown dimension")
     error.help = tuple(said)
     return error
 
@@ -155,7 +155,7 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
                 if known
                 else "none: there are no loops"
             )
-            raise UsageError(f"no such loop: got '{name}' as the name of one, expected {expected}")
+            raise UsageError(f"no such loop: got '{name}' in --iterations, expected {expected}")
 
 
 def _names(frames: Iterable[str]) -> list[str]:
@@ -172,4 +172,4 @@ def check_execution_options(options: SimulationOptions, *, finds_batch: bool = F
     }
     found = [name for name, is_given in given.items() if is_given]
     if found:
-        raise UsageError(f"sizes for what is computed: got {' and '.join(found)} with --execute, expected --feed with arrays")
+        raise UsageError(f"assumed sizes do not apply with --execute: got {' and '.join(found)}, expected --feed with arrays")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_BATCH = 1 << 40
-"""What fits with so many fits with any number."""
+"""Largest batch tried: a graph that fits with it fits with any number."""
 MAX_UNIT = 64
 """A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
 
@@ -38,7 +38,7 @@ NEVER_USED = DeviceUsage(
 
 
 class MemoryStudyRequest(NamedTuple):
-    """What to find out: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
+    """Request for a memory study: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
 
     is_executed: bool = False
     finds_batch: bool = False
@@ -52,7 +52,7 @@ def study_memory(
     wanted: MemoryStudyRequest | None = None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> MemoryStudy:
-    """What a graph needs, and what it would take to fit.
+    """Study the memory that a graph needs, and the changes that would make it fit.
 
     `warn` is told of each loop that is taken to run once because nothing says how often.
     Raises what is wrong with the graph or the options, and what TensorFlow would raise
@@ -123,7 +123,7 @@ class _Study:
     # --- walks
 
     def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
-        """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
+        """Result of a dry run, and TensorFlow's error if a device runs out of memory; any other error is raised."""
         if self._wanted.is_executed:
             outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
         else:

@@ -28,7 +28,7 @@ class DryRunNeed(Enum):
 
     @staticmethod
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
-        """What a flag says; without it sizes ask for it, and a form that tells it `by_itself`."""
+        """Meaning of a flag; without it sizes request the dry run, and a form that includes it `by_itself`."""
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
         if asked is None:
@@ -37,7 +37,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
+    """Information needed beside a placement: the devices' memory, the steps' times, and each node's cost."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
@@ -92,7 +92,7 @@ def read_snapshot(
 
     found = read_baseline(data, name)
     if found is not None:
-        kept_not = "A written report keeps no {}."
+        kept_not = "A report holds no {}."
         memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
         return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
     if b'"critical_path"' not in data:
@@ -101,7 +101,7 @@ def read_snapshot(
 
     step = read_prediction(data, name)
     if step is not None and not takes_prediction:
-        raise UsageError(f"no graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
+        raise UsageError(f"not a graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
     return None if step is None else Snapshot(name, step=step, holds_placement=False)
 
 

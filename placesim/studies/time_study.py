@@ -45,7 +45,7 @@ def study_time(
     is_traced: bool = False,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
-    """How long a graph's steps take; the last one `steps` times, where that is given.
+    """Predicted times of a graph's steps; the last one runs `steps` times, if given.
 
     With `is_executed` numpy executes the steps, and shapes, iterations and branches are taken as they come; else `warn` is told
     of each loop that is taken to run once because nothing says how often.  `tells_helps` has the study say what would help
@@ -68,7 +68,7 @@ def study_time(
 def study_dry_run(
     loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
-    """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
+    """Results of `study_time` and `dry_run_steps`, from one dry run if devices have the memory for it."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.outcome)
@@ -96,7 +96,7 @@ class _StepDryRuns:
         return search_dry_run(self._loaded, self._in_steps(self._options), self._work)
 
     def executed(self, *, has_limit: bool = True) -> DryRun:
-        """What numpy executes; one node after the other, so that the same input gives the same record."""
+        """Execution with numpy; one node after the other, so that the same input gives the same record."""
         options = self._options
         check_execution_options(options)
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
@@ -171,7 +171,7 @@ def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunStep
 
 
 def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
-    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+    """Costs of the nodes in a graph's steps on each device, with any memory.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
@@ -188,7 +188,7 @@ def _with_few_repeats(
     assert loaded.file is not None
     run = [step for step in build_steps(loaded, loaded.file, options) if step.repeat]
     if not run:
-        raise UsageError("no step to simulate: got none that is run at all, expected one")
+        raise UsageError("no step to simulate: got only steps that run 0 times, expected one that runs")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)

@@ -270,4 +270,4 @@ def test_two_graphs_are_compared_in_the_same_way(browser: Browser) -> None:
     found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
     page = browser.open(comparison_page(Comparison("g.yaml", found, 0, 1)))
     assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.inner_text("#headline"))
-    assert "Nothing: each node is where it was." in page.inner_text("#moves")
+    assert "None: every node keeps its device." in page.inner_text("#moves")

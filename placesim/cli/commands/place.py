@@ -29,8 +29,8 @@ from placesim.cli.options import (
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
     """Place graphs without executing them, and print the device mapping and the log.
 
-    GRAPH is whatever `run` takes, or a .jsonl file with one graph file a line.  Several are placed one after
-    another; one that fails does not stop the rest, and the exit code is the worst.
+    GRAPH is any graph that `run` reads, or a .jsonl file with one graph file per line.  All graphs are placed, even if one
+    fails; the exit code is the worst of all.
 
     \b
     Examples:
@@ -83,6 +83,6 @@ def place_graphs(
                 break
     except KeyboardInterrupt:
         if told:
-            tell(f"interrupted: {told} graphs are placed\n")
+            tell(f"interrupted: placed {told} graphs\n")
         raise
     return worst

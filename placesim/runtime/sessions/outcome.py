@@ -1,4 +1,4 @@
-"""What a session has established about a graph on a machine: one record, of which reports and inspections are readings."""
+"""Outcome of a session for a graph on a machine: one record, from which reports and inspections read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TransferRow(NamedTuple):
-    """What a send and its receive copy, of whatever `kind`; `bytes` None where its shape is not known before it runs."""
+    """Copy made by a send and its receive, of any `kind`; `bytes` None if its shape is unknown before it runs."""
 
     tensor: str
     src: str
@@ -45,7 +45,7 @@ class TransferRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was established, up to `error` where there is one.
+    """Results of a session, up to `error` if there is one.
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph, or the body of a function that
     was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was

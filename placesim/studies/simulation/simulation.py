@@ -50,7 +50,7 @@ Progress = Callable[[int, int, int, int], None]
 
 
 class Growth(IntEnum):
-    """What may still be established beside results when a step has ended: what is named, and all before it."""
+    """Items that may still be added beside results when a step has ended: named ones, and all before it."""
 
     NOTHING = 0
     CUTS = 1
@@ -59,7 +59,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """What was established beside results: its `outcome`, its `size`, which changes when it has grown, and its future."""
+    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
 
     outcome: Callable[[], Outcome]
     size: int
@@ -77,7 +77,7 @@ class ResultTaker(Protocol):
 
 
 class SimulationStage(IntEnum):
-    """How far to go; a step that is walked through accounts for memory and computes nothing."""
+    """Last stage of a simulation; a dry run accounts for memory and computes nothing."""
 
     PLACED = 0
     PARTITIONED = 1
@@ -85,12 +85,12 @@ class SimulationStage(IntEnum):
     EXECUTED = 3
 
 
-_DOING = {SimulationStage.WALKED: "walking through nodes", SimulationStage.EXECUTED: "running nodes"}
-"""What a stage does with each node, for who watches."""
+_DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
+"""Action of a stage on each node, for progress displays."""
 
 
 def open_measurements() -> Measurements:
-    """What `simulate` may be given to be told when what ran."""
+    """Measurements of execution times, for `simulate`."""
     from placesim.runtime.recording.kernel_timing import Measurements
 
     return Measurements()
@@ -265,7 +265,7 @@ class _Simulation:
         return FeedShapes(shapes, options.batch, self.guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
-        """What accounts for the devices' memory, where one has a limit or it shall be told."""
+        """Accounting of the devices' memory, if one has a limit or memory is reported."""
         if self.stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
@@ -325,7 +325,7 @@ class _Simulation:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
-        """What writes the checkpoints of a run that is executed, and goes on from one."""
+        """Saver of an executed run's checkpoints, which also restarts from one."""
         options = self.options
         if self.stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
@@ -385,7 +385,7 @@ class _Simulation:
 
 
 def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
-    """What may be established after a step that these follow: a function's body is placed when it is first called."""
+    """Items that may be added after a step that these follow: a function's body is placed when it is first called."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES
     if session.graph.functions:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepJob:
-    """What all combinations of a sweep have in common.
+    """Common part of all combinations of a sweep.
 
     `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate` by name; `examples` how
     many a step takes where that is not its batch.  `folder` is the one that paths are relative to, where it is not that
@@ -46,7 +46,7 @@ class RowOutcome(NamedTuple):
 
 
 def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
-    """What comes of a combination; whatever goes wrong with it is in the row."""
+    """Simulate a combination; any error becomes part of the row."""
     from placesim.machine.options import make_options
     from placesim.studies.time_study import study_time
 
@@ -99,7 +99,7 @@ def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> S
 
 
 def _fullness(device: DeviceTime) -> tuple[float, int]:
-    """What share of its limit is used; of devices without one, the bytes."""
+    """Used share of its limit; for devices without one, the bytes."""
     peak = device.peak or 0
     return (-1.0 if device.limit is None else peak / device.limit if device.limit else 0.0), peak
 
