@@ -467,6 +467,7 @@ def open_session(
     file: GraphFile,
     devices: Sequence[Device],
     config: Config | None = None,
+    *,
     directory: Path = Path(),
     files: FileAccess | None = None,
     ledger: Ledger | None = None,
