@@ -34,6 +34,7 @@ def set_surroundings() -> None:
     """Clear the caller's settings from this process and from those that it starts, which import from this repository."""
     for name in [name for name in os.environ if name.startswith(_CLEARED)]:
         del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = f"{os.devnull}/config"  # nothing can be there
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     # in a shell's background job Ctrl-C is ignored, and would be so by all children
     signal.signal(signal.SIGINT, signal.default_int_handler)

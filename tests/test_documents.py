@@ -54,7 +54,7 @@ def test_the_commands_print_what_is_shown(document: Path, tmp_path: Path) -> Non
     for command in commands(text):
         code, output = run(command.line, tmp_path, surroundings_of(document))
         assert is_shown(output, command.output), (command.line, output)
-        assert "a defect of placesim" not in output, command.line
+        assert "a bug in placesim" not in output, command.line
         error = re.match(r"(?:.*\n)*?(\w+Error): ", output)
         wanted = getattr(placesim, error[1], placesim.RequestError).exit_code if error is not None else 0
         assert code == (0 if "echo" in command.line else wanted), command.line

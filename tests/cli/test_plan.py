@@ -198,9 +198,9 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
-        (("--contiguous",), "only plans for throughput are contiguous"),
-        (("--output", "planned.txt"), "unknown ending: got 'planned.txt', expected one of .yaml"),
-        (("--objective", "speed"), "'speed' is not one of"),
+        (("--contiguous",), "expected throughput, as --contiguous requires"),
+        (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
+        (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
         (("--seconds", "0"), "--seconds"),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", str(columns))
     options = make_options({})
     text = FREE.replace("a1", "a_scope_with_a_long_name/and_another_one/first").encode()
-    study = study_plan(lambda: load(BytesIO(text), "g.yaml", options), options, "g.yaml", Effort(evaluations=100, jobs=1))
+    study = study_plan(load(BytesIO(text), "g.yaml", options), options, "g.yaml", Effort(evaluations=100, jobs=1))
     told = styled_plan(study, io.TextIOWrapper(BytesIO(), encoding="utf-8"), 1, "planned.yaml")
     lines = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()
     assert max(map(len, lines)) <= columns
