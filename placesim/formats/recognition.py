@@ -14,7 +14,7 @@ from placesim.core.checkpoints.table import TABLE_MAGIC
 from placesim.core.protobuf_wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
 SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
-"""What the bytes begin with that hold a graph built by a script."""
+"""First bytes of a script's graph."""
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 """Names of a SavedModel's file in its directory."""
 _SAMPLE_BYTES = 4096

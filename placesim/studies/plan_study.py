@@ -81,7 +81,7 @@ def study_plan(
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, expected throughput, as --contiguous requires")
     study = _Planner(loaded, options, name, effort, free, tell, aim).study()
-    if study.plan is not None:
+    if study.plan is not None or study.is_interrupted:
         return study
     return replace(study, ways_out=tuple(_ways_out(loaded, options, study, effort, free, aim)))
 
@@ -171,24 +171,27 @@ class _Planner:
         # what drawing and simulating took is not searched in addition, as long as there is time for a search
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
-        for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
-            less_room = ", less memory" if repair else ""
-            found, planned = search_plans(
-                searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
-            )
-            for candidate in found:
-                if candidate.devices not in shown:
-                    is_first = candidates[-1].label != PLANNED + less_room
-                    label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
-                    candidates.append(candidate._replace(label=label))
-                    shown[candidate.devices] = self._simulated(candidates[-1], drawn)
-            over = [shown[candidate.devices] for candidate in found]
-            if not over or any(placed.fits for placed in over) or planned.is_interrupted:
-                break
-            # what it holds was estimated: it is sought again with as much less room as was missing
-            searched, effort = tighten_capacities(searched, found[0].devices, over[0]), share_effort(self._effort, REPAIR_SHARE)
+        found: Sequence[Candidate] = ()
+        others: list[SimulatedPlacement] = []
+        less_room = ""
+        try:
+            for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
+                found, planned = search_plans(
+                    searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
+                )
+                self._simulate_found(found, less_room, candidates, shown, drawn)
+                over = [shown[candidate.devices] for candidate in found]
+                if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                    break
+                # what it holds was estimated: it is sought again with as much less room as was missing
+                searched = tighten_capacities(searched, found[0].devices, over[0])
+                effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
+            self._add_peaks(drawn, searched, effort, began, shown, planned, candidates)
+            others = [self._study(label, file, {}) for label, file in self._others(candidates)]
+        except KeyboardInterrupt:
+            planned = planned._replace(is_interrupted=True)
+            self._simulate_found(found, less_room, candidates, shown, drawn)
         sought = self._aim.sought
-        candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
         candidates = _without_the_worse(candidates, shown, sought)
         told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
         placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
@@ -197,8 +200,7 @@ class _Planner:
             for placed, candidate in zip(placements, candidates, strict=True)
             if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
-        for label, file in self._others(candidates):
-            placements.append(self._study(label, file, {})._replace(is_allowed=False))
+        placements += [placed._replace(is_allowed=False) for placed in others]
         bound = own_bound
         # what is proven where memory is short counts on estimates of what tasks hold
         if sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
@@ -212,10 +214,32 @@ class _Planner:
         before = assignment_of(drawn, self._file) or drawn.start
         tells_losses = self._aim.explains or self._aim.is_traced
         put_back = (lambda devices: self._simulated(Candidate("", devices), drawn)) if tells_losses else None
-        moves = tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
-        return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+        study = PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, (), *tail)
+        try:
+            return replace(
+                study, moves=tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
+            )
+        except KeyboardInterrupt:
+            return replace(study, is_interrupted=True)
 
-    def _more_peaks(
+    def _simulate_found(
+        self,
+        found: Sequence[Candidate],
+        less_room: str,
+        candidates: list[Candidate],
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        drawn: GraphProblem,
+    ) -> None:
+        """Add what a search found to the candidates, simulated."""
+        for candidate in found:
+            if candidate.devices not in shown:
+                is_first = candidates[-1].label != PLANNED + less_room
+                label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
+                named = candidate._replace(label=label)
+                shown[named.devices] = self._simulated(named, drawn)
+                candidates.append(named)
+
+    def _add_peaks(
         self,
         drawn: GraphProblem,
         searched: GraphProblem,
@@ -223,9 +247,9 @@ class _Planner:
         began: float,
         shown: dict[tuple[int, ...], SimulatedPlacement],
         planned: PlanResult,
-    ) -> list[Candidate]:
-        """Of peaks, what other seeds find, as long as there is time: plans that look alike differ as graphs."""
-        found: list[Candidate] = []
+        candidates: list[Candidate],
+    ) -> None:
+        """Of peaks, add what other seeds find, as long as there is time: plans that look alike differ as graphs."""
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._effort.seconds - (time.monotonic() - began)
@@ -235,9 +259,9 @@ class _Planner:
             more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
             for candidate in more:
                 if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
-                    found.append(candidate._replace(label=f"{PLANNED}, alternative"))
-                    shown[candidate.devices] = self._simulated(found[-1], drawn)
-        return found
+                    named = candidate._replace(label=f"{PLANNED}, alternative")
+                    shown[named.devices] = self._simulated(named, drawn)
+                    candidates.append(named)
 
     def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
         """All; of a large problem only what TensorFlow would do."""

@@ -215,6 +215,7 @@ def plan_command(
       placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
+    from placesim.cli.output import tell
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
@@ -239,13 +240,17 @@ def plan_command(
     # what was found until Ctrl-C is told, and written
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
-        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
-            study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
+        try:
+            with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+                study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
+        except KeyboardInterrupt:
+            tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
+            raise
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
-            return 1
+            return 130 if study.is_interrupted else 1
         if output is not None:
             _write_graph(study, loaded, options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
@@ -260,10 +265,17 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         write(styled_plan(study, sys.stdout, top, output), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
-    if study.plan is None:
+    if study.plan is None and study.is_interrupted:
+        tell(f"interrupted: no plan that fits was found yet, {_unwritten(output)}\n")
+    elif study.plan is None:
         tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:
         complain(f"nothing to search: {_why_fixed(study)}\n")
+
+
+def _unwritten(*paths: str | None) -> str:
+    named = [path for path in paths if path is not None]
+    return f"and {' and '.join(named)} not written" if named else "and nothing is written"
 
 
 class _BestPlanLine:

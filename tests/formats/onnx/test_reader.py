@@ -142,8 +142,8 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
-        ("circle", {}, "no file of weights: got location 'circle', expected a file beside the model"),
-        ("a\0b", {}, "no file of weights: got location 'a\\x00b', expected a file beside the model"),
+        ("circle", {}, "no weights file: got location 'circle', expected a file beside the model"),
+        ("a\0b", {}, "no weights file: got location 'a\\x00b', expected a file beside the model"),
     ],
 )
 def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict[str, str], message: str) -> None:
