@@ -41,7 +41,7 @@ class NoFiguresError(UsageError):
 class Processor:
     """Processor: peak operations per second by arithmetic, bytes per second, and properties that slow a kernel down.
 
-    `tensor` names the arithmetics whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
+    `tensor` names the kinds of arithmetic whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
     cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
     `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
     """
@@ -64,7 +64,7 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for, and the nearest."""
+        """Peak operations per second; InvalidArgumentError names the kinds of arithmetic with a rate, and the nearest."""
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
             known = [name for name, value in self.rates.items() if value > 0]
