@@ -104,7 +104,7 @@ def repeated(dtype: int, field: str, value: object, count: int) -> bytes:
     tensor.dtype = dtype
     tensor.tensor_shape.dim.add(size=count)
     getattr(tensor, field).append(value)
-    return graph.SerializeToString()
+    return bytes(graph.SerializeToString())
 
 
 @pytest.mark.parametrize("command", [("place", "c.pb"), ("run", "c.pb", "--fetch", "c"), ("convert", "c.pb", "c.yaml")])

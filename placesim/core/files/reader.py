@@ -122,7 +122,8 @@ def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
     if not is_stream(path):
         return read_file(path, most)
     with open(path, "rb") as stream:
-        return read_to_end(stream, path, most)
+        data: bytes = read_to_end(stream, path, most)
+        return data
 
 
 def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:

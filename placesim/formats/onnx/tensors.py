@@ -72,7 +72,7 @@ class TensorReader:
             raise GraphBuildError(f"no sparse tensor of shape {list(dims)}: {error}") from None
         return TensorValue(values.dtype, dense)
 
-    def _content(self, tensor: Message, size: Size) -> bytes | memoryview:
+    def _content(self, tensor: Message, size: ContentSize) -> bytes | memoryview:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if LIFTED in entries:
             number = entries[LIFTED]
@@ -81,7 +81,7 @@ class TensorReader:
             return self._views[int(number)]
         return self._external(entries, size)
 
-    def _external(self, entries: dict[str, str], expected: Size) -> bytes:
+    def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
         """A part of a file beside the model, of which no more is read than the tensor's type and shape ask for."""
         location = entries.get("location", "")
         if self._directory is None:
@@ -120,28 +120,28 @@ class TensorReader:
         return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
 
 
-class Size(NamedTuple):
+class ContentSize(NamedTuple):
     """How many bytes of content a tensor has, and what says so."""
 
-    count: int
+    size_bytes: int
     what: str
 
 
-def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> Size:
+def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> ContentSize:
     if dtype.name == "string":
         raise GraphBuildError("no tensor: got strings as raw data")
     count, bits = math.prod(shape), _PACKED.get(dtype.name)
     size = count * dtype.numpy.itemsize if bits is None else -(-count * bits // 8)
-    return Size(size, f"{dtype.name} of shape {list(shape)}")
+    return ContentSize(size, f"{dtype.name} of shape {list(shape)}")
 
 
-def _check_bytes(got: int, expected: Size) -> None:
-    if got != expected.count:
-        wanted = f"{expected.count} for {expected.what}"
+def _check_bytes(got: int, expected: ContentSize) -> None:
+    if got != expected.size_bytes:
+        wanted = f"{expected.size_bytes} for {expected.what}"
         raise GraphBuildError(f"wrong size of a tensor's content: got {got} bytes, expected {wanted}")
 
 
-def _checked(content: bytes | memoryview, expected: Size) -> bytes | memoryview:
+def _checked(content: bytes | memoryview, expected: ContentSize) -> bytes | memoryview:
     _check_bytes(len(content), expected)
     return content
 
