@@ -13,7 +13,13 @@ from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, C
 
 _TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
 _SCHEDULER = (
-    option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler: tcp://HOST:PORT.", group=CLUSTER),
+    option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler: tcp://HOST:PORT.",
+        group=CLUSTER,
+        folder_values="none",
+    ),
     option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),
@@ -22,10 +28,23 @@ _SCHEDULER = (
         show_default=True,
         help="Time to wait for the scheduler and its workers.",
         group=CLUSTER,
+        folder_values="none",
     ),
-    option("--tls-ca-file", metavar="FILE", help="CA certificate file for tls:// (PEM).", group=CLUSTER),
-    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER),
-    option("--tls-key", metavar="FILE", help="Private key file for tls:// (PEM).", group=CLUSTER),
+    option(
+        "--tls-ca-file",
+        metavar="FILE",
+        help="CA certificate file for tls:// (PEM).",
+        group=CLUSTER,
+        folder_values="none",
+    ),
+    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER, folder_values="none"),
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="Private key file for tls:// (PEM).",
+        group=CLUSTER,
+        folder_values="none",
+    ),
 )
 _WORKERS = (
     option(
@@ -35,6 +54,7 @@ _WORKERS = (
         metavar="DEVICE=ADDRESS",
         help="Assign DEVICE (or a job: /job:ps) to the worker with this address, name or host (repeatable).",
         group=CLUSTER,
+        folder_values="none",
     ),
     option(
         "--worker-per",
@@ -43,19 +63,20 @@ _WORKERS = (
         show_default=True,
         help="Start one worker per task or per device.",
         group=CLUSTER,
+        folder_values="none",
     ),
 )
 
 
 def scheduler_options(command: Command) -> Command:
-    """Which cluster, where one is used."""
+    """Options that choose a cluster."""
     for decorate in reversed(_SCHEDULER):
         command = decorate(command)
     return command
 
 
 def worker_options(command: Command) -> Command:
-    """Which device lives in which worker."""
+    """Options that assign devices to workers."""
     for decorate in reversed(_WORKERS):
         command = decorate(command)
     return command
@@ -70,5 +91,5 @@ def take_connection(values: dict[str, Any]) -> Connection:
     seconds = values.pop("scheduler_timeout")
     files = {field: values.pop(name) for name, field in _TLS.items()}
     if scheduler is None and any(files.values()):
-        raise UsageError("files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them")
+        raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
     return Connection(scheduler, values.pop("workers", ()), values.pop("worker_per", PER[0]), seconds, Tls(**files))

@@ -41,7 +41,7 @@ def run_shell(arguments: Sequence[str] | None) -> int:
 
 
 def _set_back(colors: dict[str, str]) -> None:
-    """What --color did to this process's environment is no one else's."""
+    """Undo the changes of --color to this process's environment."""
     for name in COLOR_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(colors)
@@ -112,5 +112,5 @@ def _report(error: Exception, settings: CommandSettings) -> int:
         return error.exit_code
     text = " ".join(str(error).split())
     shown = escape(text if len(text) <= _MAX_REPORTED else text[:_MAX_REPORTED] + "...")
-    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a defect of placesim; --debug shows where\n")
+    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a bug in placesim; --debug shows where\n")
     return DEFECT

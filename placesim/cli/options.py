@@ -19,7 +19,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 format_option = option(
-    "--format", "form", type=Word(("text", "json")), default="text", help="Output format (default: text).", group=REPORT
+    "--format",
+    "form",
+    type=Word(("text", "json")),
+    default="text",
+    help="Output format (default: text).",
+    group=REPORT,
+    folder_values="any",
 )
 table_format_option = option(
     "--format",
@@ -28,12 +34,39 @@ table_format_option = option(
     default="text",
     help="Output format (default: text).",
     group=REPORT,
+    folder_values="any",
 )
 _MACHINE = (
-    option("--cpu", type=int, metavar="N", help="Number of CPU devices (default: the graph's, else 1).", group=MACHINE),
-    option("--gpu", type=int, metavar="N", help="Number of GPUs (default: the graph's, else 0).", group=MACHINE),
-    option("--gpu-model", metavar="NAME", help="GPU model; `devices --gpu-models` lists them.", group=MACHINE),
-    option("--inventory", metavar="FILE", help="YAML file that describes the machine (`devices:`).", group=MACHINE),
+    option(
+        "--cpu",
+        type=int,
+        metavar="N",
+        help="Number of CPU devices (default: the graph's, else 1).",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--gpu",
+        type=int,
+        metavar="N",
+        help="Number of GPUs (default: the graph's, else 0).",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--gpu-model",
+        metavar="NAME",
+        help="GPU model; `devices --gpu-models` lists them.",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--inventory",
+        metavar="FILE",
+        help="YAML file that describes the machine (`devices:`).",
+        group=MACHINE,
+        folder_values="own files",
+    ),
 )
 MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
 """The same by their parameters: a script's sessions ask the environment for these themselves."""
@@ -43,12 +76,14 @@ link_option = option(
     metavar="A-B=25GB/s@2us",
     help="Bandwidth and latency of the link between A and B; overrides the inventory (repeatable).",
     group=MACHINE,
+    folder_values="any",
 )
 release_option = option(
     "--tensorflow",
     type=Word(tuple(sorted(RELEASES))),
     help="TensorFlow release to simulate (default: the file's, else 2.21).",
     group=SOURCE,
+    folder_values="any",
 )
 _SOURCE = (
     release_option,
@@ -58,16 +93,36 @@ _SOURCE = (
         metavar="TAG",
         help="Tag of the SavedModel's MetaGraph (repeatable; default: the only MetaGraph, else serve).",
         group=SOURCE,
+        folder_values="any",
     ),
-    option("--signature", metavar="NAME", help="Signature of the SavedModel to run (default: serving_default).", group=SOURCE),
-    option("--checkpoint", metavar="PREFIX", help="Checkpoint to restore variables from, or its directory.", group=SOURCE),
-    option("--clear-devices", is_flag=True, help="Ignore the devices that nodes request.", group=SOURCE),
+    option(
+        "--signature",
+        metavar="NAME",
+        help="Signature of the SavedModel to run (default: serving_default).",
+        group=SOURCE,
+        folder_values="any",
+    ),
+    option(
+        "--checkpoint",
+        metavar="PREFIX",
+        help="Checkpoint to restore variables from, or its directory.",
+        group=SOURCE,
+        folder_values="none",
+    ),
+    option(
+        "--clear-devices",
+        is_flag=True,
+        help="Ignore the devices that nodes request.",
+        group=SOURCE,
+        folder_values="any",
+    ),
     option(
         "--device",
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Request DEVICE for nodes whose name matches PATTERN (repeatable).",
         group=SOURCE,
+        folder_values="any",
     ),
     option(
         "--layer-assignment",
@@ -75,6 +130,7 @@ _SOURCE = (
         default="",
         help="Request devices for the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
         group=SOURCE,
+        folder_values="any",
     ),
     option(
         "--allow-unknown",
@@ -82,12 +138,14 @@ _SOURCE = (
         default="",
         help="Assume that unsupported ONNX ops have kernels for these device types: `cpu,gpu`.",
         group=SOURCE,
+        folder_values="any",
     ),
     option(
         "--until",
         type=Word(UNTIL),
         help="Stop a Python script after its first session run, or at its end (default: first-run); its arguments follow `--`.",
         group=SOURCE,
+        folder_values="any",
     ),
 )
 _PLACEMENT = (
@@ -96,14 +154,23 @@ _PLACEMENT = (
         default=None,
         help="Fall back to another device if the requested one is missing or has no kernel (default: the file's, else off).",
         group=PLACEMENT,
+        folder_values="any",
     ),
-    option("--fetch", multiple=True, metavar="NAME", help="Tensor to fetch or op to run (repeatable).", group=PLACEMENT),
+    option(
+        "--fetch",
+        multiple=True,
+        metavar="NAME",
+        help="Tensor to fetch or op to run (repeatable).",
+        group=PLACEMENT,
+        folder_values="any",
+    ),
     option(
         "--timeout",
         type=float,
         metavar="SECONDS",
         help="Time limit for placement, and for each step.",
         group=PLACEMENT,
+        folder_values="none",
     ),
 )
 
@@ -115,6 +182,7 @@ feed_option = option(
     metavar="NAME=VALUE",
     help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
     group=SOURCE,
+    folder_values="own files",
 )
 _FILE_ACCESS = (
     option(
@@ -123,6 +191,7 @@ _FILE_ACCESS = (
         metavar="DIR",
         help="Folder or file that the graph may read (repeatable).",
         group=FILE_ACCESS,
+        folder_values="none",
     ),
     option(
         "--allow-write",
@@ -130,8 +199,15 @@ _FILE_ACCESS = (
         metavar="DIR",
         help="Folder or file that the graph may write (repeatable).",
         group=FILE_ACCESS,
+        folder_values="none",
     ),
-    option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.", group=FILE_ACCESS),
+    option(
+        "--allow-all-files",
+        is_flag=True,
+        help="Let the graph read and write any file.",
+        group=FILE_ACCESS,
+        folder_values="none",
+    ),
 )
 _REPORT = (
     option(
@@ -140,12 +216,14 @@ _REPORT = (
         default="modern",
         help="Log format: that of TensorFlow 2 or TensorFlow 1 (default: modern).",
         group=REPORT,
+        folder_values="any",
     ),
     option(
         "--summary",
         is_flag=True,
         help="Print a table of nodes, variables, constants, transfers and peak memory per device.",
         group=REPORT,
+        folder_values="any",
     ),
     option(
         "--log-filter",
@@ -154,6 +232,7 @@ _REPORT = (
         metavar="PATTERN",
         help="Log only nodes whose name matches (`conv1/*`) or that are in a scope (`conv1/`) (repeatable).",
         group=REPORT,
+        folder_values="any",
     ),
 )
 
@@ -164,25 +243,25 @@ def machine_options(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """What to take from the file."""
+    """Options that select parts of the file."""
     return _add(command, _SOURCE)
 
 
 def placement_options(command: Command) -> Command:
-    """What placing takes."""
+    """Options of placement."""
     return _add(command, _PLACEMENT)
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape`; `purpose` says what alone it is for."""
     text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
-    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES)
+    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, folder_values="any")
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
-    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES)
+    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 
@@ -193,6 +272,7 @@ _GUESSES = (
         metavar="NAME=N",
         help="Iteration count of a loop whose trip count is unknown, by frame or While node (repeatable; default: 1).",
         group=SIZES,
+        folder_values="any",
     ),
     option(
         "--assume-unknown",
@@ -200,12 +280,13 @@ _GUESSES = (
         metavar="N",
         help="Size to assume for every other unknown dimension.",
         group=SIZES,
+        folder_values="any",
     ),
 )
 
 
 def guess_options(command: Command) -> Command:
-    """What is taken where nothing tells it."""
+    """Options for values that nothing else determines."""
     return _add(command, _GUESSES)
 
 
@@ -216,7 +297,16 @@ def _for(purpose: str, text: str) -> str:
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
     """`--top`: how many of what a report lists."""
     text = f"Maximum number of {what}."
-    return option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text, group=REPORT)
+    return option(
+        "--top",
+        type=click.IntRange(1),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=text,
+        group=REPORT,
+        folder_values="any",
+    )
 
 
 profile_option = option(
@@ -225,37 +315,40 @@ profile_option = option(
     metavar="FILE",
     help="Measured speeds of a host (from `calibrate`) or of a GPU model (repeatable).",
     group=MACHINE,
+    folder_values="own files",
 )
 
 
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """`--output`; the text says what is written."""
-    return option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
+    return option(
+        "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT, folder_values="none"
+    )
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """`--trace`; `what` says what is in it."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
-    return option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
+    return option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:
     """`--memory`, `--no-memory`."""
-    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT)
+    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def time_option(text: str) -> Callable[[Command], Command]:
     """`--time`, `--no-time`."""
-    return option("--time/--no-time", "time", default=None, help=text, group=REPORT)
+    return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def file_access_options(command: Command) -> Command:
-    """What the graph may touch."""
+    """Options for the graph's access to files."""
     return _add(command, _FILE_ACCESS)
 
 
 def report_options(command: Command) -> Command:
-    """What `run` and `place` print."""
+    """Options for the output of `run` and `place`."""
     return _add(command, _REPORT)
 
 
@@ -266,7 +359,7 @@ def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> C
 
 
 def shell_environment() -> dict[str, str]:
-    """What the user's shell says to TensorFlow of GPU memory: the one place where it is asked."""
+    """Environment variables by which the user's shell configures GPU memory: the only place that reads them."""
     return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 

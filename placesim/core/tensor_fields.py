@@ -78,7 +78,7 @@ PLAIN = frozenset((FLOAT, DOUBLE, INT64, BOOL, UINT32, UINT64))
 
 
 def value_field(dtype: DataType) -> ValueField:
-    """Where the single values of a type stand."""
+    """Field for the single values of a type."""
     return _BYTES if dtype.name.startswith(("float8", "float4")) else _VALUE_FIELDS.get(dtype, _INTS)
 
 
@@ -107,7 +107,7 @@ def element_type(number: int) -> DataType:
     dtype = BY_NUMBER.get(number)
     if dtype is None or (dtype.size == 0 and dtype is not STRING):
         name = "an unknown type" if dtype is None else dtype.name
-        raise WireError(f"Cannot parse tensor from tensor_proto: a constant of type {name} ({number}) cannot be held")
+        raise WireError(f"Cannot parse tensor from tensor_proto: unsupported constant of type {name} ({number})")
     return dtype
 
 
@@ -218,7 +218,7 @@ def _parse_shape(data: bytes) -> tuple[int, ...]:
 
 
 def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
-    """What stands in a type's field, which may be packed or come once for each value."""
+    """Values of a type's field, which may be packed or come once for each value."""
     field = value_field(dtype)
     if dtype is STRING:
         texts = [value for value in values if isinstance(value, bytes)]

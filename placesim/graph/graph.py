@@ -49,7 +49,7 @@ class NodeDef(NamedTuple):
 
 
 class Signature:
-    """What a node's op and types say, shared by all nodes alike in them.
+    """A node's op and types, shared by all nodes with the same.
 
     `attrs` holds only what decides types and kernels; `definition` is None for an op that is not registered (a function's
     name).
@@ -222,7 +222,7 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[Dat
 
 
 class Origin(NamedTuple):
-    """What lowering made a node of: `call/f/x` for node x of the function f that was called, `call/` for what is around bodies.
+    """Source of a node made by lowering: `call/f/x` for node x of the called function f, `call/` for nodes around bodies.
 
     `function` and `node` are that function's name and the node's in it; empty for what is around.
     """
@@ -318,7 +318,7 @@ class Graph:
             )
 
     def location(self, node: Node) -> Location | None:
-        """Where a node stands in its file."""
+        """Position of a node in its file."""
         return self.located(node.location)
 
     def located(self, position: int) -> Location | None:
@@ -418,6 +418,13 @@ class Graph:
                 node.device,
                 node.location,
             )
+        return graph
+
+    def copied(self) -> Graph:
+        """A graph with the same nodes, to which others may be added; it shares the nodes and all but their lists."""
+        graph = self.emptied()
+        graph.nodes, graph.ids = self.nodes.copy(), self.ids.copy()
+        graph.device_scopes = self.device_scopes
         return graph
 
     def emptied(self) -> Graph:

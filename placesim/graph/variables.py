@@ -1,4 +1,4 @@
-"""What a variable expands to: `tf.compat.v1.get_variable`'s nodes, of both kinds, and their initializers (12.1, 12.2)."""
+"""Expand a variable into nodes: those of `tf.compat.v1.get_variable`, of both kinds, and their initializers (12.1, 12.2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INITIALIZER_FIELDS = {
 
 
 def default_initializer(dtype: DataType) -> InitializerSpec:
-    """What `get_variable` takes where it is given none: glorot_uniform, or zeros for a type that is not floating."""
+    """Default initializer of `get_variable`: glorot_uniform, or zeros for a type that is not floating."""
     return InitializerSpec("glorot_uniform" if dtype.is_floating else "zeros")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import output_option
 
 EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
@@ -14,7 +13,9 @@ EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
 
 @command("calibrate", exits=EXITS)
 @output_option("Write to a file.")
-@click.option("--quick", is_flag=True, help="Measure for a few seconds only: a trial, too inexact for predictions.")
+@option(
+    "--quick", is_flag=True, help="Measure for a few seconds only: a trial, too inexact for predictions.", folder_values="none"
+)
 def calibrate_command(output: str | None, quick: bool) -> int:
     """Measure this machine's speed, for `simulate --profile`.
 

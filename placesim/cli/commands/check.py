@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
 from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
 
@@ -92,14 +93,21 @@ EXITS = {
 
 @command("check", exits=EXITS)
 @click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-@click.option("--policy", metavar="FILE", help="YAML file with the `rules` to check.")
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Rule to check: its name, or NAME=VALUE (repeatable).")
-@click.option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.")
+@option("--policy", metavar="FILE", help="YAML file with the `rules` to check.", folder_values="own files")
+@option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Rule to check: its name, or NAME=VALUE (repeatable).",
+    folder_values="any",
+)
+@option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options
 @placement_options
-@form_option(FORMS, "The form of the findings.")
+@form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
 def check_command(
     graphs: tuple[str, ...],
@@ -153,9 +161,9 @@ def check_command(
         write(describe_rules())
         return 0
     if not graphs:
-        raise click.UsageError("no graph: got no argument, expected GRAPH")
+        raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
     if graphs.count("-") > 1:
-        raise click.UsageError("standard input twice: got - for several graphs, expected it once")
+        raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
     target = find_target(FORMS, form, output)
     uses = _rule_uses(policy, rules)
     wishes = DryRunNeeds(
@@ -186,7 +194,7 @@ def check_command(
     except KeyboardInterrupt:
         if checked:
             with InterruptGrace():
-                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
+                tell(f"interrupted: checked {len(checked)} of {len(subjects)} graphs\n")
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Word, option
 from placesim.core.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -16,7 +16,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @command("completion", exits={0: EXITS[0], 2: "the shell is not known, or a file can't be written"})
 @click.argument("shell", type=Word(SHELLS), required=False)
-@click.option("--install", is_flag=True, help="Install the script for the shell instead of printing it.")
+@option("--install", is_flag=True, help="Install the script for the shell instead of printing it.", folder_values="none")
 def completion_command(shell: str | None, install: bool) -> int:
     """Print or install the shell completion script.
 
@@ -37,8 +37,8 @@ def completion_command(shell: str | None, install: bool) -> int:
         write(completion_script(shell))
         return 0
     for path in _install(shell, completion_script(shell)):
-        complain(f"written: {path}\n")
-    complain("it holds in shells that are started from now on\n")
+        complain(f"wrote {path}\n")
+    complain("restart the shell to use it\n")
     return 0
 
 

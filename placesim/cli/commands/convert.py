@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -22,19 +23,28 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
-@click.option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.")
-@click.option("--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.")
-@click.option(
+@option(
+    "--placed",
+    is_flag=True,
+    help="Write each node's assigned device instead of the requested one.",
+    folder_values="any",
+)
+@option(
+    "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
+)
+@option(
     "--scopes",
     "nodes",
     flag_value="scopes",
     help="Write YAML with scopes and variables even if attrs equal to their default are dropped.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--partitioned",
     type=click.Path(file_okay=False),
     metavar="DIR",
     help="Write one GraphDef per device, with its sends and receives; `--format pbtxt` writes text.",
+    folder_values="none",
 )
 @source_options
 @machine_options
@@ -65,7 +75,7 @@ def convert_command(
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
-        raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")
+        raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
     form = _form(out, form)
     options = make_options({"environment": shell_environment(), **given(values)})
     loaded = load_graph(graph, options)
@@ -75,17 +85,17 @@ def convert_command(
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
         with show_stages("placing"):
-            report = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
-        if report.error is not None:
-            raise report.error
+            outcome = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
+        if outcome.error is not None:
+            raise outcome.error
         if partitioned is not None:
             from placesim.studies.conversions import partition_files
 
-            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
+            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(outcome, form == "pbtxt")}
         if placed:
             from placesim.studies.conversions import build_placed_file
 
-            file = build_placed_file(file, report)
+            file = build_placed_file(file, outcome, form)
     if out is None:
         write_files(written, makes_folders=True)
         return 0
@@ -121,5 +131,5 @@ def _print(content: Iterator[bytes], form: str) -> None:
 
     if sys.stdout.isatty() and form in ("pb", "onnx"):
         what = "a binary GraphDef" if form == "pb" else "an ONNX model"
-        raise UsageError(f"{what} is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
+        raise UsageError(f"cannot print {what} to a terminal: got -, expected a file, a pipe, or --format pbtxt")
     all(map(write_result, content))  # as far as it is read

@@ -10,6 +10,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
@@ -37,8 +38,8 @@ EXITS = {
 @release_option
 @scheduler_options
 @table_format_option
-@click.option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.")
-@click.option("--gpu-models", is_flag=True, help="List the known GPU models instead.")
+@option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
+@option("--gpu-models", is_flag=True, help="List the known GPU models instead.", folder_values="any")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 
@@ -65,7 +66,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     connection = take_connection(values)
     if connection.scheduler is not None:
         if graph is not None or log_creation or gpu_models or given(values):
-            raise UsageError("--scheduler lists the workers of a cluster: expected no graph and no machine with it")
+            raise UsageError("--scheduler lists a cluster's workers: expected no graph and no machine options")
         write_rows(_worker_rows(connection), "workers", _WORKER_COLUMNS, form)
         return 0
     if gpu_models:
@@ -91,7 +92,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
 
 
 def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
-    """What the JSON object holds beside the devices: what each GPU's allocator is made from, and the log."""
+    """Further parts of the JSON object: the settings of each GPU's allocator, and the log."""
     allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
     return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
 

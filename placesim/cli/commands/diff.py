@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, Word, option
+from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, Word, option
 from placesim.cli.options import (
     Command,
     given,
@@ -64,21 +64,24 @@ _SIDES = (
     ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders where it is unknown."),
 )
 _REPEATABLE = ("device",)
-"""What a side is told beside what both are."""
+"""Options of a side that add to the common ones."""
 
 
 def _side_options(command: Command) -> Command:
     """`--a-gpu` and its like, for one side each."""
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
-        command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        text = f"Soft placement of {side.upper()}."
+        command = option(soft, group=MACHINE, default=None, help=text, folder_values="any")(command)
         name, metavar = f"--{side}-device", "PATTERN=DEVICE"
         text = f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable)."
-        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text, folder_values="any")(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             group = SIZES if name == "batch" else MACHINE
-            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
+            values: FolderValues = "own files" if name == "inventory" else "any"
+            decorate = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text, folder_values=values)
+            command = decorate(command)
     return command
 
 
@@ -101,6 +104,7 @@ def _side_options(command: Command) -> Command:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def diff_command(
     a: str,
@@ -137,9 +141,9 @@ def diff_command(
     target = find_target(FORMS, form, output, table=table)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
-        raise click.UsageError("nothing to compare: got one graph on one machine, expected B, or options such as --b-gpu")
+        raise click.UsageError("need a second graph: got one graph on one machine, expected B, or options such as --b-gpu")
     if a == "-" and b in ("-", None):
-        raise click.UsageError("standard input twice: got - for both, expected it once")
+        raise click.UsageError("standard input used twice: got - for both, expected it once")
     names = (a, a if b is None else b)
     check_page_file("--html", html)
     if html is not None:
@@ -169,14 +173,14 @@ def _check_steps(names: tuple[str, str]) -> None:
 
     for name in names:
         if name == "-" or is_stream(name):
-            raise UsageError(f"no page of a stream: got {name}, expected a file, which is read again to simulate its steps")
+            raise UsageError(f"cannot make a page from a stream: got {name}, expected a file, to read it again")
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
     """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
     from pathlib import Path
 
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.options import shell_environment
     from placesim.cli.output import write_files
     from placesim.machine.options import make_options
@@ -190,7 +194,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     found = []
     for name, side, label in zip(names, sides, labels, strict=True):
         options = make_options({"environment": shell_environment(), **side})
-        study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
+        study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
         found.append(SimulatedPlacement(label, study, study.error))
     page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
     write_files({Path(html): [page.encode()]})
@@ -202,14 +206,14 @@ def _check_predictions(before: Snapshot, after: Snapshot) -> None:
         if not prediction.holds_placement and other.step is None:
             why = other.time_note if other.error is None else other.error.summary
             error = UsageError(
-                f"nothing to compare with the prediction {prediction.name}: got no times of {other.name}, expected some"
+                f"cannot compare with the prediction {prediction.name}: got no times for {other.name}, expected simulated steps"
             )
             error.help = (why,) if why else ()
             raise error
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What holds for one side: the common options under its own."""
+    """Options of one side: the common ones, overridden by its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
     own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}

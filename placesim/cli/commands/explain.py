@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
     machine_options,
@@ -49,18 +50,20 @@ FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _js
 @machine_options
 @source_options
 @placement_options
-@click.option(
+@option(
     "--edits",
     type=click.IntRange(0),
     default=8,
     metavar="N",
     help="Show at most N edits for a node; 0 tries none (default: 8).",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--cost/--no-cost",
     "cost",
     default=None,
     help="Show the predicted cost of each NODE in a step (default: only if cheap to compute).",
+    folder_values="any",
 )
 @size_options("the cost")
 @profile_option

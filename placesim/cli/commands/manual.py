@@ -10,7 +10,7 @@ import click
 
 from placesim.cli.command import EXITS, command
 from placesim.cli.manual_pages import page_pieces, plain_number, read_outline, read_parts, read_sections, topics
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Word, option
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 
@@ -33,7 +33,12 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
 @command("manual", exits={0: EXITS[0], 2: "there is no such page or section"})
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
-@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of graph files or policies, for editors.")
+@option(
+    "--schema",
+    type=Word(list(SCHEMAS)),
+    help="Print the JSON Schema of graph files or policies, for editors.",
+    folder_values="none",
+)
 def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
     """Read the manual: the list of topics, a page, or a section.
 
@@ -53,7 +58,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
 
     if schema is not None:
         if topic is not None:
-            raise UsageError(f"a schema and a topic: got --schema {schema} and '{topic}', expected one of them")
+            raise UsageError(f"schema and topic together: got --schema {schema} and '{topic}', expected one of them")
         import json
 
         write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")
@@ -98,6 +103,6 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
 
 
 def _names(text: str, section: str) -> list[str]:
-    """What a section may have been meant to be: a number where it starts with one, else a heading."""
+    """Likely meanings of a section: a number if it starts with one, else a heading."""
     is_number = plain_number(section)[:1].isdigit()
     return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

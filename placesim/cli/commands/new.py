@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from placesim.cli.command import EXITS, command
+from placesim.cli.option_types import option
 from placesim.core.errors import UsageError
 
 
 @command("new", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", required=False)
 @click.argument("out", required=False, type=click.Path())
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@option("--force", is_flag=True, help="Overwrite an existing file.", folder_values="none")
 def new_command(name: str | None, out: str | None, force: bool) -> int:
     """Write an example graph file; without NAME, list the examples.
 
@@ -40,7 +41,7 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
         return 0
     path = Path(out or name.removesuffix(ENDING) + ENDING)
     if path.exists() and not force:
-        raise UsageError(f"there is such a file already: got '{path}', expected another OUT, or --force")
+        raise UsageError(f"file exists: got '{path}', expected another OUT, or --force")
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")
     return 0

@@ -93,53 +93,72 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@click.option(
+@option(
     "--free",
     multiple=True,
     metavar="PATTERN",
     help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    folder_values="any",
 )
-@click.option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
-@click.option(
+@option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
+@option(
     "--objective",
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
     help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
     help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
+    folder_values="any",
 )
-@click.option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.")
-@click.option(
+@option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.", folder_values="any")
+@option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
     help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
+    folder_values="any",
 )
-@click.option("--explain", is_flag=True, help="Show the gain of each moved group.")
-@click.option(
+@option("--explain", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
+@option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="SECONDS",
     default=SECONDS,
     show_default=True,
     help="Time limit of the search.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
     help="Stop after N evaluations per worker instead: reproducible with --seed.",
+    folder_values="any",
 )
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Random seed (default: 0).")
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), metavar="N", default=2, show_default=True, help="Number of search processes."
+@option(
+    "--seed",
+    type=click.IntRange(0, (1 << 31) - 1),
+    default=0,
+    metavar="N",
+    help="Random seed (default: 0).",
+    folder_values="any",
+)
+@option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Number of search processes.",
+    folder_values="none",
 )
 @top_option(TOP, "moved groups to list")
 @machine_options
@@ -156,6 +175,7 @@ EXITS = {
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def plan_command(
     graph: str,
@@ -194,7 +214,8 @@ def plan_command(
       placesim plan model.yaml --html plan.html
       placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
+    from placesim.cli.output import tell
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
@@ -213,21 +234,25 @@ def plan_command(
     target = find_target(FORMS, form, None, table=table)
     aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     if output is not None:
-        check_source(load, Path(output))
+        check_source(loaded, Path(output))
     # what was found until Ctrl-C is told, and written
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
-        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("drawing the problem"):
-            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+        try:
+            with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+                study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
+        except KeyboardInterrupt:
+            tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
+            raise
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
-            return 1
+            return 130 if study.is_interrupted else 1
         if output is not None:
-            _write_graph(study, load(), options, patterns, Path(output))
+            _write_graph(study, loaded, options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
 
 
@@ -240,10 +265,17 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         write(styled_plan(study, sys.stdout, top, output), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
-    if study.plan is None:
+    if study.plan is None and study.is_interrupted:
+        tell(f"interrupted: no plan that fits was found yet, {_unwritten(output)}\n")
+    elif study.plan is None:
         tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:
-        complain(f"nothing can move: {_why_fixed(study)}\n")
+        complain(f"nothing to search: {_why_fixed(study)}\n")
+
+
+def _unwritten(*paths: str | None) -> str:
+    named = [path for path in paths if path is not None]
+    return f"and {' and '.join(named)} not written" if named else "and nothing is written"
 
 
 class _BestPlanLine:
@@ -273,7 +305,7 @@ class _BestPlanLine:
         if planned.plan is None or not self._is_shown:
             return
         best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
-        self._text = f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
+        self._text = f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
         if not self._began:
             close_bar()
             self._began = time.monotonic()
@@ -305,10 +337,8 @@ class _BestPlanLine:
 
 def _why_fixed(study: PlanStudy) -> str:
     if not study.is_held:
-        return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
-    return (
-        "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
-    )
+        return "each group of nodes has kernels for only one device"
+    return "every node that could move has an explicit device; release them with `--free PATTERN` or `--free-all`"
 
 
 def _what_would(study: PlanStudy) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     group=REPORT,
     default=None,
     help="Print the device mapping and one line per node before the results.",
+    folder_values="any",
 )
 @machine_options
 @source_options
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     type=Word(("text", "json", "jsonl")),
     default="text",
     help="Output format; jsonl writes a line when a step ends (default: text).",
+    folder_values="any",
 )
 @option(
     "--intra-op-threads",
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="Number of threads within an op; 0: one per core (default: the file's, else 0).",
+    folder_values="none",
 )
 @option(
     "--inter-op-threads",
@@ -68,36 +71,57 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="Number of ops that run at the same time; 0: one per core (default: the file's, else 0).",
+    folder_values="none",
 )
 @file_access_options
 @option(
-    "--log-creation", group=REPORT, is_flag=True, help="Print TensorFlow's log line for each created GPU to standard error."
+    "--log-creation",
+    group=REPORT,
+    is_flag=True,
+    help="Print TensorFlow's log line for each created GPU to standard error.",
+    folder_values="any",
 )
 @option(
     "--memory-limit",
     group=MACHINE,
     metavar="BYTES",
     help="Memory that a run may allocate, e.g. 4GiB (default: the free memory).",
+    folder_values="none",
 )
-@option("--no-memory-limit", group=MACHINE, is_flag=True, help="Count the memory of devices without enforcing their limits.")
-@option("--no-fusion", group=MACHINE, is_flag=True, help="Execute every op separately, without fusion.")
+@option(
+    "--no-memory-limit",
+    group=MACHINE,
+    is_flag=True,
+    help="Count the memory of devices without enforcing their limits.",
+    folder_values="none",
+)
+@option(
+    "--no-fusion",
+    group=MACHINE,
+    is_flag=True,
+    help="Execute every op separately, without fusion.",
+    folder_values="any",
+)
 @option(
     "--optimize/--no-optimize",
     group=MACHINE,
     default=None,
     help="Fold constants.",
+    folder_values="any",
 )
 @option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,
     help="List the tensors of a device that runs out of memory in the error, like TensorFlow.",
+    folder_values="any",
 )
 @option(
     "--log-memory",
     group=REPORT,
     is_flag=True,
     help="Print TensorFlow's log of a device that runs out of memory to standard error.",
+    folder_values="any",
 )
 @option(
     "--checkpoint-every",
@@ -105,11 +129,23 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="Save variables and other state every N steps and after the last, as PREFIX-STEP (see --checkpoint).",
+    folder_values="none",
 )
 @option(
-    "--checkpoint-keep", group=CHECKPOINTS, type=int, metavar="N", help="Number of checkpoints to keep; 0: all (default: 5)."
+    "--checkpoint-keep",
+    group=CHECKPOINTS,
+    type=int,
+    metavar="N",
+    help="Number of checkpoints to keep; 0: all (default: 5).",
+    folder_values="none",
 )
-@option("--restart", group=CHECKPOINTS, is_flag=True, help="Continue from the newest checkpoint.")
+@option(
+    "--restart",
+    group=CHECKPOINTS,
+    is_flag=True,
+    help="Continue from the newest checkpoint.",
+    folder_values="none",
+)
 @trace_option("executed kernels")
 @option(
     "--engine",
@@ -118,6 +154,7 @@ if TYPE_CHECKING:
     default=ENGINES[0],
     show_default=True,
     help="Execute in this process, or on the workers of a Dask cluster (a local one without --scheduler).",
+    folder_values="none",
 )
 @scheduler_options
 @worker_options
@@ -128,8 +165,9 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write Dask's performance report as an HTML page; needs Bokeh.",
+    folder_values="none",
 )
-@click.option("--no-execute", is_flag=True, help="Stop after placement.")
+@option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
 def run_command(
     graph: str,
     form: str,
@@ -172,7 +210,7 @@ def run_command(
             what = "trace" if trace is not None else "report"
             raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
         if values["checkpoint_every"] is not None or values["restart"]:
-            raise UsageError("nothing to save: got --no-execute with checkpoints of a run, expected a graph that is executed")
+            raise UsageError("nothing to save: got --no-execute with checkpoints, expected a graph that is executed")
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
@@ -190,6 +228,7 @@ def run_command(
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
     from placesim.machine.options import make_options
+    from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
@@ -205,7 +244,7 @@ def run_command(
             writer.settle()
             progress.update(*counts)
 
-        report = simulate(
+        outcome = simulate(
             loaded,
             options,
             SimulationStage.EXECUTED,
@@ -218,9 +257,9 @@ def run_command(
         )
         progress.close()
         if log_memory:
-            write_memory_log(report)
-        writer.finish(report)
-    return report.error.exit_code if report.error is not None else 0
+            write_memory_log(outcome)
+        writer.finish(Report.of(outcome))
+    return outcome.error.exit_code if outcome.error is not None else 0
 
 
 def _check_without_cluster() -> None:
@@ -229,11 +268,11 @@ def _check_without_cluster() -> None:
     for param in context.command.params:
         is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
-            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} as well")
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    """Factory of sessions on a cluster; devices that live elsewhere than requested are reported."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -248,7 +287,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
+    """Measurements of the run; they are written even if the run fails, from the first step on."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command, same_setting
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
     machine_options,
@@ -106,10 +107,16 @@ FORMS: tuple[Form[Any], ...] = (
 @machine_options
 @source_options
 @placement_options
-@click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to level N.")
+@option(
+    "--depth",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Open scopes down to level N.",
+    folder_values="any",
+)
 @memory_option("Show the peak memory of each device (default: in html, svg, png and json, if cheap to compute).")
 @size_options("memory")
-@click.option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.")
+@option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.", folder_values="any")
 @form_option(FORMS, "Output format (default: text, or from the extension of --output).")
 @table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
@@ -180,7 +187,7 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     if loaded.error is not None:
         raise loaded.error
     if not loaded.signatures:
-        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef that has some")
+        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef with signatures")
     write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
     return 0
 

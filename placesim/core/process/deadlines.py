@@ -20,9 +20,9 @@ from placesim.core.errors import DeadlineExceededError
 Found = TypeVar("Found")
 
 GRACE_SECONDS = 0.3
-"""How long interrupted work may take to clean up behind itself."""
+"""Time for interrupted work to clean up."""
 TURN_SECONDS = 0.1
-"""How long a thread that can be interrupted waits at a time: an interrupt reaches it in between."""
+"""Time slice of a waiting thread that can be interrupted: an interrupt reaches it in between."""
 
 
 class ThreadInterruption(SystemExit):
@@ -99,7 +99,7 @@ def has_abandoned_work() -> bool:
 
 
 def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable[[], object] | None = None) -> Found:
-    """What the work gives; None is no limit, and without a `watch`, which ends the work by raising, runs it in this thread.
+    """Return the work's result; with no limit and no `watch`, which ends the work by raising, it runs in this thread.
 
     Raises DeadlineExceededError once the time has passed, and whatever the work or the watch raises.
     """

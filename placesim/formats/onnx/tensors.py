@@ -35,14 +35,20 @@ class TensorReader:
         self._directory = directory
         self._parts: dict[tuple[str, int, int], bytes] = {}
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files beside the model that were read."""
+        names = dict.fromkeys(location for location, _, _ in self._parts)
+        return () if self._directory is None else tuple(self._directory / name for name in names)
+
     def read(self, tensor: Message) -> TensorValue:
         """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
         dtype = BY_ONNX_NUMBER.get(tensor.data_type)
         if dtype is None:
-            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected one that TensorFlow has")
+            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected a TensorFlow type")
         shape = tuple(tensor.dims)
         if any(dim < 0 for dim in shape):
-            raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions that are not negative")
+            raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions of 0 or more")
         if tensor.data_location == 1 or tensor.raw_data:
             size = _content_bytes(dtype, shape)
             content = tensor.raw_data if tensor.data_location != 1 else self._content(tensor, size)
@@ -57,7 +63,7 @@ class TensorReader:
         try:
             return TensorValue(dtype, np.asarray(numpy_helper.to_array(tensor)).astype(dtype.numpy, copy=False))
         except (ValueError, TypeError) as error:
-            raise GraphBuildError(f"no tensor: {error}") from None
+            raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_sparse(self, tensor: Message) -> TensorValue:
         """A SparseTensorProto, whose indices are numbers of elements or `[n, rank]`, as a dense constant.  Raises as `read`."""
@@ -69,7 +75,7 @@ class TensorReader:
             places = indices.astype(np.int64) if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
             dense.reshape(-1)[places] = values.array.reshape(-1)
         except (IndexError, TypeError, ValueError) as error:
-            raise GraphBuildError(f"no sparse tensor of shape {list(dims)}: {error}") from None
+            raise GraphBuildError(f"invalid sparse tensor of shape {list(dims)}: {error}") from None
         return TensorValue(values.dtype, dense)
 
     def _content(self, tensor: Message, size: ContentSize) -> bytes | memoryview:
@@ -85,27 +91,27 @@ class TensorReader:
         """A part of a file beside the model, of which no more is read than the tensor's type and shape ask for."""
         location = entries.get("location", "")
         if self._directory is None:
-            raise GraphBuildError(f"no file of weights: got location '{location}' in a model that came from no file")
+            raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
         wanted = "expected a file beside the model"
         if not location or Path(location).is_absolute():
-            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {wanted}")
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {wanted}")
         try:
             path = resolve_inside(self._directory / location, self._directory)
         except InvalidArgumentError as error:
-            raise GraphBuildError(f"no file of weights: got location {spell(location)}, {wanted}: {error}") from None
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {wanted}: {error}") from None
         start, length = _number(entries, "offset", 0), _number(entries, "length", None)
         try:
             there = file_size(path)
             end = there if length is None else start + length
             if end > there or start > end:
-                raise GraphBuildError(f"file of weights '{location}' too short: got {there} bytes, expected {end}")
+                raise GraphBuildError(f"weights file '{location}' too short: got {there} bytes, expected {end}")
             _check_bytes(end - start, expected)
             part = (location, start, end)
             if part not in self._parts:
                 self._parts[part] = read_part(path, start, end - start)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise GraphBuildError(f"cannot read the file of weights '{location}': {reason}") from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
         return self._parts[part]
 
     def _array(self, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
@@ -129,7 +135,7 @@ class ContentSize(NamedTuple):
 
 def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> ContentSize:
     if dtype.name == "string":
-        raise GraphBuildError("no tensor: got strings as raw data")
+        raise GraphBuildError("invalid tensor: got strings as raw data")
     count, bits = math.prod(shape), _PACKED.get(dtype.name)
     size = count * dtype.numpy.itemsize if bits is None else -(-count * bits // 8)
     return ContentSize(size, f"{dtype.name} of shape {list(shape)}")
@@ -156,7 +162,7 @@ def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
 def _number(entries: dict[str, str], key: str, default: Any) -> Any:
     text = entries.get(key, "")
     if text and not text.isdecimal():
-        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected a number from 0 on")
+        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected 0 or more")
     return int(text) if text else default
 
 

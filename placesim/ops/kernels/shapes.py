@@ -27,14 +27,14 @@ class ShapeError(InvalidArgumentError):
 
 
 class HandleShape(NamedTuple):
-    """What a resource handle is known to hold."""
+    """Known contents of a resource handle."""
 
     dtype: DataType
     shape: Dims
 
 
 class ShapeContext:
-    """What is known of one node's inputs while its output shapes are inferred.
+    """Known facts of one node's inputs while its output shapes are inferred.
 
     `shapes[i]` is the shape of input i; `value(i)` its constant value or None; `handles[i]` what a resource input holds.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""How long more workers are waited for where fewer would do as well."""
+"""Time to wait for further workers if fewer suffice."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def open_cluster(
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)
     if connection.scheduler is None and bindings:
-        raise UsageError("--worker says where devices live on a cluster: expected --scheduler with it")
+        raise UsageError("--worker without a cluster: expected --scheduler as well")
     check_extra()
     units = group_by_unit(devices, connection.per)
     with ExitStack() as stack:
@@ -78,7 +78,7 @@ def open_cluster(
         offers = read_offers(client, connection.seconds)
         if is_checked:
             if not offers:
-                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` that joins it")
+                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` connected to it")
             check_versions(client, offers, connection.seconds)
         found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else DeviceAssignment({})
         address: str = client.scheduler.address

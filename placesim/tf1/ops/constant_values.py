@@ -1,4 +1,4 @@
-"""What is known of a tensor's value while the graph is built: `tf.get_static_value` (`constant_value`)."""
+"""Value of a tensor known at graph construction: `tf.get_static_value` (`constant_value`)."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def set_static_shape(tensor: Tensor, shape: Any) -> None:
 
 
 def convert_shape(shape: ShapeLike) -> TensorShape | None:
-    """What a list of sizes tells, with tensors among them."""
+    """Static shape of a list of sizes, with tensors among them."""
     if isinstance(shape, TensorShape):
         return shape
     if not isinstance(shape, list | tuple):

@@ -88,7 +88,7 @@ def model_value(value: Any) -> GpuModel:
     if isinstance(value, GpuModel):
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:
-        expected = "expected one of the catalogue or a mapping with its figures"
+        expected = "expected one in the catalogue, or a mapping that describes the GPU"
         raise InvalidValue(f"unknown GPU model: got {spell(value)}, {expected}{near_models(value)}")
     return GPU_MODELS[value]
 

@@ -31,7 +31,7 @@ _MOST_LITERAL_ELEMENTS = 16
 
 
 class _ItemMismatch(GraphBuildError):
-    """What an entry made is not what it should be."""
+    """Mismatch between an entry's result and the expected node."""
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class Itemizer:
         return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
-        """What stands for a constant or a read of a variable among inputs; None for one that is a node of its own."""
+        """Input text for a constant or a read of a variable; None for one that is a node of its own."""
         if part.op == "ReadVariableOp":
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
@@ -365,7 +365,7 @@ class Itemizer:
 
 
 def as_scope(device: str) -> str | DeviceFunction:
-    """What `ScopedGraphBuilder.device` has to be told so that a node asks for this."""
+    """Argument of `ScopedGraphBuilder.device` that makes a node request this device."""
     return make_device_function(device) if device_key(device).__class__ is dict else device
 
 

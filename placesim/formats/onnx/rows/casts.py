@@ -12,7 +12,7 @@ def cast(node: OnnxNode) -> Tensor:
     number = node.attr("to")
     dtype = BY_ONNX_NUMBER.get(number)
     if dtype is None:
-        raise UnsupportedNodeError(f"no such element type: got number {number}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
     return convert(node, node[0], dtype)
 
 

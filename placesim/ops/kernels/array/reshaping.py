@@ -48,7 +48,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """What Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
+    """Shape that Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
 
     InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones, and
     where the elements do not fit.

@@ -1,4 +1,4 @@
-"""What lookup tables hold: tables filled once, tables that change, and tables of open buckets.
+"""Storage of lookup tables: tables filled once, tables that change, and tables of open buckets.
 
 Keys are Python scalars (for a table of key vectors tuples of them), values are Python scalars or arrays.  Source: TensorFlow's
 `lookup_table_op.cc`, `initializable_lookup_table.cc`, `lookup_interface.cc`.
@@ -26,7 +26,7 @@ MASK_64 = (1 << 64) - 1
 
 
 class LookupTable:
-    """What all tables share: types, the shapes of one key and one value, and the checks of what comes in."""
+    """Base of all tables: types, the shapes of one key and one value, and the checks of inputs."""
 
     is_initializable = False
 
