@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from io import BytesIO
 from itertools import count
 from typing import Any, cast
 
@@ -14,12 +15,12 @@ from placesim.core.errors import DeadlineExceededError, ResourceExhaustedError
 from placesim.ops.process import memory_limit
 
 
-class EndlessFile:
+class EndlessFile(BytesIO):
     """A comment that never ends."""
 
     name = "endless.yaml"
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         time.sleep(0.01)
         return b"#"
 
