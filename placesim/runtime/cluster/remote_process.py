@@ -54,7 +54,8 @@ class RemoteProcessPool:
             now = time.monotonic()
             if now >= self._looked + _LOOK_SECONDS:
                 self._looked = now
-                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                there = self.client.scheduler_info(n_workers=-1)["workers"]
+                if there if self.workers is None else any(address in there for address in self.workers):
                     self._had_workers = now
             if now >= self._had_workers + ALONE_SECONDS:
                 raise UnavailableError(f"no worker is left on the cluster at {self.scheduler}")
